@@ -1,0 +1,36 @@
+//! An axum server that runs at most 100 requests at once, lets 400 more wait their turn, and keeps 60 % for checkout.
+//!
+//! ```text
+//! cargo run --release --example quickstart
+//! curl -i -H 'x-tenant: checkout' http://127.0.0.1:3000/work
+//! curl -s http://127.0.0.1:3001/admission
+//! ```
+
+use std::time::Duration;
+
+use axum::{Router, routing::get};
+use tokio::net::TcpListener;
+use tower_admission::{Admission, AdmissionLayer, by_header, limit::Fixed, paths, percent};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let admission = Admission::builder()
+        .limit(Fixed::new(100))
+        .queue(400)
+        .max_wait(Duration::from_secs(10))
+        .partition("checkout", percent(60))
+        .partition("batch", percent(20).hard_cap())
+        .build()?;
+    let layer = AdmissionLayer::new(&admission).classify(by_header("x-tenant")).exempt(paths(["/healthz"]));
+
+    let app = Router::new()
+        .route("/work", get(async || tokio::time::sleep(Duration::from_millis(100)).await))
+        .route("/healthz", get(async || "ok"))
+        .layer(layer);
+    let admin = Router::new().route_service("/admission", admission.introspection());
+
+    let app = axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app);
+    let admin = axum::serve(TcpListener::bind("127.0.0.1:3001").await?, admin);
+    tokio::try_join!(app.into_future(), admin.into_future())?;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! How a response becomes an outcome.
+
+use http::{Extensions, HeaderMap, Response, StatusCode};
+
+use super::nesting;
+use crate::outcome::Outcome;
+
+/// The head of a response: everything but its body.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead<'r> {
+    status: StatusCode,
+    headers: &'r HeaderMap,
+    extensions: &'r Extensions,
+}
+
+impl<'r> ResponseHead<'r> {
+    /// The head of `response`.
+    pub fn of<B>(response: &'r Response<B>) -> Self {
+        Self { status: response.status(), headers: response.headers(), extensions: response.extensions() }
+    }
+
+    /// The HTTP status; 200 for nearly all gRPC responses.
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The headers.
+    pub const fn headers(&self) -> &'r HeaderMap {
+        self.headers
+    }
+
+    /// The extensions.
+    pub const fn extensions(&self) -> &'r Extensions {
+        self.extensions
+    }
+}
+
+/// Says what a response means for the limit. Implemented for closures over the head.
+///
+/// ```
+/// use tower_admission::{AdmissionLayer, Admission, Outcome, ResponseHead};
+///
+/// # let admission = Admission::builder().build().unwrap();
+/// let layer = AdmissionLayer::new(&admission).assess(|response: &ResponseHead<'_>| {
+///     if response.headers().contains_key("x-cache-hit") { Outcome::Ignore } else { Outcome::Success }
+/// });
+/// ```
+pub trait Assess: Send + Sync + 'static {
+    /// Judges by the head.
+    fn assess(&self, response: &ResponseHead<'_>) -> Outcome;
+
+    /// Judges by the trailers: only [`Outcome::Overload`] changes anything. Reads `grpc-status` unless overridden.
+    fn assess_trailers(&self, trailers: &HeaderMap) -> Outcome {
+        grpc_outcome(trailers).unwrap_or(Outcome::Success)
+    }
+}
+
+impl<F> Assess for F
+where
+    F: Fn(&ResponseHead<'_>) -> Outcome + Send + Sync + 'static,
+{
+    fn assess(&self, response: &ResponseHead<'_>) -> Outcome {
+        self(response)
+    }
+}
+
+fn _obj_safe(_: &dyn Assess) {}
+
+/// Judges by status code.
+///
+/// 503, 504 and whatever is added here are overloads, and so are `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` and
+/// `UNAVAILABLE` of gRPC. Other codes from 500 on are ignored: an error that comes fast is not a fast success. All
+/// else is a success, "not found" included: finding that out took its time.
+#[derive(Clone, Debug)]
+pub struct ByStatus {
+    overloads: Vec<StatusCode>,
+}
+
+impl ByStatus {
+    /// The codes above.
+    pub fn new() -> Self {
+        Self { overloads: vec![StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT] }
+    }
+
+    /// Counts `status` as an overload too.
+    #[must_use]
+    pub fn overload(mut self, status: StatusCode) -> Self {
+        self.overloads.push(status);
+        self
+    }
+}
+
+impl Default for ByStatus {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Assess for ByStatus {
+    fn assess(&self, response: &ResponseHead<'_>) -> Outcome {
+        if self.overloads.contains(&response.status) {
+            Outcome::Overload
+        } else if response.status.is_server_error() {
+            Outcome::Ignore
+        } else {
+            grpc_outcome(response.headers).unwrap_or(Outcome::Success)
+        }
+    }
+}
+
+/// What the layer takes for the outcome: rejections of our own say nothing about the service behind them.
+pub(super) fn judge<B>(assess: &dyn Assess, response: &Response<B>) -> Outcome {
+    let outcome = assess.assess(&ResponseHead::of(response));
+    if outcome != Outcome::Success && nesting::is_own_rejection(response.extensions()) {
+        return Outcome::Ignore;
+    }
+    outcome
+}
+
+/// The outcome that `grpc-status` stands for, where there is one.
+fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
+    Some(match headers.get("grpc-status")?.as_bytes() {
+        // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
+        b"4" | b"8" | b"14" => Outcome::Overload,
+        // CANCELLED: the caller's doing, however long it took.
+        b"1" => Outcome::Ignore,
+        // UNKNOWN, INTERNAL, DATA_LOSS: what codes from 500 on are in HTTP.
+        b"2" | b"13" | b"15" => Outcome::Ignore,
+        _ => Outcome::Success,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(status: u16) -> Outcome {
+        let response = Response::builder().status(status).body(()).unwrap();
+        judge(&ByStatus::new().overload(StatusCode::TOO_MANY_REQUESTS), &response)
+    }
+
+    fn grpc(status: &'static str) -> Outcome {
+        let response = Response::builder().header("grpc-status", status).body(()).unwrap();
+        judge(&ByStatus::new(), &response)
+    }
+
+    #[test]
+    fn status_codes_mean_what_the_docs_say() {
+        for status in [200, 204, 301, 400, 404] {
+            assert_eq!(http(status), Outcome::Success, "{status}");
+        }
+        for status in [429, 503, 504] {
+            assert_eq!(http(status), Outcome::Overload, "{status}");
+        }
+        for status in [500, 501, 502] {
+            assert_eq!(http(status), Outcome::Ignore, "{status}");
+        }
+        for status in ["4", "8", "14"] {
+            assert_eq!(grpc(status), Outcome::Overload, "{status}");
+        }
+        for status in ["0", "3", "5", "16", "garbage"] {
+            assert_eq!(grpc(status), Outcome::Success, "{status}");
+        }
+        for status in ["1", "2", "13", "15"] {
+            assert_eq!(grpc(status), Outcome::Ignore, "{status}");
+        }
+    }
+}

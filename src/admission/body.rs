@@ -1,0 +1,174 @@
+//! The body of a response: what the service sent, with the slot attached, or what a rejected request is told.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::assess::Assess;
+use crate::{outcome::Outcome, runtime::Permit};
+
+pin_project! {
+    /// The body of every response that passes the layer.
+    ///
+    /// Holds the slot of its request until the last frame, an error, or its own end. Frames, trailers, size and end of
+    /// stream of the inner body pass through unchanged.
+    pub struct AdmissionBody<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProj]
+    enum Kind<B> {
+        Inner { #[pin] body: B, guard: Option<Guard> },
+        Rejected { payload: Payload },
+    }
+}
+
+/// What is left to do when a response body ends.
+pub(super) struct Guard {
+    permit: Permit,
+    /// How the request went, should its sample be taken only now.
+    outcome: Outcome,
+    /// Judges the trailers, where there may be some.
+    trailers: Option<Arc<dyn Assess>>,
+}
+
+impl Guard {
+    pub(super) fn new(permit: Permit, outcome: Outcome, trailers: Option<Arc<dyn Assess>>) -> Self {
+        Self { permit, outcome, trailers }
+    }
+
+    fn end(mut self, trailers: Option<&HeaderMap>) {
+        if let (Some(assess), Some(trailers)) = (&self.trailers, trailers)
+            && assess.assess_trailers(trailers) == Outcome::Overload
+        {
+            if self.permit.is_observed() {
+                self.permit.observe_late_overload();
+            }
+            self.outcome = Outcome::Overload;
+        }
+        self.permit.finish(self.outcome);
+    }
+}
+
+impl<B: Body> AdmissionBody<B> {
+    pub(super) fn new(body: B, guard: Option<Guard>) -> Self {
+        let guard = if body.is_end_stream() {
+            guard.into_iter().for_each(|guard| guard.end(None));
+            None
+        } else {
+            guard
+        };
+        Self { kind: Kind::Inner { body, guard } }
+    }
+}
+
+impl<B> AdmissionBody<B> {
+    pub(super) const fn rejected(payload: Payload) -> Self {
+        Self { kind: Kind::Rejected { payload } }
+    }
+}
+
+impl<B> Body for AdmissionBody<B>
+where
+    B: Body,
+    B::Data: From<Bytes>,
+{
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        match self.project().kind.project() {
+            KindProj::Inner { mut body, guard } => {
+                let frame = ready!(body.as_mut().poll_frame(cx));
+                match &frame {
+                    // The last frame is often the last thing that is asked for: nobody waits for `None` once the
+                    // announced length is reached.
+                    Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {}
+                    Some(Ok(frame)) => guard.take().into_iter().for_each(|guard| guard.end(frame.trailers_ref())),
+                    Some(Err(_)) => drop(guard.take()),
+                    None => guard.take().into_iter().for_each(|guard| guard.end(None)),
+                }
+                Poll::Ready(frame)
+            }
+            KindProj::Rejected { payload } => Poll::Ready(payload.take().map(|data| Ok(Frame::data(data.into())))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Inner { body, .. } => body.is_end_stream(),
+            Kind::Rejected { payload } => payload.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Inner { body, .. } => body.size_hint(),
+            Kind::Rejected { payload } => payload.size_hint(),
+        }
+    }
+}
+
+/// For layers that answer in place of the service, such as timeouts.
+impl<B: Default> Default for AdmissionBody<B> {
+    fn default() -> Self {
+        Self { kind: Kind::Inner { body: B::default(), guard: None } }
+    }
+}
+
+impl<B> fmt::Debug for AdmissionBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.kind {
+            Kind::Inner { guard: Some(_), .. } => "holds a slot",
+            Kind::Inner { guard: None, .. } => "holds no slot",
+            Kind::Rejected { .. } => "rejected",
+        };
+        f.debug_tuple("AdmissionBody").field(&kind).finish()
+    }
+}
+
+/// One piece of data, or none.
+#[derive(Clone, Debug)]
+pub struct Payload(Option<Bytes>);
+
+impl Payload {
+    pub(crate) const fn empty() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn new(data: Bytes) -> Self {
+        Self(Some(data).filter(|data| !data.is_empty()))
+    }
+
+    const fn take(&mut self) -> Option<Bytes> {
+        self.0.take()
+    }
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.take().map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}

@@ -1,0 +1,231 @@
+//! Which partition a request belongs to.
+//!
+//! A classifier fills in the [`Ticket`] of a request. What it can't tell, it leaves out: the request is then in the
+//! default partition. None of the ready-made ones panics or answers a request.
+
+mod forwarded;
+
+use std::{borrow::Cow, collections::HashMap, fmt};
+
+pub use forwarded::{by_forwarded_ip, by_peer_ip};
+use http::HeaderName;
+
+use super::RequestHead;
+use crate::ticket::Ticket;
+
+/// Fills in the ticket of a request. Implemented for closures.
+///
+/// ```
+/// use tower_admission::{Admission, AdmissionLayer, RequestHead, Ticket, percent};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let admission = Admission::builder().partition("reports", percent(20)).build()?;
+/// let layer = AdmissionLayer::new(&admission).classify(|request: &RequestHead<'_>, ticket: &mut Ticket<'_>| {
+///     if request.uri().path().starts_with("/reports") {
+///         ticket.set_partition("reports");
+///     }
+/// });
+/// # Ok(())
+/// # }
+/// ```
+pub trait Classify: Send + Sync + 'static {
+    /// Says whose request this is, and how long its caller waits. Runs outside the lock, once per request.
+    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>);
+}
+
+impl<F> Classify for F
+where
+    F: for<'r> Fn(&RequestHead<'r>, &mut Ticket<'r>) + Send + Sync + 'static,
+{
+    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+        self(request, ticket);
+    }
+}
+
+fn _obj_safe(_: &dyn Classify) {}
+
+type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync;
+
+/// Classifies by a key in the request. Made by [`by_header`] and its siblings.
+///
+/// The key is the name of the partition, unless there is a [table](Self::table). Keys come from strangers: one that
+/// names no partition is one of the default partition.
+#[must_use]
+pub struct By {
+    key: Box<Key>,
+    table: Option<HashMap<String, String>>,
+    next: Option<Box<Self>>,
+}
+
+impl By {
+    fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
+        Self { key: Box::new(key), table: None, next: None }
+    }
+
+    /// Translates keys into partitions; a key that is not in the table counts as missing.
+    ///
+    /// ```
+    /// let by_tenant = tower_admission::by_header("x-tenant").table([("acme", "gold"), ("globex", "gold")]);
+    /// ```
+    pub fn table<K, V>(mut self, table: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        self.table = Some(table.into_iter().map(|(key, partition)| (key.into(), partition.into())).collect());
+        self
+    }
+
+    /// Where the key is missing, `next` is asked.
+    pub fn or(mut self, next: Self) -> Self {
+        self.next = Some(match self.next.take() {
+            Some(known) => Box::new(known.or(next)),
+            None => Box::new(next),
+        });
+        self
+    }
+
+    fn classify_by<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+        let key = (self.key)(request).filter(|key| !key.is_empty());
+        match (key, &self.table) {
+            (Some(key), None) => ticket.set_partition(key),
+            (Some(key), Some(table)) if table.contains_key(&*key) => ticket.set_partition(table[&*key].clone()),
+            _ => {
+                if let Some(next) = &self.next {
+                    next.classify_by(request, ticket);
+                }
+            }
+        }
+    }
+}
+
+impl Classify for By {
+    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+        self.classify_by(request, ticket);
+    }
+}
+
+impl fmt::Debug for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("By").field("table", &self.table).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// By the value of a header, the first one where there are several. In gRPC headers are called metadata.
+///
+/// Anybody can send any header: let a gateway set it, or put the layer behind the authentication and take the key from
+/// an extension.
+///
+/// # Panics
+///
+/// If `name` can't be the name of a header.
+pub fn by_header(name: &str) -> By {
+    let name = HeaderName::try_from(name).unwrap_or_else(|_| panic!("{name:?} can't be the name of a header"));
+    By::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim())))
+}
+
+/// By something that an outer layer has put into the extensions of the request, such as the claims of a token.
+///
+/// ```
+/// #[derive(Clone)]
+/// struct Claims { tenant: String }
+///
+/// let by_tenant = tower_admission::by_extension(|claims: &Claims| Some(claims.tenant.as_str().into()));
+/// ```
+pub fn by_extension<T, F>(key: F) -> By
+where
+    T: Clone + Send + Sync + 'static,
+    F: for<'t> Fn(&'t T) -> Option<Cow<'t, str>> + Send + Sync + 'static,
+{
+    By::new(move |request| key(request.extensions().get::<T>()?))
+}
+
+/// By the route that axum has matched, such as `/users/{id}`. Missing where the layer wraps the whole router: use
+/// `Router::layer` or `Router::route_layer`.
+#[cfg(feature = "axum")]
+#[cfg_attr(docsrs, doc(cfg(feature = "axum")))]
+pub fn by_matched_path() -> By {
+    by_extension(|path: &axum::extract::MatchedPath| Some(Cow::Borrowed(path.as_str())))
+}
+
+/// By the gRPC service, such as `grpc.health.v1.Health`. Missing where the request is not gRPC.
+pub fn by_grpc_service() -> By {
+    By::new(|request| grpc_path(request).map(|(service, _)| Cow::Borrowed(service)))
+}
+
+/// By the gRPC service and method, such as `grpc.health.v1.Health/Check`. Missing where the request is not gRPC.
+pub fn by_grpc_method() -> By {
+    By::new(|request| {
+        grpc_path(request)?;
+        Some(Cow::Borrowed(&request.uri().path()[1..]))
+    })
+}
+
+fn grpc_path<'r>(request: &RequestHead<'r>) -> Option<(&'r str, &'r str)> {
+    let path = request.uri().path().strip_prefix('/').filter(|_| request.is_grpc())?;
+    path.split_once('/').filter(|(_, method)| !method.is_empty() && !method.contains('/'))
+}
+
+/// Answers true for exactly these paths; for [`AdmissionLayer::exempt`](crate::AdmissionLayer::exempt).
+///
+/// ```
+/// # let admission = tower_admission::Admission::builder().build().unwrap();
+/// use tower_admission::{AdmissionLayer, paths};
+///
+/// let layer = AdmissionLayer::new(&admission).exempt(paths(["/healthz", "/readyz", "/metrics"]));
+/// ```
+pub fn paths<P: Into<String>>(
+    paths: impl IntoIterator<Item = P>,
+) -> impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static {
+    let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
+    move |request| paths.iter().any(|path| path == request.uri().path())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, header::CONTENT_TYPE};
+
+    use super::*;
+
+    fn partition(by: &By, request: &Request<()>) -> Option<String> {
+        let mut ticket = Ticket::new();
+        by.classify(&RequestHead::of(request), &mut ticket);
+        ticket.partition_name().map(str::to_owned)
+    }
+
+    #[test]
+    fn missing_keys_fall_through_to_the_next_classifier_and_then_to_the_default() {
+        let by = by_header("X-Tenant")
+            .table([("acme", "gold")])
+            .or(by_header("x-plan"))
+            .or(by_extension(|n: &u32| Some(n.to_string().into())));
+        let request = |tenant: &str, plan: &str| {
+            Request::builder().header("x-tenant", tenant).header("x-plan", plan).extension(7u32).body(()).unwrap()
+        };
+        assert_eq!(partition(&by, &request(" acme ", "free")).as_deref(), Some("gold"));
+        assert_eq!(partition(&by, &request("initech", "free")).as_deref(), Some("free"));
+        assert_eq!(partition(&by, &request("initech", "")).as_deref(), Some("7"));
+        assert_eq!(partition(&by, &Request::new(())), None);
+    }
+
+    #[test]
+    fn header_values_that_are_not_text_are_missing() {
+        let request = Request::builder().header("x-tenant", &b"\xff\xfe"[..]).body(()).unwrap();
+        assert_eq!(partition(&by_header("x-tenant"), &request), None);
+    }
+
+    #[test]
+    fn grpc_paths_are_split_and_others_are_missing() {
+        let request =
+            |path: &str, kind: &str| Request::builder().uri(path).header(CONTENT_TYPE, kind).body(()).unwrap();
+        let call = request("/a.B/Do", "application/grpc");
+        assert_eq!(partition(&by_grpc_service(), &call).as_deref(), Some("a.B"));
+        assert_eq!(partition(&by_grpc_method(), &call).as_deref(), Some("a.B/Do"));
+        for other in
+            [request("/a.B/Do", "text/plain"), request("/a.B", "application/grpc"), request("/", "application/grpc")]
+        {
+            assert_eq!(partition(&by_grpc_service(), &other), None);
+            assert_eq!(partition(&by_grpc_method(), &other), None);
+        }
+    }
+}

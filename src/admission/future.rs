@@ -1,0 +1,158 @@
+//! The future of a response: waits for a slot, drives the service, learns at the head, hands the slot to the body.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::{AdmissionBody, Hold, Http, Learn, Policy, assess::judge, body::Guard, head::is_grpc};
+use crate::{
+    outcome::Outcome,
+    runtime::{Permit, Waiting},
+};
+
+pin_project! {
+    /// The future of [`AdmissionService`](super::AdmissionService).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it gives back its place in line or its slot. A request that was running counts as
+    /// [`Outcome::Cancelled`] then.
+    pub struct ResponseFuture<S, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        #[pin]
+        state: State<S, ReqBody, ResBody, S::Future, S::Error>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateReplace]
+    pub(super) enum State<S, ReqBody, ResBody, F, E> {
+        /// In line for a slot.
+        Waiting { waiting: Waiting, service: S, request: Request<ReqBody>, passage: Passage },
+        /// Has a slot; the service is not ready yet.
+        Preparing { service: S, request: Request<ReqBody>, passage: Passage },
+        Running { #[pin] future: F, passage: Passage },
+        Done { result: Option<Result<Response<AdmissionBody<ResBody>>, E>> },
+    }
+}
+
+/// What a request carries through the service.
+pub(super) struct Passage {
+    /// None while it waits, and for those that are not subject to admission.
+    pub(super) permit: Option<Permit>,
+    pub(super) http: Arc<Http>,
+    pub(super) policy: Policy,
+    pub(super) is_connect: bool,
+}
+
+impl Passage {
+    /// Learns what the head of the response says, and attaches the slot to its body.
+    fn watch<B: Body>(self, response: Response<B>) -> Response<AdmissionBody<B>> {
+        let Self { permit, http, policy, is_connect } = self;
+        let Some(mut permit) = permit else { return response.map(|body| AdmissionBody::new(body, None)) };
+        let policy = response.extensions().get::<Policy>().map_or(policy, |own| own.or(policy));
+        let outcome = match (policy.learn, judge(&*http.assess, &response)) {
+            (Some(Learn::Nothing), _) => Outcome::Ignore,
+            (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => Outcome::Ignore,
+            (_, outcome) => outcome,
+        };
+        let at_end = policy.learn == Some(Learn::AtEnd);
+        let upgraded =
+            response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
+        let (parts, body) = response.into_parts();
+        if upgraded || policy.hold == Some(Hold::Head) || (!at_end && body.is_end_stream()) {
+            permit.finish(outcome);
+            return Response::from_parts(parts, AdmissionBody::new(body, None));
+        }
+        if !at_end {
+            permit.observe(outcome);
+        }
+        // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
+        let has_trailers = policy.learn != Some(Learn::Nothing)
+            && outcome != Outcome::Overload
+            && is_grpc(&parts.headers)
+            && !parts.headers.contains_key("grpc-status");
+        let trailers = has_trailers.then(|| Arc::clone(&http.assess));
+        Response::from_parts(parts, AdmissionBody::new(body, Some(Guard::new(permit, outcome, trailers))))
+    }
+}
+
+impl<S, ReqBody, ResBody> ResponseFuture<S, ReqBody, ResBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    pub(super) const fn new(state: State<S, ReqBody, ResBody, S::Future, S::Error>) -> Self {
+        Self { state }
+    }
+}
+
+impl<S, ReqBody, ResBody> Future for ResponseFuture<S, ReqBody, ResBody>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ResBody: Body,
+{
+    type Output = Result<Response<AdmissionBody<ResBody>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            match state.as_mut().project() {
+                StateProj::Waiting { waiting, .. } => {
+                    let answer = ready!(Pin::new(waiting).poll(cx));
+                    let waited = state.as_mut().project_replace(State::Done { result: None });
+                    let StateReplace::Waiting { service, request, mut passage, .. } = waited else { unreachable!() };
+                    match answer {
+                        Ok(permit) => {
+                            passage.permit = Some(permit);
+                            state.set(State::Preparing { service, request, passage });
+                        }
+                        Err(rejection) => {
+                            let response = passage.http.reject(&rejection, &request);
+                            return Poll::Ready(Ok(response.map(AdmissionBody::rejected)));
+                        }
+                    }
+                }
+                StateProj::Preparing { service, .. } => {
+                    let ready = ready!(service.poll_ready(cx));
+                    let prepared = state.as_mut().project_replace(State::Done { result: None });
+                    let StateReplace::Preparing { mut service, request, passage } = prepared else { unreachable!() };
+                    if let Err(error) = ready {
+                        return Poll::Ready(Err(error));
+                    }
+                    state.set(State::Running { future: service.call(request), passage });
+                }
+                StateProj::Running { future, .. } => {
+                    let result = ready!(future.poll(cx));
+                    let ran = state.as_mut().project_replace(State::Done { result: None });
+                    let StateReplace::Running { passage, .. } = ran else { unreachable!() };
+                    return Poll::Ready(result.map(|response| passage.watch(response)));
+                }
+                StateProj::Done { result } => {
+                    let Some(result) = result.take() else { panic!("`ResponseFuture` was polled after it was ready") };
+                    return Poll::Ready(result);
+                }
+            }
+        }
+    }
+}
+
+impl<S, ReqBody, ResBody> fmt::Debug for ResponseFuture<S, ReqBody, ResBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

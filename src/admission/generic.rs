@@ -1,0 +1,261 @@
+//! Admission for services that are not HTTP: rejected requests get a typed error.
+
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+};
+
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{AdmissionLayer, AdmissionService, nesting};
+use crate::{
+    outcome::Outcome,
+    rejection::Rejection,
+    runtime::{Admission, Entry, Permit, Waiting},
+    ticket::Ticket,
+};
+
+/// The protocol of services that are not HTTP. See [`AdmissionLayer::generic`].
+///
+/// The slot is held, and the round-trip time measured, until the response future is ready.
+#[derive(Clone, Debug)]
+pub struct Generic<C = DefaultPartition, A = OkIsSuccess> {
+    admission: Admission,
+    classify: C,
+    assess: A,
+}
+
+impl Generic {
+    pub(super) const fn new(admission: Admission) -> Self {
+        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()) }
+    }
+}
+
+/// Fills in the ticket of a request of any type. Implemented for closures.
+pub trait ClassifyRequest<Req> {
+    /// Says whose request this is, and how long its caller waits.
+    fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>);
+}
+
+impl<Req, F> ClassifyRequest<Req> for F
+where
+    F: for<'r> Fn(&'r Req, &mut Ticket<'r>),
+{
+    fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>) {
+        self(request, ticket);
+    }
+}
+
+/// Says what a result means for the limit. Implemented for closures.
+pub trait AssessResult<Res, Err> {
+    /// Judges a result.
+    fn assess(&self, result: Result<&Res, &Err>) -> Outcome;
+}
+
+impl<Res, Err, F> AssessResult<Res, Err> for F
+where
+    F: Fn(Result<&Res, &Err>) -> Outcome,
+{
+    fn assess(&self, result: Result<&Res, &Err>) -> Outcome {
+        self(result)
+    }
+}
+
+/// Puts all requests into the default partition.
+#[derive(Clone, Debug)]
+pub struct DefaultPartition(());
+
+impl<Req> ClassifyRequest<Req> for DefaultPartition {
+    fn classify<'r>(&self, _: &'r Req, _: &mut Ticket<'r>) {}
+}
+
+/// Takes responses for successes and errors for requests that were cut short: a slow error is evidence of load, a fast
+/// one is none.
+#[derive(Clone, Debug)]
+pub struct OkIsSuccess(());
+
+impl<Res, Err> AssessResult<Res, Err> for OkIsSuccess {
+    fn assess(&self, result: Result<&Res, &Err>) -> Outcome {
+        if result.is_ok() { Outcome::Success } else { Outcome::Cancelled }
+    }
+}
+
+impl<C, A> AdmissionLayer<Generic<C, A>>
+where
+    C: Clone,
+    A: Clone,
+{
+    /// Puts requests into partitions.
+    #[must_use]
+    pub fn classify<D>(self, classify: D) -> AdmissionLayer<Generic<D, A>> {
+        let assess = self.protocol.assess.clone();
+        self.replace(classify, assess)
+    }
+
+    /// Says what a result means for the limit: [`OkIsSuccess`] unless set.
+    #[must_use]
+    pub fn assess<B>(self, assess: B) -> AdmissionLayer<Generic<C, B>> {
+        let classify = self.protocol.classify.clone();
+        self.replace(classify, assess)
+    }
+
+    fn replace<D, B>(self, classify: D, assess: B) -> AdmissionLayer<Generic<D, B>> {
+        let protocol = Arc::new(Generic { admission: self.admission.clone(), classify, assess });
+        AdmissionLayer { protocol, admission: self.admission }
+    }
+}
+
+impl<S, C, A> Layer<S> for AdmissionLayer<Generic<C, A>> {
+    type Service = AdmissionService<S, Generic<C, A>>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        nesting::count(&self.admission.shared.places);
+        AdmissionService::new(inner, Arc::clone(&self.protocol))
+    }
+}
+
+/// A request was rejected, or the service failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AdmissionError<E> {
+    /// The error of the service, unchanged.
+    Inner(E),
+    /// Not admitted; the service was not called.
+    Rejected(Rejection),
+}
+
+impl<E: fmt::Display> fmt::Display for AdmissionError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inner(error) => error.fmt(f),
+            Self::Rejected(rejection) => rejection.fmt(f),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for AdmissionError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Inner(error) => error.source(),
+            Self::Rejected(_) => None,
+        }
+    }
+}
+
+impl<S, Req, C, A> Service<Req> for AdmissionService<S, Generic<C, A>>
+where
+    S: Service<Req> + Clone,
+    C: ClassifyRequest<Req>,
+    A: AssessResult<S::Response, S::Error>,
+{
+    type Response = S::Response;
+    type Error = AdmissionError<S::Error>;
+    type Future = GenericFuture<S, Req, Generic<C, A>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        let mut ticket = Ticket::new();
+        self.protocol.classify.classify(&request, &mut ticket);
+        let entry = self.protocol.admission.shared.arrive(&ticket);
+        drop(ticket);
+        let state = match entry {
+            Entry::Admit(permit) => match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Ok(())) => State::Running { future: self.inner.call(request), permit: Some(permit) },
+                Poll::Ready(Err(error)) => State::Done { error: Some(AdmissionError::Inner(error)) },
+                Poll::Pending => {
+                    let fresh = self.inner.clone();
+                    let service = mem::replace(&mut self.inner, fresh);
+                    State::Preparing { service, request, permit }
+                }
+            },
+            Entry::Wait(waiting) => State::Waiting { waiting, service: self.inner.clone(), request },
+            Entry::Reject(rejection) => State::Done { error: Some(AdmissionError::Rejected(rejection)) },
+        };
+        GenericFuture { state, protocol: Arc::clone(&self.protocol) }
+    }
+}
+
+pin_project! {
+    /// The future of a [`Generic`] service. Dropping it gives back its place in line or its slot.
+    pub struct GenericFuture<S, Req, P>
+    where
+        S: Service<Req>,
+    {
+        #[pin]
+        state: State<S, Req, S::Future, S::Error>,
+        protocol: Arc<P>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    #[project_replace = StateReplace]
+    enum State<S, Req, F, E> {
+        Waiting { waiting: Waiting, service: S, request: Req },
+        Preparing { service: S, request: Req, permit: Permit },
+        Running { #[pin] future: F, permit: Option<Permit> },
+        Done { error: Option<AdmissionError<E>> },
+    }
+}
+
+impl<S, Req, C, A> Future for GenericFuture<S, Req, Generic<C, A>>
+where
+    S: Service<Req>,
+    A: AssessResult<S::Response, S::Error>,
+{
+    type Output = Result<S::Response, AdmissionError<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut state = this.state;
+        loop {
+            match state.as_mut().project() {
+                StateProj::Waiting { waiting, .. } => {
+                    let answer = ready!(Pin::new(waiting).poll(cx));
+                    let waited = state.as_mut().project_replace(State::Done { error: None });
+                    let StateReplace::Waiting { service, request, .. } = waited else { unreachable!() };
+                    match answer {
+                        Ok(permit) => state.set(State::Preparing { service, request, permit }),
+                        Err(rejection) => return Poll::Ready(Err(AdmissionError::Rejected(rejection))),
+                    }
+                }
+                StateProj::Preparing { service, .. } => {
+                    let ready = ready!(service.poll_ready(cx));
+                    let prepared = state.as_mut().project_replace(State::Done { error: None });
+                    let StateReplace::Preparing { mut service, request, permit } = prepared else { unreachable!() };
+                    if let Err(error) = ready {
+                        return Poll::Ready(Err(AdmissionError::Inner(error)));
+                    }
+                    state.set(State::Running { future: service.call(request), permit: Some(permit) });
+                }
+                StateProj::Running { future, permit } => {
+                    let result = ready!(future.poll(cx));
+                    if let Some(permit) = permit.take() {
+                        permit.finish(this.protocol.assess.assess(result.as_ref()));
+                    }
+                    state.set(State::Done { error: None });
+                    return Poll::Ready(result.map_err(AdmissionError::Inner));
+                }
+                StateProj::Done { error } => {
+                    let Some(error) = error.take() else { panic!("`GenericFuture` was polled after it was ready") };
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl<S: Service<Req>, Req, P> fmt::Debug for GenericFuture<S, Req, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenericFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! What classifiers and others may see of a request: everything but its body.
+
+use http::{Extensions, HeaderMap, Method, Request, Uri, header::CONTENT_TYPE};
+
+/// The head of a request. Borrowed, `Copy`, and the same for every body type.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'r> {
+    method: &'r Method,
+    uri: &'r Uri,
+    headers: &'r HeaderMap,
+    extensions: &'r Extensions,
+}
+
+impl<'r> RequestHead<'r> {
+    /// The head of `request`.
+    pub fn of<B>(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+
+    /// The method.
+    pub const fn method(&self) -> &'r Method {
+        self.method
+    }
+
+    /// The URI. Behind a nested router some frameworks cut off its prefix.
+    pub const fn uri(&self) -> &'r Uri {
+        self.uri
+    }
+
+    /// The headers; the metadata of a gRPC call.
+    pub const fn headers(&self) -> &'r HeaderMap {
+        self.headers
+    }
+
+    /// The extensions.
+    pub const fn extensions(&self) -> &'r Extensions {
+        self.extensions
+    }
+
+    /// The value of a header as text; the first one, where there are several.
+    pub fn header(&self, name: &http::HeaderName) -> Option<&'r str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether this is a gRPC or gRPC-Web call, by its content type.
+    pub fn is_grpc(&self) -> bool {
+        is_grpc(self.headers)
+    }
+}
+
+/// `application/grpc`, alone or followed by `+`, `;` or `-web`. `application/grpcfoo` is something else.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    let Some(rest) = value.as_bytes().strip_prefix(b"application/grpc") else { return false };
+    matches!(rest.first(), None | Some(b'+' | b';')) || rest.starts_with(b"-web")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_is_recognised_by_its_content_type_alone() {
+        let check = |value: &'static str| {
+            let request = Request::builder().header(CONTENT_TYPE, value).body(()).unwrap();
+            RequestHead::of(&request).is_grpc()
+        };
+        for grpc in ["application/grpc", "application/grpc+proto", "application/grpc; a=b", "application/grpc-web-text"]
+        {
+            assert!(check(grpc), "{grpc}");
+        }
+        for other in ["application/grpcfoo", "application/json", "text/application/grpc", ""] {
+            assert!(!check(other), "{other}");
+        }
+        assert!(!RequestHead::of(&Request::new(())).is_grpc());
+    }
+}

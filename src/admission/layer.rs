@@ -1,0 +1,212 @@
+//! The layer: a handle, and how requests and responses are read.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderName, Request, Response};
+use http_body::Body;
+use tower_layer::Layer;
+
+use super::{
+    AdmissionService, ByStatus, Deadline, Hold, Learn, Policy, Rejections, RequestHead, assess::Assess,
+    classify::Classify, generic::Generic, nesting, policy::grpc_timeout,
+};
+use crate::{rejection::Rejection, runtime::Admission, ticket::Ticket};
+
+/// Applies an [`Admission`] to a tower service.
+///
+/// All state is in the handle: the layer may be applied to each route and each connection, as axum does, and all of them
+/// share one limit. The errors of the service pass through unchanged; rejected requests get a response.
+///
+/// The type parameter is the protocol: [`Http`], gRPC included, or [`Generic`] for services of any other kind.
+pub struct AdmissionLayer<P = Http> {
+    pub(super) protocol: Arc<P>,
+    pub(super) admission: Admission,
+}
+
+/// How HTTP and gRPC are read and answered. The default protocol of [`AdmissionLayer`].
+#[derive(Clone)]
+pub struct Http {
+    pub(super) admission: Admission,
+    classify: Option<Arc<dyn Classify>>,
+    pub(super) assess: Arc<dyn Assess>,
+    respond: Option<Respond>,
+    pub(super) rejections: Rejections,
+    exempt: Option<Exempt>,
+    deadline_header: Option<HeaderName>,
+    policy: Policy,
+    max_upload: u64,
+}
+
+type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
+type Exempt = Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>;
+
+impl AdmissionLayer {
+    /// A layer for HTTP and gRPC that decides by `admission`.
+    pub fn new(admission: &Admission) -> Self {
+        nesting::count(&admission.shared.places);
+        let http = Http {
+            admission: admission.clone(),
+            classify: None,
+            assess: Arc::new(ByStatus::new()),
+            respond: None,
+            rejections: Rejections::new(),
+            exempt: None,
+            deadline_header: None,
+            policy: Policy::new().hold(Hold::Body).learn(Learn::AtHead),
+            max_upload: 64 * 1_024,
+        };
+        Self { protocol: Arc::new(http), admission: admission.clone() }
+    }
+
+    /// Puts requests into partitions. Without a classifier all are in the default one.
+    #[must_use]
+    pub fn classify(self, classify: impl Classify) -> Self {
+        self.with(|http| http.classify = Some(Arc::new(classify)))
+    }
+
+    /// Says what a response means for the limit: [`ByStatus`] unless set.
+    #[must_use]
+    pub fn assess(self, assess: impl Assess) -> Self {
+        self.with(|http| http.assess = Arc::new(assess))
+    }
+
+    /// Changes the built-in answers to rejected requests.
+    #[must_use]
+    pub fn rejections(self, rejections: Rejections) -> Self {
+        self.with(|http| http.rejections = rejections)
+    }
+
+    /// Answers rejected requests in its own way; `None` leaves one to the built-in answers.
+    #[must_use]
+    pub fn respond<F>(self, respond: F) -> Self
+    where
+        F: Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    {
+        self.with(|http| http.respond = Some(Arc::new(respond)))
+    }
+
+    /// Lets requests pass that answer true: they neither wait, nor take a slot, nor teach the limit anything. For
+    /// health, readiness and metrics routes. See [`paths`](super::paths).
+    #[must_use]
+    pub fn exempt<F>(self, exempt: F) -> Self
+    where
+        F: Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static,
+    {
+        self.with(|http| http.exempt = Some(Arc::new(exempt)))
+    }
+
+    /// Reads how long the caller waits from this header, in seconds with or without a fraction, besides
+    /// `grpc-timeout` and [`Deadline`]. What is not a number is no deadline.
+    #[must_use]
+    pub fn deadline_header(self, name: HeaderName) -> Self {
+        self.with(|http| http.deadline_header = Some(name))
+    }
+
+    /// When slots are given back and what is learned, where a request or response doesn't bring a [`Policy`] of its
+    /// own.
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        self.with(|http| http.policy = policy.or(http.policy))
+    }
+
+    /// Up to how many bytes a request body may still be on its way and the request's round-trip time be learned: 64 KiB
+    /// unless set.
+    ///
+    /// A handler that reads a large body waits for its client, and that wait is not congestion: learned, it would
+    /// collapse the limit. So the time of requests with more than this, or with a body of unknown length, is ignored,
+    /// unless their [`Policy`] says otherwise; that they were overloads is not. gRPC calls announce no length, unary
+    /// ones included, and are learned from; streaming ones want a policy.
+    #[must_use]
+    pub fn max_learned_upload(self, bytes: u64) -> Self {
+        self.with(|http| http.max_upload = bytes)
+    }
+
+    /// The same handle for services that are not HTTP: they reject with an error. All other settings start anew.
+    pub fn generic(self) -> AdmissionLayer<Generic> {
+        AdmissionLayer { protocol: Arc::new(Generic::new(self.admission.clone())), admission: self.admission.clone() }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Http)) -> Self {
+        change(Arc::make_mut(&mut self.protocol));
+        self
+    }
+}
+
+impl Http {
+    pub(super) fn is_exempt(&self, request: &RequestHead<'_>) -> bool {
+        self.exempt.as_ref().is_some_and(|exempt| exempt(request))
+    }
+
+    pub(super) fn ticket<'r>(&self, request: &RequestHead<'r>) -> Ticket<'r> {
+        let mut ticket = Ticket::new();
+        let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.remaining());
+        for timeout in [grpc_timeout(request), deadline, self.header_timeout(request)].into_iter().flatten() {
+            ticket.limit_timeout(timeout);
+        }
+        if let Some(classify) = &self.classify {
+            classify.classify(request, &mut ticket);
+        }
+        ticket
+    }
+
+    fn header_timeout(&self, request: &RequestHead<'_>) -> Option<Duration> {
+        let seconds = request.header(self.deadline_header.as_ref()?)?.trim().parse().ok()?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// The policy of a request, before its response is known.
+    pub(super) fn policy<B: Body>(&self, request: &Request<B>) -> Policy {
+        let own = request.extensions().get::<Policy>().copied().unwrap_or_default();
+        let policy = own.or(self.policy);
+        let body = request.body();
+        let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
+        if uploads && own.learn.is_none() && policy.learn != Some(Learn::Nothing) && !RequestHead::of(request).is_grpc()
+        {
+            policy.learn(Learn::Overloads)
+        } else {
+            policy
+        }
+    }
+
+    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<super::body::Payload> {
+        let head = RequestHead::of(request);
+        let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
+        match own {
+            Some(response) => {
+                let mut response = response.map(super::body::Payload::new);
+                nesting::mark_rejection(response.extensions_mut());
+                response
+            }
+            None => self.rejections.respond(rejection, &head),
+        }
+    }
+}
+
+impl<S> Layer<S> for AdmissionLayer {
+    type Service = AdmissionService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        nesting::count(&self.admission.shared.places);
+        AdmissionService::new(inner, Arc::clone(&self.protocol))
+    }
+}
+
+impl<P> Clone for AdmissionLayer<P> {
+    fn clone(&self) -> Self {
+        nesting::count(&self.admission.shared.places);
+        Self { protocol: Arc::clone(&self.protocol), admission: self.admission.clone() }
+    }
+}
+
+impl<P> fmt::Debug for AdmissionLayer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionLayer").field("admission", &self.admission).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

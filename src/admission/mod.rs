@@ -1,0 +1,35 @@
+//! [`AdmissionLayer`]: an [`Admission`](crate::Admission) applied to a tower service.
+//!
+//! ```text
+//! layer ──▶ service ─ classify ─▶ arrive ─▶ future ─ wait, call, learn ─▶ body ─ hold, free
+//!                                    └──── respond (429, 503, gRPC status)
+//! ```
+
+mod assess;
+mod body;
+mod classify;
+mod future;
+mod generic;
+mod head;
+mod layer;
+mod nesting;
+mod policy;
+mod respond;
+mod service;
+
+pub use assess::{Assess, ByStatus, ResponseHead};
+pub use body::{AdmissionBody, Payload};
+#[cfg(feature = "axum")]
+pub use classify::by_matched_path;
+pub use classify::{
+    By, Classify, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, paths,
+};
+pub use future::ResponseFuture;
+pub use generic::{
+    AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, Generic, GenericFuture, OkIsSuccess,
+};
+pub use head::RequestHead;
+pub use layer::{AdmissionLayer, Http};
+pub use policy::{Deadline, Hold, Learn, Policy};
+pub use respond::Rejections;
+pub use service::AdmissionService;

@@ -1,0 +1,153 @@
+//! When a slot is given back and what is learned from a request: per layer, and per request where it differs.
+
+use std::time::Duration;
+
+use super::RequestHead;
+
+/// When the slot of a request is given back.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Hold {
+    /// When the response body has ended or was dropped.
+    #[default]
+    Body,
+    /// As soon as the response head is there. For streams that cost nothing while they are open.
+    Head,
+}
+
+/// What the control law learns from a request.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Learn {
+    /// Its outcome, and a round-trip time that ends with the response body.
+    AtEnd,
+    /// Its outcome, and a round-trip time that ends with the response head: a slow reader is no congestion.
+    #[default]
+    AtHead,
+    /// Nothing.
+    Nothing,
+    /// Only that it was an overload; no round-trip time.
+    Overloads,
+}
+
+/// How one request is handled. Put it into the extensions of a request or of a response; the response counts last.
+///
+/// ```
+/// use tower_admission::{Hold, Policy};
+///
+/// // A handler answers with a stream of events that costs nothing while it is open.
+/// let mut response = http::Response::new("…");
+/// response.extensions_mut().insert(Policy::new().hold(Hold::Head));
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct Policy {
+    pub(super) hold: Option<Hold>,
+    pub(super) learn: Option<Learn>,
+}
+
+impl Policy {
+    /// As the layer says.
+    pub const fn new() -> Self {
+        Self { hold: None, learn: None }
+    }
+
+    /// When the slot is given back.
+    pub const fn hold(mut self, hold: Hold) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
+    /// What is learned.
+    pub const fn learn(mut self, learn: Learn) -> Self {
+        self.learn = Some(learn);
+        self
+    }
+
+    /// This policy where it says something, else `base`.
+    pub(super) const fn or(self, base: Self) -> Self {
+        Self {
+            hold: if self.hold.is_some() { self.hold } else { base.hold },
+            learn: if self.learn.is_some() { self.learn } else { base.learn },
+        }
+    }
+}
+
+/// Until when the caller waits for the answer: a request extension, for services that know it from elsewhere.
+///
+/// Taken together with `grpc-timeout` and the configured header, the earliest holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(tokio::time::Instant);
+
+impl Deadline {
+    /// At this moment.
+    pub fn at(instant: std::time::Instant) -> Self {
+        Self(instant.into())
+    }
+
+    /// So much later than now.
+    pub fn after(timeout: Duration) -> Self {
+        let now = tokio::time::Instant::now();
+        // A century stands for "too far away to be represented".
+        Self(now.checked_add(timeout).unwrap_or(now + Duration::from_secs(3_000_000_000)))
+    }
+
+    pub(super) fn remaining(self) -> Duration {
+        self.0.saturating_duration_since(tokio::time::Instant::now())
+    }
+}
+
+/// The value of `grpc-timeout`: one to eight digits and a unit. `None` for anything else.
+pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
+    let value = request.headers().get("grpc-timeout")?.as_bytes();
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let amount = digits.iter().try_fold(0u64, |amount, &digit| {
+        let value = (digit as char).to_digit(10)?;
+        Some(amount * 10 + u64::from(value))
+    })?;
+    Some(match unit {
+        b'H' => Duration::from_secs(amount * 3_600),
+        b'M' => Duration::from_secs(amount * 60),
+        b'S' => Duration::from_secs(amount),
+        b'm' => Duration::from_millis(amount),
+        b'u' => Duration::from_micros(amount),
+        b'n' => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(value: &'static str) -> Option<Duration> {
+        let request = http::Request::builder().header("grpc-timeout", value).body(()).unwrap();
+        grpc_timeout(&RequestHead::of(&request))
+    }
+
+    #[test]
+    fn all_units_of_grpc_timeout_are_read() {
+        assert_eq!(parse("2H"), Some(Duration::from_secs(7_200)));
+        assert_eq!(parse("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(parse("4S"), Some(Duration::from_secs(4)));
+        assert_eq!(parse("5m"), Some(Duration::from_millis(5)));
+        assert_eq!(parse("200000u"), Some(Duration::from_millis(200)));
+        assert_eq!(parse("99999999n"), Some(Duration::from_nanos(99_999_999)));
+        assert_eq!(parse("99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+    }
+
+    #[test]
+    fn anything_else_is_no_timeout() {
+        for value in ["", "S", "5", "123456789S", "-1S", "1.5S", "5 S", "5x", "S5"] {
+            assert_eq!(parse(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_too_far_away_does_not_panic() {
+        assert!(Deadline::after(Duration::MAX).remaining() > Duration::from_secs(1_000_000_000));
+    }
+}

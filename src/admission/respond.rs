@@ -1,0 +1,202 @@
+//! What a rejected request is told.
+//!
+//! HTTP gets 429 where the caller ran into a bound of its own and 503 where the server ran into one, with `Retry-After`
+//! (RFC 9110, section 10.2.3) and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
+//! protocol calls Trailers-Only: one HEADERS frame with status, message and `grpc-retry-pushback-ms` (gRFC A6). A bare
+//! 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
+
+use std::{fmt::Write, time::Duration};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
+};
+
+use super::{RequestHead, body::Payload, nesting};
+use crate::rejection::{Reason, Rejection};
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
+const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
+
+/// The built-in answers to rejected requests, and what may be changed about them.
+///
+/// For answers of your own see [`AdmissionLayer::respond`](crate::AdmissionLayer::respond).
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Rejections {
+    statuses: [StatusCode; Reason::ALL.len()],
+    /// One body per reason; empty without headers.
+    bodies: [Bytes; Reason::ALL.len()],
+    unavailable: bool,
+    headers: bool,
+}
+
+impl Rejections {
+    /// 429 where the caller ran into a bound of its own, else 503; `RESOURCE_EXHAUSTED` in gRPC.
+    pub fn new() -> Self {
+        let statuses = Reason::ALL.map(|reason| {
+            if reason.is_callers() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
+        });
+        let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index]));
+        Self { statuses, bodies, unavailable: false, headers: true }
+    }
+
+    /// Answers `reason` with another HTTP status.
+    pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
+        self.statuses[reason.index()] = status;
+        self.bodies[reason.index()] = problem_details(reason, status);
+        self
+    }
+
+    /// Answers gRPC calls with `UNAVAILABLE` where the server, not the caller, ran into a bound.
+    ///
+    /// More clients retry that one, and more alerts count it as a server error.
+    pub const fn grpc_unavailable(mut self) -> Self {
+        self.unavailable = true;
+        self
+    }
+
+    /// Answers HTTP with the status alone, without headers or a body: the cheapest refusal there is.
+    ///
+    /// Clients then don't learn when to come back.
+    pub const fn bare(mut self) -> Self {
+        self.headers = false;
+        self
+    }
+
+    pub(super) fn respond(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
+        let mut response = if request.is_grpc() { self.grpc(rejection, request) } else { self.http(rejection) };
+        nesting::mark_rejection(response.extensions_mut());
+        response
+    }
+
+    fn http(&self, rejection: &Rejection) -> Response<Payload> {
+        let index = rejection.reason().index();
+        let mut response = Response::new(Payload::empty());
+        *response.status_mut() = self.statuses[index];
+        if self.headers {
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, retry_after(jittered(rejection.retry_after())));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            *response.body_mut() = Payload::new(self.bodies[index].clone());
+        }
+        response
+    }
+
+    fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
+        let mut response = Response::new(Payload::empty());
+        let unavailable = self.unavailable && !rejection.reason().is_callers();
+        let status = if unavailable { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
+        let headers = response.headers_mut();
+        copy(request.headers(), &CONTENT_TYPE, headers);
+        headers.insert(GRPC_STATUS, status);
+        headers.insert(GRPC_MESSAGE, grpc_message(rejection));
+        let pushback = jittered(rejection.retry_after()).as_millis();
+        headers.insert(GRPC_PUSHBACK, i32::try_from(pushback).unwrap_or(i32::MAX).into());
+        response
+    }
+}
+
+impl Default for Rejections {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
+    if let Some(value) = from.get(name) {
+        to.insert(name, value.clone());
+    }
+}
+
+/// Adds up to a second, or up to half as much again where that is more: whoever was turned away together should not
+/// return together.
+fn jittered(retry_after: Duration) -> Duration {
+    retry_after + (retry_after / 2).max(Duration::from_secs(1)).mul_f64(fastrand::f64())
+}
+
+/// Whole seconds, rounded up, at least one. Up to a minute without an allocation.
+fn retry_after(delay: Duration) -> HeaderValue {
+    const SECONDS: [&str; 60] = [
+        "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
+        "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31", "32", "33", "34", "35", "36", "37", "38",
+        "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "51", "52", "53", "54", "55", "56",
+        "57", "58", "59", "60",
+    ];
+    let seconds = (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1);
+    let prepared = usize::try_from(seconds - 1).ok().and_then(|index| SECONDS.get(index));
+    prepared.map_or_else(|| seconds.into(), |text| HeaderValue::from_static(text))
+}
+
+/// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers.
+fn problem_details(reason: Reason, status: StatusCode) -> Bytes {
+    let problem = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
+    let title = status.canonical_reason().unwrap_or("Rejected");
+    Bytes::from(format!(
+        r#"{{"type":"https://iana.org/assignments/http-problem-types#{problem}","title":"{title}","status":{},"detail":"{}","reason":"{reason}"}}"#,
+        status.as_u16(),
+        reason.describe(),
+    ))
+}
+
+/// The reason first, for machines; percent-encoded as the gRPC protocol wants it.
+fn grpc_message(rejection: &Rejection) -> HeaderValue {
+    let reason = rejection.reason();
+    let text = format!("{reason}: {} (partition {})", reason.describe(), rejection.partition());
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'$' | b'&'..=b'~' => encoded.push(char::from(byte)),
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    HeaderValue::try_from(encoded).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_rounded_up_and_never_zero() {
+        let check = |millis| retry_after(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();
+        assert_eq!([0, 1, 999, 1_000, 1_001, 60_000, 60_001].map(check), [1, 1, 1, 1, 2, 60, 61]);
+        assert_eq!(check(3_600_000), 3_600);
+    }
+
+    #[test]
+    fn jitter_only_adds_and_really_spreads() {
+        for base in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(100)] {
+            let spread: Vec<_> = (0..1_000).map(|_| jittered(base)).collect();
+            let (low, high) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
+            let width = (base / 2).max(Duration::from_secs(1));
+            assert!(*low >= base && *high <= base + width);
+            assert!(*high - *low > width / 2, "1,000 draws cover more than half of the range");
+        }
+    }
+
+    #[test]
+    fn messages_are_percent_encoded_and_carry_the_reason() {
+        let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, "bätch 100%".into());
+        let message = grpc_message(&rejection);
+        let message = message.to_str().unwrap();
+        assert!(message.starts_with("partition_cap: "), "{message}");
+        assert!(message.ends_with("(partition b%C3%A4tch 100%25)"), "{message}");
+    }
+
+    #[test]
+    fn problem_details_are_json_and_follow_the_status() {
+        for (reason, status) in Reason::ALL.into_iter().zip(Rejections::new().statuses) {
+            let value: serde_json::Value = serde_json::from_slice(&problem_details(reason, status)).unwrap();
+            assert_eq!(value["status"], status.as_u16());
+            assert_eq!(value["reason"], reason.as_str());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The service: decides in `call`, reserves nothing in `poll_ready`.
+
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    AdmissionBody, Http, RequestHead, ResponseFuture,
+    future::{Passage, State},
+    nesting,
+};
+use crate::runtime::{Entry, Permit};
+
+/// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
+///
+/// Always ready: the decision needs the request, and whatever were reserved before one is there would be lost to idle
+/// clones. The readiness of the inner service is driven after admission, on the clone that is then called.
+#[derive(Clone, Debug)]
+pub struct AdmissionService<S, P = Http> {
+    pub(super) inner: S,
+    pub(super) protocol: Arc<P>,
+}
+
+impl<S, P> AdmissionService<S, P> {
+    pub(super) const fn new(inner: S, protocol: Arc<P>) -> Self {
+        Self { inner, protocol }
+    }
+}
+
+impl<S, ReqBody, ResBody> Service<Request<ReqBody>> for AdmissionService<S>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    ReqBody: Body,
+    ResBody: Body,
+    ResBody::Data: From<Bytes>,
+{
+    type Response = Response<AdmissionBody<ResBody>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, ReqBody, ResBody>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
+        let http = &self.protocol;
+        let head = RequestHead::of(&request);
+        if http.is_exempt(&head) {
+            let passage = self.passage(&request, None);
+            return self.start(request, passage);
+        }
+        if !nesting::pass(&http.admission, request.extensions_mut()) {
+            http.admission.shared.warn("a request met the same handle twice: one of two layers is superfluous");
+            let passage = self.passage(&request, None);
+            return self.start(request, passage);
+        }
+        let entry = http.admission.shared.arrive(&http.ticket(&RequestHead::of(&request)));
+        match entry {
+            Entry::Admit(permit) => {
+                let passage = self.passage(&request, Some(permit));
+                self.start(request, passage)
+            }
+            Entry::Wait(waiting) => {
+                let passage = self.passage(&request, None);
+                ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, passage })
+            }
+            Entry::Reject(rejection) => {
+                let response = self.protocol.reject(&rejection, &request).map(AdmissionBody::rejected);
+                ResponseFuture::new(State::Done { result: Some(Ok(response)) })
+            }
+        }
+    }
+}
+
+impl<S> AdmissionService<S> {
+    /// Calls the inner service at once if it is ready; otherwise the future drives it.
+    fn start<ReqBody, ResBody>(
+        &mut self,
+        request: Request<ReqBody>,
+        passage: Passage,
+    ) -> ResponseFuture<S, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    {
+        match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => ResponseFuture::new(State::Running { future: self.inner.call(request), passage }),
+            Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
+            Poll::Pending => {
+                // The one that was polled goes: what it may have reserved by now belongs to this request.
+                let fresh = self.inner.clone();
+                let service = mem::replace(&mut self.inner, fresh);
+                ResponseFuture::new(State::Preparing { service, request, passage })
+            }
+        }
+    }
+
+    /// For a request that runs with this permit, or without one.
+    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Permit>) -> Passage {
+        Passage {
+            permit,
+            http: Arc::clone(&self.protocol),
+            policy: self.protocol.policy(request),
+            is_connect: request.method() == Method::CONNECT,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A partition's share, as users write it.
+
+use crate::engine::{plan::PartitionMode, shares::WHOLE};
+
+/// A percentage of the limit, and what a partition may do beyond it. Made by [`percent`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct Share {
+    percent: f64,
+    mode: PartitionMode,
+}
+
+/// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
+///
+/// What is not above 0 and at most 100 is an error when the handle is built.
+///
+/// ```
+/// use tower_admission::percent;
+///
+/// let checkout = percent(60);
+/// let batch = percent(12.5).hard_cap();
+/// ```
+pub fn percent(value: impl Into<f64>) -> Share {
+    Share { percent: value.into(), mode: PartitionMode::Burst }
+}
+
+impl Share {
+    /// Never runs more than its share, even if the server is idle: [`PartitionMode::HardCap`].
+    pub const fn hard_cap(self) -> Self {
+        self.with_mode(PartitionMode::HardCap)
+    }
+
+    /// Below its share it is admitted even at the limit: [`PartitionMode::Overcommit`].
+    pub const fn overcommit(self) -> Self {
+        self.with_mode(PartitionMode::Overcommit)
+    }
+
+    /// Sets the mode.
+    pub const fn with_mode(self, mode: PartitionMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    pub(super) const fn as_percent(self) -> f64 {
+        self.percent
+    }
+
+    pub(super) const fn mode(self) -> PartitionMode {
+        self.mode
+    }
+
+    /// Parts per million; `None` where that is not above 0 and at most 100 %.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+    pub(super) fn part(self) -> Option<u32> {
+        let part = (self.percent / 100.0 * f64::from(WHOLE)).round();
+        (part >= 1.0 && part <= f64::from(WHOLE)).then_some(part as u32)
+    }
+}

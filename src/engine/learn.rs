@@ -1,0 +1,93 @@
+//! What is learned from finished requests, and what a new limit changes.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use super::{Engine, Slot, limit::Sample, plan::Mode, shares::allocate};
+use crate::{outcome::Outcome, time::Timestamp};
+
+impl Engine {
+    /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
+    /// later, when the last byte of the response is gone.
+    pub(crate) fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
+        if std::mem::replace(&mut slot.observed, true) {
+            return;
+        }
+        let now = self.advance(now);
+        let rtt = now.since(slot.start);
+        let counts = &mut self.partitions[slot.partition as usize].counts;
+        match outcome {
+            Outcome::Cancelled => counts.cancelled += 1,
+            Outcome::Ignore => {
+                counts.ignored += 1;
+                return;
+            }
+            Outcome::Overload => counts.overloads += 1,
+            Outcome::Success => {
+                counts.successes += 1;
+                counts.rtt.record(rtt);
+                self.drain.answered(rtt);
+            }
+        }
+        self.learn(now, slot, Some(rtt), outcome);
+    }
+
+    /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
+    /// and brings no round-trip time.
+    pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+        let now = self.advance(now);
+        self.partitions[slot.partition as usize].counts.overloads += 1;
+        self.learn(now, slot, None, Outcome::Overload);
+    }
+
+    fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
+        // What ran beyond the limit, because decisions don't bind, says nothing about the limit.
+        if !slot.counted {
+            return;
+        }
+        let sample = Sample { start: slot.start, end: now, rtt, in_flight: slot.in_flight as usize, outcome };
+        // The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that
+        // happened to bring the sample is not the one to suffer.
+        let step = AssertUnwindSafe(|| {
+            self.law.on_sample(&sample);
+            self.law.limit()
+        });
+        let Ok(limit) = catch_unwind(step) else {
+            self.law_panics += 1;
+            return;
+        };
+        if limit != self.limit {
+            self.resize(limit);
+            self.settle(now);
+        }
+    }
+
+    /// Makes `limit` the limit, from the next decision on. Nobody is evicted.
+    pub(super) fn resize(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+        allocate(self.limit, &self.parts, &mut self.shares);
+        for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
+            it.resize(self.limit, share);
+        }
+    }
+
+    /// Asserts, in debug builds, what holds after every verb. See the module `engine`.
+    pub(super) fn check(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let sum = |count: fn(&super::Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
+        assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
+        assert_eq!(self.in_line, sum(|it| it.line.len()), "waiters in line are conserved");
+        assert_eq!(self.at_gate, sum(|it| it.gate.len()), "waiters at the gate are conserved");
+        assert!(self.waiters.len() >= self.in_line + self.at_gate, "every waiter has an entry");
+        assert!(self.limit >= 1, "the limit is never below 1");
+        for (index, it) in self.partitions.iter().enumerate() {
+            let may_run = u16::try_from(index).is_ok_and(|partition| self.may_run(partition));
+            let eligible = may_run || self.mode != Mode::Enforce;
+            assert!(!eligible || it.waiting() == 0, "a free slot and a waiter that may take it coexist");
+        }
+    }
+}

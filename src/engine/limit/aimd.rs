@@ -1,0 +1,173 @@
+//! Additive increase, multiplicative decrease, by a latency threshold.
+//!
+//! ```text
+//! if timed_out or rtt > threshold:   limit = floor(limit * backoff)
+//! else if in_flight * 2 >= limit:    limit = limit + 1
+//! limit = clamp(limit, min, max)
+//! ```
+//!
+//! `in_flight` is the count when the request was admitted, itself included: a server that uses less than half of its
+//! limit learns nothing about the other half, so the limit stays. The form is that of Klaviyo's "Adaptive Concurrency
+//! Control for Mixed Analytical Workloads" (2023), after `AIMDLimit` of Netflix's concurrency-limits. The law itself
+//! comes from D.-M. Chiu and R. Jain, "Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in
+//! Computer Networks" (1989).
+
+use std::time::Duration;
+
+use super::{Law, Sample, sealed::Sealed};
+use crate::{outcome::Outcome, problem::Problem};
+
+/// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
+/// they don't.
+///
+/// Starts at 20, stays within 1 and 1,000, backs off to 0.9 unless told otherwise. Given to a builder it stands behind
+/// the default [`Windowed`](super::Windowed).
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    threshold: Duration,
+    backoff: f64,
+    min: usize,
+    max: usize,
+    limit: usize,
+}
+
+impl Aimd {
+    /// Answers that take longer than `threshold` mean that the server is too full.
+    ///
+    /// Twice the latency of an idle server is a fair start; a threshold below that latency drives the limit to its
+    /// minimum.
+    pub const fn new(threshold: Duration) -> Self {
+        Self { threshold, backoff: 0.9, min: 1, max: 1_000, limit: 20 }
+    }
+
+    /// The limit to start from: 20 unless set; moved into the range of [`min`](Self::min) and [`max`](Self::max).
+    #[must_use]
+    pub const fn initial(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The limit never falls below this: 1 unless set.
+    #[must_use]
+    pub const fn min(mut self, min: usize) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// The limit never rises above this: 1,000 unless set.
+    #[must_use]
+    pub const fn max(mut self, max: usize) -> Self {
+        self.max = max;
+        self
+    }
+
+    /// What the limit is multiplied with when answers are slow: 0.9 unless set, at least 0.5 and less than 1.
+    #[must_use]
+    pub const fn backoff(mut self, ratio: f64) -> Self {
+        self.backoff = ratio;
+        self
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "the product of a limit and a ratio in [0.5, 1) is finite and in range"
+    )]
+    fn decrease(&mut self) {
+        self.limit = (self.limit as f64 * self.backoff).floor() as usize;
+    }
+}
+
+impl Sealed for Aimd {}
+
+impl Law for Aimd {
+    fn limit(&self) -> usize {
+        // `max` before `min`: a range that `problems` refuses must not panic here either.
+        self.limit.min(self.max).max(self.min)
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        self.limit = self.limit();
+        let slow = sample.rtt.is_some_and(|rtt| rtt > self.threshold);
+        if slow || sample.outcome == Outcome::Overload {
+            self.decrease();
+        } else if sample.outcome == Outcome::Success && sample.in_flight.saturating_mul(2) >= self.limit {
+            self.limit += 1;
+        }
+        self.limit = self.limit();
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.threshold.is_zero() {
+            problems.push(Problem::new("aimd.threshold", "found 0, allowed is any longer time"));
+        }
+        if !(0.5..1.0).contains(&self.backoff) {
+            problems.push(Problem::new(
+                "aimd.backoff",
+                format!("found {}, allowed is 0.5 or more and less than 1", self.backoff),
+            ));
+        }
+        if self.min == 0 {
+            problems.push(Problem::new("aimd.min", "found 0, allowed is 1 or more"));
+        }
+        if self.max < self.min {
+            problems
+                .push(Problem::new("aimd.max", format!("found {}, allowed is min ({}) or more", self.max, self.min)));
+        }
+        if self.max > MAX_LIMIT {
+            problems.push(Problem::new("aimd.max", format!("found {}, allowed is {MAX_LIMIT} or less", self.max)));
+        }
+        problems
+    }
+}
+
+/// Counts of running requests are kept in 32 bits where every permit carries one.
+const MAX_LIMIT: usize = u32::MAX as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn step(law: &mut Aimd, millis: u64, in_flight: usize, outcome: Outcome) -> usize {
+        let rtt = Some(Duration::from_millis(millis));
+        law.on_sample(&Sample { start: Timestamp::ZERO, end: Timestamp::ZERO, rtt, in_flight, outcome });
+        law.limit()
+    }
+
+    #[test]
+    fn it_follows_the_formula_sample_by_sample() {
+        let mut law = Aimd::new(Duration::from_millis(100)).initial(20).max(22);
+        assert_eq!(step(&mut law, 100, 10, Outcome::Success), 21, "at the threshold is not over it");
+        assert_eq!(step(&mut law, 10, 10, Outcome::Success), 21, "2 * 10 < 21");
+        assert_eq!(step(&mut law, 10, 11, Outcome::Success), 22);
+        assert_eq!(step(&mut law, 10, 22, Outcome::Success), 22, "max");
+        assert_eq!(step(&mut law, 101, 1, Outcome::Success), 19, "floor(22 * 0.9)");
+        assert_eq!(step(&mut law, 1, 1, Outcome::Overload), 17, "floor(19 * 0.9)");
+        assert_eq!(step(&mut law, 1, 17, Outcome::Cancelled), 17, "a client that left early says nothing");
+        assert_eq!(step(&mut law, 101, 17, Outcome::Cancelled), 15, "one that left late says slow");
+    }
+
+    #[test]
+    fn it_recovers_from_its_floor() {
+        let mut law = Aimd::new(Duration::from_millis(100));
+        for _ in 0..100 {
+            step(&mut law, 1_000, 1, Outcome::Success);
+        }
+        assert_eq!(law.limit(), 1);
+        for expected in 2..=100 {
+            let in_flight = law.limit();
+            assert_eq!(step(&mut law, 10, in_flight, Outcome::Success), expected);
+        }
+    }
+
+    #[test]
+    fn every_bad_setting_is_named() {
+        let law = Aimd::new(Duration::ZERO).backoff(f64::NAN).min(0).max(usize::MAX);
+        let paths: Vec<_> = law.problems().iter().map(|problem| problem.path().to_owned()).collect();
+        assert_eq!(paths, ["aimd.threshold", "aimd.backoff", "aimd.min", "aimd.max"]);
+        assert_eq!(Aimd::new(Duration::from_millis(1)).min(9).max(3).limit(), 9, "and none of them panics");
+    }
+}

@@ -1,0 +1,39 @@
+//! A limit that never moves.
+
+use super::{Law, Sample, sealed::Sealed};
+use crate::problem::Problem;
+
+/// A limit that never moves.
+#[derive(Clone, Debug)]
+pub struct Fixed(usize);
+
+impl Fixed {
+    /// Lets `limit` requests run at once; 0 is an error at build time.
+    pub const fn new(limit: usize) -> Self {
+        Self(limit)
+    }
+}
+
+impl Default for Fixed {
+    /// 100 requests.
+    fn default() -> Self {
+        Self::new(100)
+    }
+}
+
+impl Sealed for Fixed {}
+
+impl Law for Fixed {
+    fn limit(&self) -> usize {
+        self.0
+    }
+
+    fn on_sample(&mut self, _: &Sample) {}
+
+    fn problems(&self) -> Vec<Problem> {
+        match self.0 {
+            0 => vec![Problem::new("fixed", "found 0, allowed is 1 or more; Mode::Off lifts a limit")],
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! One partition: its share of the limit, who runs and waits in it, and what happened to them.
+
+use super::{
+    histogram::Histogram,
+    plan::{PartitionMode, PartitionPlan},
+    shares::ceil_share,
+    waiters::List,
+};
+use crate::rejection::Reason;
+
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) plan: PartitionPlan,
+    /// What it is guaranteed of the present limit.
+    pub(crate) share: usize,
+    /// Below this it is owed the next freed slot: the share, but never less than 1 for a part above zero, so that
+    /// partitions take turns where the limit is smaller than their number.
+    pub(crate) owed: usize,
+    /// Never runs more than this.
+    pub(crate) cap: usize,
+    /// Runs up to this many whatever the limit says.
+    pub(crate) overcommit: usize,
+    pub(crate) running: usize,
+    pub(crate) line: List,
+    pub(crate) gate: List,
+    pub(crate) counts: Counts,
+}
+
+/// What happened in a partition since the handle was made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// Requests that ran, those among them that had to wait, and those that ran although they would have waited or
+    /// been rejected (only while observing).
+    pub(crate) admitted: u64,
+    pub(crate) queued: u64,
+    pub(crate) observed: u64,
+    pub(crate) cancelled_waiting: u64,
+    pub(crate) rejected: [u64; Reason::ALL.len()],
+    pub(crate) successes: u64,
+    pub(crate) overloads: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) ignored: u64,
+    pub(crate) rtt: Histogram,
+    pub(crate) wait: Histogram,
+}
+
+impl Partition {
+    pub(crate) fn new(plan: PartitionPlan) -> Self {
+        Self {
+            plan,
+            share: 0,
+            owed: 0,
+            cap: usize::MAX,
+            overcommit: 0,
+            running: 0,
+            line: List::default(),
+            gate: List::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes its part of a new limit.
+    pub(crate) fn resize(&mut self, limit: usize, share: usize) {
+        self.share = share;
+        self.owed = share.max(usize::from(self.plan.part > 0));
+        match self.plan.mode {
+            PartitionMode::Burst => {}
+            PartitionMode::HardCap => self.cap = self.owed,
+            PartitionMode::Overcommit => {
+                self.share = ceil_share(limit, self.plan.part);
+                self.owed = self.share;
+                self.overcommit = self.share;
+            }
+        }
+    }
+
+    pub(crate) const fn waiting(&self) -> usize {
+        self.line.len() + self.gate.len()
+    }
+}

@@ -1,0 +1,248 @@
+//! Who runs next, who waits where, and who is turned away.
+
+use super::{
+    Arrival, Engine, Key, Place, Refusal, Slot,
+    plan::{Mode, PartitionMode},
+    waiters::Stage,
+};
+use crate::{rejection::Reason, time::Timestamp};
+
+impl Engine {
+    /// Whether a request of this partition may take a slot now.
+    ///
+    /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
+    /// run overtakes nobody who could have.
+    pub(super) fn may_run(&self, partition: u16) -> bool {
+        let it = &self.partitions[partition as usize];
+        (self.running < self.limit && it.running < it.cap) || it.running < it.overcommit
+    }
+
+    pub(super) fn occupy(&mut self, now: Timestamp, partition: u16) -> Slot {
+        let in_flight = self.take_slot(partition);
+        self.partitions[partition as usize].counts.admitted += 1;
+        self.drain.started(now);
+        Slot { start: now, in_flight, partition, counted: true, observed: false }
+    }
+
+    /// Counts one more running and answers how many that are.
+    fn take_slot(&mut self, partition: u16) -> u32 {
+        self.running += 1;
+        let it = &mut self.partitions[partition as usize];
+        it.running += 1;
+        debug_assert!(
+            self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
+            "more run than the limit allows"
+        );
+        u32::try_from(self.running).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn vacate(&mut self, partition: u16) {
+        self.running -= 1;
+        self.partitions[partition as usize].running -= 1;
+    }
+
+    /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
+    #[cold]
+    pub(super) fn queue_or_refuse(&mut self, now: Timestamp, partition: u16, caller_deadline: Timestamp) -> Arrival {
+        let place = if caller_deadline <= now {
+            Err(Reason::Deadline)
+        } else if self.line_has_room() {
+            Ok(Stage::Line)
+        } else if self.at_gate < self.gate.places.count(self.limit) {
+            Ok(Stage::Gate)
+        } else {
+            Err(self.reason_for_refusing(partition))
+        };
+        if self.mode == Mode::Observe {
+            let counts = &mut self.partitions[partition as usize].counts;
+            match place {
+                Ok(_) => counts.queued += 1,
+                Err(reason) => counts.rejected[reason.index()] += 1,
+            }
+            counts.admitted += 1;
+            counts.observed += 1;
+            return Arrival::Admit(Slot { start: now, in_flight: 0, partition, counted: false, observed: false });
+        }
+        let joined = place.and_then(|stage| self.join(now, partition, caller_deadline, stage));
+        self.check();
+        match joined {
+            Ok(key) => Arrival::Wait(Place(key)),
+            Err(reason) => Arrival::Reject(self.refuse(now, partition, reason)),
+        }
+    }
+
+    /// Whether one more may wait in line. What waits there is bounded by the queue, and together with what runs by
+    /// the gate: both matter, for a partition at its hard cap waits while the server runs less than its limit, and a
+    /// limit that shrank runs more.
+    fn line_has_room(&self) -> bool {
+        let places = self.line.places.count(self.limit);
+        let within_gate = self.queue.is_none_or(|queue| {
+            let gate = self.limit.saturating_add(queue);
+            self.running.saturating_add(self.in_line) < gate
+        });
+        self.in_line < places && within_gate
+    }
+
+    /// For a request that can't run at once and does not wait.
+    #[cold]
+    pub(super) fn refuse_at_once(&mut self, now: Timestamp, partition: u16) -> Refusal {
+        let it = &self.partitions[partition as usize];
+        let capped = it.plan.mode == PartitionMode::HardCap && it.running >= it.cap;
+        self.refuse(now, partition, if capped { Reason::PartitionCap } else { Reason::Limit })
+    }
+
+    fn reason_for_refusing(&self, partition: u16) -> Reason {
+        let it = &self.partitions[partition as usize];
+        if it.plan.mode == PartitionMode::HardCap && it.running >= it.cap {
+            Reason::PartitionCap
+        } else if self.queue.is_some() {
+            Reason::GateFull
+        } else if self.line.places.count(self.limit) == 0 {
+            Reason::Limit
+        } else {
+            Reason::QueueFull
+        }
+    }
+
+    fn join(
+        &mut self,
+        now: Timestamp,
+        partition: u16,
+        caller_deadline: Timestamp,
+        stage: Stage,
+    ) -> Result<Key, Reason> {
+        self.sequence += 1;
+        let key = self.waiters.insert(partition, self.sequence, now, caller_deadline).ok_or(Reason::QueueFull)?;
+        self.enlist(now, key, stage);
+        Ok(key)
+    }
+
+    /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
+    fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
+        let it = &mut self.partitions[self.waiters.get(key).partition as usize];
+        let wait = if stage == Stage::Line {
+            self.waiters.push_back(&mut it.line, key);
+            self.in_line += 1;
+            self.line.wait
+        } else {
+            self.waiters.push_back(&mut it.gate, key);
+            self.at_gate += 1;
+            self.gate.wait
+        };
+        let waiter = self.waiters.get_mut(key);
+        waiter.stage = stage;
+        waiter.deadline = wait.map_or(Timestamp::NEVER, |wait| now.after(wait)).min(waiter.caller_deadline);
+        self.deadlines.set(key.index, waiter.deadline);
+    }
+
+    /// Takes a waiter out of the line or the gate.
+    pub(super) fn leave(&mut self, key: Key) {
+        let waiter = self.waiters.get(key);
+        let it = &mut self.partitions[waiter.partition as usize];
+        match waiter.stage {
+            Stage::Line => {
+                self.in_line -= 1;
+                self.waiters.unlink(&mut it.line, key);
+            }
+            Stage::Gate => {
+                self.at_gate -= 1;
+                self.waiters.unlink(&mut it.gate, key);
+            }
+            Stage::Granted { .. } | Stage::Refused { .. } => return,
+        }
+        self.deadlines.remove(key.index);
+        self.waiters.get_mut(key).deadline = Timestamp::NEVER;
+    }
+
+    /// Ends a wait that took too long.
+    pub(super) fn expire(&mut self, now: Timestamp, key: Key) {
+        let waiter = self.waiters.get(key);
+        let (partition, stage) = (waiter.partition, waiter.stage);
+        let reason = match stage {
+            _ if waiter.caller_deadline <= now => Reason::Deadline,
+            Stage::Gate => Reason::GateTimeout,
+            _ => Reason::QueueTimeout,
+        };
+        self.leave(key);
+        let Refusal { retry_after, .. } = self.refuse(now, partition, reason);
+        self.waiters.get_mut(key).stage = Stage::Refused { reason, retry_after };
+        self.notices.push_back(key);
+    }
+
+    fn refuse(&mut self, now: Timestamp, partition: u16, reason: Reason) -> Refusal {
+        let it = &mut self.partitions[partition as usize];
+        it.counts.rejected[reason.index()] += 1;
+        let (ahead, slots) = if it.running >= it.cap {
+            (it.running + it.waiting() + 1 - it.cap, it.cap)
+        } else {
+            let inside = self.running + self.in_line + self.at_gate;
+            (inside.saturating_sub(self.limit) + 1, self.limit)
+        };
+        Refusal { reason, retry_after: self.drain.estimate(now, ahead, slots), partition }
+    }
+
+    /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
+    pub(super) fn settle(&mut self, now: Timestamp) {
+        while self.in_line + self.at_gate > 0 {
+            let Some(key) = self.next_to_run() else { break };
+            if self.waiters.get(key).deadline <= now {
+                self.expire(now, key);
+            } else {
+                self.grant(now, key);
+            }
+        }
+        while self.at_gate > 0 && self.line_has_room() {
+            let Some(key) = self.oldest(|engine, index| engine.waiters.front(engine.partitions[index].gate)) else {
+                break;
+            };
+            self.leave(key);
+            self.enlist(now, key, Stage::Line);
+        }
+        self.check();
+    }
+
+    fn grant(&mut self, now: Timestamp, key: Key) {
+        let Self { waiters, partitions, .. } = self;
+        let waiter = waiters.get(key);
+        let partition = waiter.partition;
+        let counts = &mut partitions[partition as usize].counts;
+        counts.admitted += 1;
+        counts.queued += 1;
+        counts.wait.record(now.since(waiter.since));
+        self.leave(key);
+        let in_flight = self.take_slot(partition);
+        self.drain.started(now);
+        self.waiters.get_mut(key).stage = Stage::Granted { in_flight };
+        self.notices.push_back(key);
+    }
+
+    /// The waiter that takes the next free slot: the oldest of a partition below its share, else the oldest of any
+    /// that may run.
+    fn next_to_run(&self) -> Option<Key> {
+        if self.mode != Mode::Enforce {
+            return self.oldest(Self::head);
+        }
+        if self.running >= self.limit && !self.overcommits {
+            return None;
+        }
+        let may_run = |index: usize| u16::try_from(index).is_ok_and(|partition| self.may_run(partition));
+        let owed = self.oldest(|engine, index| {
+            let it = &engine.partitions[index];
+            if it.running < it.owed && may_run(index) { engine.head(index) } else { None }
+        });
+        owed.or_else(|| self.oldest(|engine, index| if may_run(index) { engine.head(index) } else { None }))
+    }
+
+    /// The first of a partition: those inside go before those at the gate.
+    fn head(&self, index: usize) -> Option<Key> {
+        let it = &self.partitions[index];
+        self.waiters.front(it.line).or_else(|| self.waiters.front(it.gate))
+    }
+
+    /// The one that arrived first among those that `candidate` finds in each partition.
+    fn oldest(&self, candidate: impl Fn(&Self, usize) -> Option<Key>) -> Option<Key> {
+        (0..self.partitions.len())
+            .filter_map(|index| candidate(self, index))
+            .min_by_key(|&key| self.waiters.get(key).sequence)
+    }
+}

@@ -1,0 +1,68 @@
+//! What is wrong with settings, all of it at once.
+
+use std::fmt;
+
+/// One thing that is wrong with the settings: where, what was found, what is allowed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    path: String,
+    message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+
+    /// Which setting, such as `partitions.checkout`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What was found there and what is allowed.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn under(self, parent: &str) -> Self {
+        Self { path: format!("{parent}.{}", self.path), message: self.message }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// The settings can't be used. Names every problem, not just the first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BuildError {
+    problems: Vec<Problem>,
+}
+
+impl BuildError {
+    /// `Err` if there is any problem.
+    pub(crate) fn check(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+
+    /// Everything that is wrong; never empty.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the admission settings can't be used")?;
+        let mut separator = ": ";
+        for problem in &self.problems {
+            write!(f, "{separator}{problem}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,155 @@
+//! Getting in: at once, after a wait, or not at all.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{permit::Permit, turn::Shared};
+use crate::{
+    engine::{Arrival, Place},
+    rejection::Rejection,
+    ticket::Ticket,
+    time::Timestamp,
+};
+
+/// What became of a request that arrived.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Admit(Permit),
+    Reject(Rejection),
+    Wait(Waiting),
+}
+
+impl Shared {
+    /// Lets a request arrive. One turn; never waits.
+    pub(crate) fn arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Entry {
+        self.arrive_at(self.partition(ticket.partition_name()), ticket.remaining())
+    }
+
+    /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
+    pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
+        self.ensure_driver();
+        let partition = self.partition(ticket.partition_name());
+        let slot = self.turn(|state, time| state.engine.arrive_without_waiting(time.now(), partition));
+        match slot {
+            Ok(slot) => Ok(Permit::new(Arc::clone(self), slot)),
+            Err(refusal) => Err(self.rejection(refusal)),
+        }
+    }
+
+    fn arrive_at(self: &Arc<Self>, partition: u16, timeout: Option<Duration>) -> Entry {
+        self.ensure_driver();
+        let arrival = self.turn(|state, time| {
+            let now = time.now();
+            let deadline = timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
+            state.engine.arrive(now, partition, deadline)
+        });
+        match arrival {
+            Arrival::Admit(slot) => Entry::Admit(Permit::new(Arc::clone(self), slot)),
+            Arrival::Reject(refusal) => Entry::Reject(self.rejection(refusal)),
+            Arrival::Wait(place) => Entry::Wait(Waiting { shared: Arc::clone(self), place: Some(place) }),
+        }
+    }
+}
+
+/// A place in line, as a future.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shared: Arc<Shared>,
+    /// `None` once it was answered.
+    place: Option<Place>,
+}
+
+impl Future for Waiting {
+    type Output = Result<Permit, Rejection>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(place) = &self.place else { panic!("a place in line was polled after it was answered") };
+        self.shared.ensure_driver();
+        let waker = cx.waker().clone();
+        let (answer, _dropped_outside) = self.shared.turn(|state, time| {
+            let answer = state.engine.claim(time.now(), place);
+            let dropped = match answer {
+                Poll::Pending => state.register(place.key(), waker),
+                Poll::Ready(_) => state.unregister(place.key()),
+            };
+            (answer, dropped)
+        });
+        match answer {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(answer) => {
+                self.place = None;
+                Poll::Ready(match answer {
+                    Ok(slot) => Ok(Permit::new(Arc::clone(&self.shared), slot)),
+                    Err(refusal) => Err(self.shared.rejection(refusal)),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let _dropped_outside = self.shared.turn(|state, time| {
+                state.engine.cancel(time.now(), &place);
+                state.unregister(place.key())
+            });
+        }
+    }
+}
+
+/// The future of [`Admission::admit`](super::Admission::admit).
+///
+/// # Cancel safety
+///
+/// Dropping it gives everything back: its place in line, or the slot that was granted to it and not fetched yet. A
+/// granted future that nobody polls holds its slot.
+#[must_use = "futures do nothing unless polled"]
+#[derive(Debug)]
+pub struct Admit {
+    state: AdmitState,
+}
+
+#[derive(Debug)]
+enum AdmitState {
+    Arriving { shared: Arc<Shared>, partition: u16, timeout: Option<Duration> },
+    Waiting(Waiting),
+    Done,
+}
+
+impl Admit {
+    pub(super) fn new(shared: &Arc<Shared>, ticket: &Ticket<'_>) -> Self {
+        let partition = shared.partition(ticket.partition_name());
+        let shared = Arc::clone(shared);
+        Self { state: AdmitState::Arriving { shared, partition, timeout: ticket.remaining() } }
+    }
+}
+
+impl Future for Admit {
+    type Output = Result<Permit, Rejection>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match std::mem::replace(&mut self.state, AdmitState::Done) {
+                AdmitState::Arriving { shared, partition, timeout } => match shared.arrive_at(partition, timeout) {
+                    Entry::Admit(permit) => return Poll::Ready(Ok(permit)),
+                    Entry::Reject(rejection) => return Poll::Ready(Err(rejection)),
+                    Entry::Wait(waiting) => self.state = AdmitState::Waiting(waiting),
+                },
+                AdmitState::Waiting(mut waiting) => {
+                    let answer = Pin::new(&mut waiting).poll(cx);
+                    if answer.is_pending() {
+                        self.state = AdmitState::Waiting(waiting);
+                    }
+                    return answer;
+                }
+                AdmitState::Done => panic!("`Admit` was polled after it was ready"),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Settings of a handle, one method each.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{Admission, turn::Shared};
+use crate::{
+    clock::{Clock, TimeSource},
+    config::{Settings, Share},
+    engine::{Engine, limit::Limit, plan::PartitionMode},
+    problem::BuildError,
+};
+
+/// Builds an [`Admission`]. Made by [`Admission::builder`].
+#[must_use = "a builder does nothing until it is built"]
+#[derive(Debug, Default)]
+pub struct AdmissionBuilder {
+    name: Option<String>,
+    clock: Option<Arc<dyn Clock>>,
+    settings: Settings,
+}
+
+impl AdmissionBuilder {
+    /// The name of this handle in metrics and snapshots: `admission`, `admission-2` and so on unless set. Handles that
+    /// share a name overwrite each other's metrics.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How many requests may run at once: a [`Fixed`](crate::limit::Fixed) 100 unless set, or a law that learns it.
+    pub fn limit(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.limit = limit.into();
+        self
+    }
+
+    /// How many requests may wait in line for a slot: 0 unless set.
+    ///
+    /// With a queue, admission has two phases. A gate lets `limit + queue` requests in; those who find it full wait
+    /// there for at most the [admission timeout](Self::admission_timeout). Whoever is inside waits for a slot, first
+    /// come first served, for as long as the caller's deadline and [`max_wait`](Self::max_wait) allow.
+    ///
+    /// Without one, whoever finds no slot waits for one, for at most the [wait timeout](Self::wait_timeout).
+    pub fn queue(mut self, places: usize) -> Self {
+        self.settings.queue = places;
+        self
+    }
+
+    /// How long a request waits at the full gate: 5 s unless set, 0 rejects at once. Only with a queue.
+    ///
+    /// Keep it short. Where every slot and every place is taken for minutes, waiting longer only delays the answer.
+    pub fn admission_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.admission_timeout = timeout;
+        self
+    }
+
+    /// How long a request waits in line for a slot: without a bound unless set. Only with a queue.
+    ///
+    /// Set it wherever callers don't send a deadline and don't wait for ever: a queue that holds more work than its
+    /// callers have patience for serves nobody after a spike, because each slot goes to somebody who has just left.
+    /// Less than the callers' patience minus the time that a request takes is a good value. It also bounds how long a
+    /// vanished HTTP/1 client can hold a place; see the guarantees page.
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.settings.max_wait = Some(wait);
+        self
+    }
+
+    /// How long a request waits for a slot where there is no queue: 30 s unless set, 0 rejects at once.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.wait_timeout = Some(timeout);
+        self
+    }
+
+    /// How many may wait at the full gate or, without a queue, for a slot: as many as the current limit unless set.
+    /// All others are rejected at once.
+    pub fn max_waiting(mut self, requests: usize) -> Self {
+        self.settings.max_waiting = Some(requests);
+        self
+    }
+
+    /// Rejects at once what can't run at once. The same as a [`wait_timeout`](Self::wait_timeout) of 0.
+    pub fn shed(self) -> Self {
+        self.wait_timeout(Duration::ZERO)
+    }
+
+    /// Guarantees a percentage of the limit to a group of callers, which the classifier names.
+    ///
+    /// What is not allocated goes to the partition `default`, and so does whoever belongs to no other. With all
+    /// 100 % allocated, unknown callers may use idle capacity only.
+    pub fn partition(mut self, name: impl Into<String>, share: Share) -> Self {
+        self.settings.partitions.push((name.into(), share));
+        self
+    }
+
+    /// What the partition `default` may do beyond its share: [`PartitionMode::Burst`] unless set.
+    pub fn default_partition_mode(mut self, mode: PartitionMode) -> Self {
+        self.settings.default_mode = mode;
+        self
+    }
+
+    /// Takes the time from `clock` rather than from Tokio.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Makes the handle.
+    ///
+    /// # Errors
+    ///
+    /// Names every setting that can't be used, not just the first.
+    pub fn build(self) -> Result<Admission, BuildError> {
+        let (plan, warnings) = self.settings.into_plan()?;
+        let name = self.name.unwrap_or_else(next_name);
+        let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
+        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings);
+        Ok(Admission { shared: Arc::new(shared) })
+    }
+}
+
+/// Handles without a name are numbered, so that their metrics don't overwrite each other.
+fn next_name() -> String {
+    static HANDLES: AtomicU32 = AtomicU32::new(1);
+    match HANDLES.fetch_add(1, Ordering::Relaxed) {
+        1 => "admission".to_owned(),
+        number => format!("admission-{number}"),
+    }
+}

@@ -1,0 +1,105 @@
+//! The engine at work: the lock, the futures that wait, the timers and the metrics.
+
+mod admit;
+mod builder;
+mod driver;
+mod permit;
+mod recorder;
+mod turn;
+
+use std::sync::Arc;
+
+pub use admit::Admit;
+pub(crate) use admit::{Entry, Waiting};
+pub use builder::AdmissionBuilder;
+pub use permit::Permit;
+pub(crate) use turn::Shared;
+
+use crate::{
+    engine::{Snapshot, plan::Mode},
+    rejection::Rejection,
+    ticket::Ticket,
+};
+
+/// The handle that owns all decisions. Clones share them.
+///
+/// Give it to an [`AdmissionLayer`](crate::AdmissionLayer), or call [`admit`](Self::admit) where there is no tower
+/// service.
+///
+/// ```
+/// use tower_admission::{Admission, Outcome, Ticket, limit::Fixed, percent};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let admission = Admission::builder()
+///     .limit(Fixed::new(10))
+///     .queue(50)
+///     .partition("interactive", percent(70))
+///     .build()?;
+///
+/// let permit = admission.admit(Ticket::new().partition("interactive")).await?;
+/// // … the work …
+/// permit.finish(Outcome::Success);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admission {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Admission {
+    /// Starts with the defaults: a fixed limit of 100, no queue, one partition.
+    pub fn builder() -> AdmissionBuilder {
+        AdmissionBuilder::default()
+    }
+
+    /// Gets a slot, after a wait if need be.
+    ///
+    /// Arrives when first polled. Waits that end by time need a Tokio runtime with timers; without one a wait ends
+    /// when a slot comes free, or when the future is polled after its time.
+    ///
+    /// # Errors
+    ///
+    /// Says why there is none, and when to come back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe; see [`Admit`].
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is for one request")]
+    pub fn admit(&self, ticket: Ticket<'_>) -> Admit {
+        Admit::new(&self.shared, &ticket)
+    }
+
+    /// Gets a slot if one is free right now.
+    ///
+    /// # Errors
+    ///
+    /// Says why there is none, and when to come back.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is for one request")]
+    pub fn try_admit(&self, ticket: Ticket<'_>) -> Result<Permit, Rejection> {
+        self.shared.try_arrive(&ticket)
+    }
+
+    /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once.
+    pub fn set_mode(&self, mode: Mode) {
+        self.shared.turn(|state, time| state.engine.set_mode(time.now(), mode));
+    }
+
+    /// The present state, all of it taken in the same turn.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.shared.turn(|state, _| state.engine.snapshot());
+        snapshot.name = self.shared.name.to_string();
+        snapshot.warnings = self.warnings();
+        snapshot
+    }
+
+    /// Settings and uses that are allowed and are likely to be mistakes.
+    pub fn warnings(&self) -> Vec<String> {
+        turn::lock(&self.shared.warnings).clone()
+    }
+
+    /// Publishes all metrics now, to the recorder of this thread. The driver does so each second.
+    pub fn publish_metrics(&self) {
+        self.shared.publish();
+    }
+}

@@ -1,0 +1,61 @@
+//! A moment on the engine's own time axis.
+
+use std::time::Duration;
+
+/// Nanoseconds since the handle was made.
+///
+/// Eight bytes instead of the sixteen of a `std::time::Instant`, which every permit would carry. The engine only ever
+/// sees this type, so a simulation hands it invented moments. All arithmetic saturates: a clock that jumps by ten
+/// years neither panics nor wraps.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The moment the handle was made.
+    pub const ZERO: Self = Self(0);
+
+    /// Later than any moment that is reached: "no deadline".
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The last moment before [`Timestamp::NEVER`].
+    pub(crate) const LATEST: Self = Self(u64::MAX - 1);
+
+    /// The moment `nanos` nanoseconds after [`Timestamp::ZERO`].
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since [`Timestamp::ZERO`].
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This moment plus `duration`, [`Timestamp::NEVER`] at most.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(duration)))
+    }
+
+    /// How long after `earlier` this moment is; zero if it is not.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// `duration` in whole nanoseconds; 584 years and more are all the same to us.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let late = Timestamp::from_nanos(u64::MAX - 1);
+        assert_eq!(late.after(Duration::MAX), Timestamp::NEVER);
+        assert_eq!(Timestamp::ZERO.since(late), Duration::ZERO);
+        assert_eq!(late.since(Timestamp::ZERO).as_nanos(), u128::from(u64::MAX - 1));
+    }
+}
