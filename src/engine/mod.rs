@@ -47,7 +47,7 @@ use self::{
     limit::Law,
     partition::Partition,
     plan::{Bound, Mode, Plan},
-    waiters::{Stage, Waiters},
+    waiters::{Stage, Waiter, Waiters},
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -192,12 +192,15 @@ impl Engine {
             self.expire(now, key);
             self.settle(now);
         }
-        let waiter = self.waiters.get(key);
-        let partition = waiter.partition;
-        let answer = match waiter.stage {
+        let &Waiter { stage, partition, since, .. } = self.waiters.get(key);
+        let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
             Stage::Granted { in_flight } => {
+                let counts = &mut self.partitions[partition as usize].counts;
+                counts.admitted += 1;
+                counts.queued += 1;
+                counts.wait.record(now.since(since));
                 Ok(Slot { start: now, in_flight, partition, counted: true, observed: false })
             }
             Stage::Refused { reason, retry_after } => Err(Refusal { reason, retry_after, partition }),

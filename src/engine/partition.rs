@@ -29,11 +29,12 @@ pub(crate) struct Partition {
 /// What happened in a partition since the handle was made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
-    /// Requests that ran, those among them that had to wait, and those that ran although they would have waited or
-    /// been rejected (only while observing).
+    /// Requests that ran, and those among them that had to wait.
     pub(crate) admitted: u64,
     pub(crate) queued: u64,
-    pub(crate) observed: u64,
+    /// Requests that ran although they would have waited or been rejected, because decisions did not bind.
+    pub(crate) would_queue: u64,
+    pub(crate) would_reject: [u64; Reason::ALL.len()],
     pub(crate) cancelled_waiting: u64,
     pub(crate) rejected: [u64; Reason::ALL.len()],
     pub(crate) successes: u64,

@@ -56,11 +56,10 @@ impl Engine {
         if self.mode == Mode::Observe {
             let counts = &mut self.partitions[partition as usize].counts;
             match place {
-                Ok(_) => counts.queued += 1,
-                Err(reason) => counts.rejected[reason.index()] += 1,
+                Ok(_) => counts.would_queue += 1,
+                Err(reason) => counts.would_reject[reason.index()] += 1,
             }
             counts.admitted += 1;
-            counts.observed += 1;
             return Arrival::Admit(Slot { start: now, in_flight: 0, partition, counted: false, observed: false });
         }
         let joined = place.and_then(|stage| self.join(now, partition, caller_deadline, stage));
@@ -202,13 +201,7 @@ impl Engine {
     }
 
     fn grant(&mut self, now: Timestamp, key: Key) {
-        let Self { waiters, partitions, .. } = self;
-        let waiter = waiters.get(key);
-        let partition = waiter.partition;
-        let counts = &mut partitions[partition as usize].counts;
-        counts.admitted += 1;
-        counts.queued += 1;
-        counts.wait.record(now.since(waiter.since));
+        let partition = self.waiters.get(key).partition;
         self.leave(key);
         let in_flight = self.take_slot(partition);
         self.drain.started(now);

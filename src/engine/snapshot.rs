@@ -57,8 +57,10 @@ pub struct PartitionSnapshot {
     pub admitted: u64,
     /// How many of those had to wait first.
     pub queued: u64,
-    /// How many ran only because decisions did not bind.
-    pub observed: u64,
+    /// How many ran that would have waited, had decisions been binding.
+    pub would_queue: u64,
+    /// How many ran that would have been rejected, by reason.
+    pub would_reject: BTreeMap<&'static str, u64>,
     /// How many left while they waited.
     pub cancelled_waiting: u64,
     /// How many were rejected, by reason; reasons that never occurred are left out.
@@ -126,9 +128,9 @@ impl Engine {
 
 impl super::Partition {
     fn snapshot(&self) -> PartitionSnapshot {
-        let Counts { admitted, queued, observed, cancelled_waiting, successes, overloads, cancelled, ignored, .. } =
-            self.counts;
-        let rejected = Reason::ALL.into_iter().zip(self.counts.rejected).filter(|&(_, count)| count > 0);
+        let Counts {
+            admitted, queued, would_queue, cancelled_waiting, successes, overloads, cancelled, ignored, ..
+        } = self.counts;
         PartitionSnapshot {
             name: self.plan.name.to_string(),
             percent: f64::from(self.plan.part) / 10_000.0,
@@ -139,9 +141,10 @@ impl super::Partition {
             at_gate: self.gate.len(),
             admitted,
             queued,
-            observed,
+            would_queue,
+            would_reject: by_reason(&self.counts.would_reject),
             cancelled_waiting,
-            rejected: rejected.map(|(reason, count)| (reason.as_str(), count)).collect(),
+            rejected: by_reason(&self.counts.rejected),
             successes,
             overloads,
             cancelled,
@@ -150,6 +153,11 @@ impl super::Partition {
             wait: Quantiles::of(&self.counts.wait),
         }
     }
+}
+
+fn by_reason(counts: &[u64; Reason::ALL.len()]) -> BTreeMap<&'static str, u64> {
+    let occurred = Reason::ALL.into_iter().zip(counts).filter(|&(_, &count)| count > 0);
+    occurred.map(|(reason, &count)| (reason.as_str(), count)).collect()
 }
 
 impl Quantiles {

@@ -51,11 +51,13 @@ impl Recorder {
             gauge!("admission_waiting", with("stage", "gate")).set(partition.at_gate as f64);
             counter!("admission_admitted_total", labels.clone()).absolute(counts.admitted);
             counter!("admission_queued_total", labels.clone()).absolute(counts.queued);
-            counter!("admission_observed_total", labels.clone()).absolute(counts.observed);
+            counter!("admission_would_queue_total", labels.clone()).absolute(counts.would_queue);
             counter!("admission_cancelled_waiting_total", labels.clone()).absolute(counts.cancelled_waiting);
             for reason in Reason::ALL {
                 counter!("admission_rejected_total", with("reason", reason.as_str()))
                     .absolute(counts.rejected[reason.index()]);
+                counter!("admission_would_reject_total", with("reason", reason.as_str()))
+                    .absolute(counts.would_reject[reason.index()]);
             }
             for (outcome, count) in [
                 ("cancelled", counts.cancelled),
@@ -85,7 +87,12 @@ fn describe() {
     describe_gauge!("admission_waiting", Unit::Count, "How many requests wait, in line for a slot or at the full gate");
     describe_counter!("admission_admitted_total", Unit::Count, "Requests that were admitted");
     describe_counter!("admission_queued_total", Unit::Count, "Requests that were admitted after a wait");
-    describe_counter!("admission_observed_total", Unit::Count, "Requests that ran only because decisions did not bind");
+    describe_counter!("admission_would_queue_total", Unit::Count, "Requests that would have waited, while observing");
+    describe_counter!(
+        "admission_would_reject_total",
+        Unit::Count,
+        "Requests that would have been rejected, while observing"
+    );
     describe_counter!("admission_cancelled_waiting_total", Unit::Count, "Requests that left while they waited");
     describe_counter!("admission_rejected_total", Unit::Count, "Requests that were rejected, by reason");
     describe_counter!("admission_outcomes_total", Unit::Count, "Requests that ran, by how they ended");
