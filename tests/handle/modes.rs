@@ -1,0 +1,67 @@
+use tower_admission::{Admission, Mode, Outcome, Ticket, limit::Fixed};
+
+use super::{assert_at_rest, ms, poll_once};
+
+#[test]
+fn observing_lets_everything_through_and_says_what_it_would_have_done() {
+    let admission = Admission::builder().limit(Fixed::new(2)).shed().build().unwrap();
+    admission.set_mode(Mode::Observe);
+    let permits: Vec<_> = (0..5).map(|_| poll_once(&mut admission.admit(Ticket::new())).unwrap().unwrap()).collect();
+    let snapshot = admission.snapshot();
+    assert_eq!(snapshot.in_flight, 2, "what runs beyond the limit is not counted against it");
+    assert_eq!(snapshot.partitions[0].would_reject["limit"], 3);
+    permits.into_iter().for_each(|permit| permit.finish(Outcome::Success));
+    let snapshot = assert_at_rest(&admission, 5);
+    assert_eq!(snapshot.rejected(), 0);
+    assert_eq!(snapshot.partitions[0].successes, 5);
+}
+
+#[test]
+fn off_counts_and_learns_nothing() {
+    let admission = Admission::builder().limit(Fixed::new(1)).build().unwrap();
+    admission.set_mode(Mode::Off);
+    let permits: Vec<_> = (0..5).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+    permits.into_iter().for_each(|permit| permit.finish(Outcome::Overload));
+    let snapshot = assert_at_rest(&admission, 0);
+    assert_eq!((snapshot.mode, snapshot.partitions[0].overloads), ("off", 0));
+}
+
+#[test]
+fn those_who_wait_are_let_in_when_decisions_stop_to_bind_and_the_limit_holds_again_afterwards() {
+    let admission = Admission::builder().limit(Fixed::new(1)).build().unwrap();
+    let held = admission.try_admit(Ticket::new()).unwrap();
+    let mut waiter = admission.admit(Ticket::new());
+    assert!(poll_once(&mut waiter).is_none());
+    admission.set_mode(Mode::Off);
+    let admitted = poll_once(&mut waiter).unwrap().unwrap();
+    admission.set_mode(Mode::Enforce);
+    assert!(admission.try_admit(Ticket::new()).is_err(), "two run, one is allowed");
+    drop(held);
+    assert!(admission.try_admit(Ticket::new()).is_err(), "one runs, one is allowed");
+    drop(admitted);
+    assert!(admission.try_admit(Ticket::new()).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_reports_once_and_silence_is_a_cancellation() {
+    let admission = Admission::builder().limit(Fixed::new(4)).build().unwrap();
+    let mut permit = admission.admit(Ticket::new()).await.unwrap();
+    tokio::time::sleep(ms(40)).await;
+    permit.observe(Outcome::Success);
+    permit.observe(Outcome::Overload);
+    assert_eq!(admission.snapshot().in_flight, 1, "it still holds its slot");
+    permit.finish(Outcome::Overload);
+    drop(admission.admit(Ticket::new()).await.unwrap());
+    let panicked = tokio::spawn({
+        let admission = admission.clone();
+        async move {
+            let _permit = admission.admit(Ticket::new()).await.unwrap();
+            panic!("the work failed");
+        }
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    let snapshot = assert_at_rest(&admission, 3);
+    let it = &snapshot.partitions[0];
+    assert_eq!((it.successes, it.overloads, it.cancelled, it.ignored), (1, 0, 1, 1));
+    assert!((0.030..=0.050).contains(&it.rtt.p50), "{:?}", it.rtt);
+}

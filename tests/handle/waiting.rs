@@ -1,0 +1,185 @@
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tower_admission::{Admission, Clock, Outcome, Reason, Ticket, limit::Fixed, percent};
+
+use super::{assert_at_rest, ms, poll_once};
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_at_the_wait_timeout_and_not_before() {
+    let admission = Admission::builder().limit(Fixed::new(1)).build().unwrap();
+    let held = admission.try_admit(Ticket::new()).unwrap();
+    let start = Instant::now();
+    let rejection = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::QueueTimeout);
+    assert!((30_000..30_010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    drop(held);
+    assert_at_rest(&admission, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callers_deadline_ends_a_wait_earlier() {
+    let admission = Admission::builder().limit(Fixed::new(1)).queue(10).build().unwrap();
+    let _held = admission.try_admit(Ticket::new()).unwrap();
+    let start = Instant::now();
+    let rejection = admission.admit(Ticket::new().timeout(ms(1_500))).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::Deadline);
+    assert!((1_500..1_510).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    let expired = admission.admit(Ticket::new().timeout(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(expired.reason(), Reason::Deadline, "one whose deadline passed doesn't wait at all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_is_short_and_the_line_is_patient() {
+    let admission = Admission::builder().limit(Fixed::new(1)).queue(1).max_waiting(1).build().unwrap();
+    let running = admission.admit(Ticket::new()).await.unwrap();
+    let in_line = tokio::spawn({
+        let admission = admission.clone();
+        async move { admission.admit(Ticket::new()).await }
+    });
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    let at_gate = tokio::spawn({
+        let admission = admission.clone();
+        async move { admission.admit(Ticket::new()).await }
+    });
+    tokio::task::yield_now().await;
+    let snapshot = admission.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting, snapshot.at_gate), (1, 1, 1));
+    let full = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!((full.reason(), start.elapsed()), (Reason::GateFull, Duration::ZERO));
+    let timed_out = at_gate.await.unwrap().unwrap_err();
+    assert_eq!(timed_out.reason(), Reason::GateTimeout);
+    assert!((5_000..5_010).contains(&start.elapsed().as_millis()));
+    // An hour later the one in line still has its place.
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    running.finish(Outcome::Success);
+    in_line.await.unwrap().unwrap().finish(Outcome::Success);
+    assert_at_rest(&admission, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_bounds_the_line() {
+    let admission = Admission::builder().limit(Fixed::new(1)).queue(1).max_wait(ms(700)).build().unwrap();
+    let _held = admission.try_admit(Ticket::new()).unwrap();
+    let start = Instant::now();
+    let rejection = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::QueueTimeout);
+    assert!((700..710).contains(&start.elapsed().as_millis()));
+}
+
+#[test]
+fn a_place_and_an_unfetched_grant_are_given_back_when_dropped() {
+    let admission = Admission::builder().limit(Fixed::new(1)).build().unwrap();
+    for grant_first in [false, true] {
+        let held = admission.try_admit(Ticket::new()).unwrap();
+        let mut waiter = admission.admit(Ticket::new());
+        assert!(poll_once(&mut waiter).is_none());
+        if grant_first {
+            drop(held);
+            assert_eq!(admission.snapshot().in_flight, 1, "the waiter holds the slot without knowing it");
+            drop(waiter);
+        } else {
+            drop(waiter);
+            drop(held);
+        }
+        assert_eq!(admission.snapshot().in_flight, 0);
+    }
+    assert_at_rest(&admission, 4);
+}
+
+#[test]
+fn a_grant_that_is_given_up_goes_to_the_next_in_line() {
+    let admission = Admission::builder().limit(Fixed::new(1)).max_waiting(2).build().unwrap();
+    let held = admission.try_admit(Ticket::new()).unwrap();
+    let mut first = admission.admit(Ticket::new());
+    let mut second = admission.admit(Ticket::new());
+    assert!(poll_once(&mut first).is_none() && poll_once(&mut second).is_none());
+    drop(held);
+    assert!(poll_once(&mut second).is_none(), "it is not its turn");
+    drop(first);
+    assert!(poll_once(&mut second).unwrap().is_ok());
+}
+
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn as_many_are_woken_as_get_a_slot() {
+    const WAITERS: usize = 10_000;
+    let admission = Admission::builder().limit(Fixed::new(100)).max_waiting(WAITERS).build().unwrap();
+    let held: Vec<_> = (0..100).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+    let counter = Arc::new(Counting::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut waiters: Vec<_> = (0..WAITERS).map(|_| Box::pin(admission.admit(Ticket::new()))).collect();
+    for waiter in &mut waiters {
+        assert!(waiter.as_mut().poll(&mut context).is_pending());
+    }
+    drop(held);
+    assert_eq!(counter.0.load(Ordering::Relaxed), 100, "no spurious wake-up among {WAITERS} waiters");
+    drop(waiters);
+    assert_at_rest(&admission, 100 + WAITERS as u64);
+}
+
+#[test]
+fn unknown_callers_are_in_the_default_partition() {
+    let admission = Admission::builder().limit(Fixed::new(10)).partition("known", percent(50)).build().unwrap();
+    let _known = admission.try_admit(Ticket::new().partition("known")).unwrap();
+    let _unknown = admission.try_admit(Ticket::new().partition("stranger")).unwrap();
+    let snapshot = admission.snapshot();
+    assert_eq!(snapshot.partition("known").unwrap().in_flight, 1);
+    assert_eq!(snapshot.partition("default").unwrap().in_flight, 1);
+}
+
+#[test]
+fn a_hard_cap_is_the_callers_own_and_named_in_the_rejection() {
+    let admission =
+        Admission::builder().limit(Fixed::new(10)).shed().partition("batch", percent(20).hard_cap()).build().unwrap();
+    let _running: Vec<_> = (0..2).map(|_| admission.try_admit(Ticket::new().partition("batch")).unwrap()).collect();
+    let rejection = admission.try_admit(Ticket::new().partition("batch")).unwrap_err();
+    assert_eq!((rejection.reason(), rejection.partition()), (Reason::PartitionCap, "batch"));
+    assert!(rejection.reason().is_callers());
+    let _other = admission.try_admit(Ticket::new()).unwrap();
+}
+
+#[derive(Clone, Debug)]
+struct Mad(Arc<AtomicUsize>);
+
+impl Clock for Mad {
+    fn now(&self) -> Duration {
+        // Ten years ahead, back to zero, the end of time, a nanosecond: whatever a clock can say.
+        match self.0.fetch_add(1, Ordering::Relaxed) % 4 {
+            0 => Duration::from_secs(315_360_000),
+            1 => Duration::ZERO,
+            2 => Duration::MAX,
+            _ => Duration::from_nanos(1),
+        }
+    }
+}
+
+#[test]
+fn a_mad_clock_neither_panics_nor_leaks() {
+    let clock = Mad(Arc::default());
+    let admission = Admission::builder().limit(Fixed::new(2)).queue(2).clock(clock).build().unwrap();
+    for round in 0..1_000u64 {
+        let mut admits: Vec<_> = (0..6).map(|_| admission.admit(Ticket::new().timeout(ms(round)))).collect();
+        let _permits: Vec<_> = admits.iter_mut().filter_map(poll_once).collect();
+        assert!(admission.snapshot().in_flight <= 2);
+    }
+    assert_at_rest(&admission, 6_000);
+}

@@ -1,0 +1,131 @@
+//! The structure of the sources, as a test: who may import whom, and how long a file may grow.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each folder or file of `src`, the layer it stands in, and what it must not mention.
+///
+/// Imports go to the same layer or to a lower one.
+const ROOMS: &[(&str, u8)] = &[
+    ("time", 0),
+    ("outcome", 0),
+    ("problem", 0),
+    ("rejection", 0),
+    ("ticket", 0),
+    ("engine", 1),
+    ("config", 3),
+    ("clock", 3),
+    ("runtime", 4),
+    ("admission", 5),
+    ("adaptive", 5),
+    ("introspect", 5),
+];
+
+/// What a layer must not mention at all.
+fn forbidden(layer: u8) -> &'static [&'static str] {
+    match layer {
+        0 | 1 => {
+            &["tokio", "http", "http_body", "hyper", "tower", "axum", "metrics", "tracing", "fastrand", "serde_json"]
+        }
+        2..=4 => &["http", "http_body", "hyper", "tower", "tower_layer", "tower_service", "axum"],
+        _ => &["metrics", "tracing"],
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found
+}
+
+/// The code of a file without its tests and its comments.
+fn code(text: &str) -> String {
+    let before_tests = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    before_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn room(path: &Path) -> Option<(&'static str, u8)> {
+    let relative = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap();
+    let first = relative.iter().next()?.to_str()?.trim_end_matches(".rs");
+    ROOMS.iter().copied().find(|(name, _)| *name == first)
+}
+
+fn is_test(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_tests"))
+}
+
+/// What is wrong with one file, given its text.
+fn check(path: &Path, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let lines = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text).lines().count();
+    if lines > 400 {
+        wrong.push(format!("{}: {lines} lines, 400 are allowed", path.display()));
+    }
+    let Some((name, layer)) = room(path) else { return wrong };
+    let code = code(text);
+    for other in ROOMS.iter().filter(|(_, other)| *other > layer) {
+        if code.contains(&format!("crate::{}", other.0)) || code.contains(&format!("\n    {}::", other.0)) {
+            wrong.push(format!("{}: {name} (L{layer}) imports {} (L{})", path.display(), other.0, other.1));
+        }
+    }
+    let recorder = path.ends_with("runtime/recorder.rs");
+    for word in forbidden(layer).iter().filter(|word| !(recorder && **word == "metrics")) {
+        let mentions = code.match_indices(&format!("{word}::")).any(|(at, _)| {
+            let before = code[..at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+        });
+        if mentions {
+            wrong.push(format!("{}: {name} (L{layer}) mentions {word}", path.display()));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn imports_go_downward_and_files_stay_short() {
+    let files = sources();
+    assert!(files.len() > 30, "the sources were found");
+    let wrong: Vec<_> = files
+        .iter()
+        .filter(|path| !is_test(path))
+        .flat_map(|path| check(path, &fs::read_to_string(path).unwrap()))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_room_has_a_layer() {
+    for path in sources() {
+        let known = room(&path).is_some() || path.ends_with("src/lib.rs");
+        assert!(known, "{}: add its room to the table above", path.display());
+    }
+}
+
+#[test]
+fn each_kind_of_violation_is_found() {
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/x.rs");
+    for bad in [
+        "use crate::runtime::Permit;",
+        "use crate::{\n    runtime::Permit,\n};",
+        "use tokio::time::Instant;",
+        "fn f() { metrics::counter!(\"x\"); }",
+        &"\n".repeat(401),
+    ] {
+        assert_eq!(check(&engine, bad).len(), 1, "{bad:?}");
+    }
+    for good in ["use crate::{time::Timestamp, rejection::Reason};", "// use tokio::time::Instant;", "self.metrics()"] {
+        assert_eq!(check(&engine, good), [""; 0], "{good:?}");
+    }
+}
