@@ -1,10 +1,86 @@
-//! x
+//! Decides, inside a server, which requests run now, which wait their turn and which are told to come back.
+//!
+//! A service that takes whatever comes falls over under load: one noisy caller takes every slot, latency grows until
+//! all answers come too late, and what is served was given up by its client long ago. With this crate you add
+//! `.layer(…)` and it holds.
+//!
+//! - [`AdaptiveConcurrencyLayer`] learns from the round-trip time how many requests can run at once, divides them among
+//!   callers by percentage, and sheds the rest at once.
+//! - [`AdmissionLayer`] does everything that an [`Admission`] can: a fixed or a learned limit, partitions, and
+//!   two-phase admission: a gate with a short timeout, then a place in a line that is patient.
+//!
+//! Both work under axum, tonic and plain hyper, for HTTP and gRPC, and [for any other tower
+//! service](AdmissionLayer::generic).
+//!
+//! # Quick start
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use axum::{Router, routing::get};
+//! use tower_admission::{Admission, AdmissionLayer, by_header, limit::Fixed, percent};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let admission = Admission::builder()
+//!     .limit(Fixed::new(100))                      // or Aimd::new(Duration::from_millis(250)): learned
+//!     .queue(400)                                  // up to 400 more wait their turn …
+//!     .max_wait(Duration::from_secs(10))           // … for at most 10 s
+//!     .partition("checkout", percent(60))          // guaranteed to the callers that say so
+//!     .build()?;
+//!
+//! let app: Router = Router::new()
+//!     .route("/search", get(async || "found"))
+//!     .layer(AdmissionLayer::new(&admission).classify(by_header("x-tenant")));
+//! # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! # axum::serve(listener, app).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without a queue and a classifier it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
+//! requests run, others wait for at most 30 s.
+//!
+//! # One request
+//!
+//! ```text
+//!            classify      arrive                 wait                 call     learn            free
+//! request ──▶ Ticket ──▶ slot free? ──yes──────────────────────────▶ service ──▶ head ──▶ body ──▶ end
+//!                            │no                                        ▲
+//!                            ├──▶ gate (admission timeout) ──▶ line ────┘
+//!                            └──▶ rejected: 429, 503, RESOURCE_EXHAUSTED, with the time to come back
+//! ```
+//!
+//! - **A slot is held to the end of the response body**, and given back on every way a request can end: last frame,
+//!   error, trailers, drop, panic, killed connection.
+//! - **The round-trip time ends at the response head**: a slow reader is no congestion. A request that was cancelled
+//!   after a long time is evidence of a slow server, one cancelled early is evidence of nothing.
+//! - **All state is in the handle.** axum applies a layer again for each route *and each connection*; a limiter that
+//!   makes its state there limits nothing. Here `layer()` clones an `Arc`.
+//! - **Nothing is reserved before a request is there.** Idle connections hold no slot.
+//! - **Rejections are responses**, so `Error` stays what it was and no `HandleErrorLayer` is needed.
+//!
+//! # Pages
+//!
+//! [Where the layer belongs](docs::placement) · [Guarantees and what is not guaranteed](docs::guarantees) ·
+//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Architecture](docs::architecture)
+//!
+//! # Features
+//!
+//! Features only add.
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | `introspect` | [`Admission::introspection`]: `GET /admission` as JSON; `Serialize` for [`Snapshot`] | yes |
+//! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |
+
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod adaptive;
 mod admission;
 mod clock;
 mod config;
+pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
 mod introspect;
