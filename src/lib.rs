@@ -100,8 +100,8 @@ pub use crate::{
     admission::{
         AdmissionBody, AdmissionError, AdmissionLayer, AdmissionService, Assess, AssessResult, By, ByStatus, Classify,
         ClassifyRequest, Deadline, DefaultPartition, Generic, GenericFuture, Hold, Http, Learn, OkIsSuccess, Payload,
-        Policy, Rejections, RequestHead, ResponseFuture, ResponseHead, by_extension, by_forwarded_ip, by_grpc_method,
-        by_grpc_service, by_header, by_peer_ip, paths,
+        Policy, Rejections, RequestHead, ResponseFuture, ResponseHead, ServiceBuilderExt, by_extension,
+        by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, paths,
     },
     clock::Clock,
     config::{Share, percent},

@@ -82,11 +82,12 @@ pub struct Rejection {
     reason: Reason,
     retry_after: Duration,
     partition: Arc<str>,
+    bound: usize,
 }
 
 impl Rejection {
-    pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>) -> Self {
-        Self { reason, retry_after, partition }
+    pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
+        Self { reason, retry_after, partition, bound }
     }
 
     /// Why.
@@ -97,6 +98,12 @@ impl Rejection {
     /// The name of the partition that the request belongs to.
     pub fn partition(&self) -> &str {
         &self.partition
+    }
+
+    /// How many requests may run at once under the bound that was in the way: the present limit, or the cap of the
+    /// partition.
+    pub const fn bound(&self) -> usize {
+        self.bound
     }
 
     /// After how long a slot is likely to be free, from the measured drain rate.

@@ -1,5 +1,7 @@
 //! The structure of the sources, as a test: who may import whom, and how long a file may grow.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -7,6 +7,7 @@
 
 mod assess;
 mod body;
+mod builder_ext;
 mod classify;
 mod future;
 mod generic;
@@ -19,6 +20,7 @@ mod service;
 
 pub use assess::{Assess, ByStatus, ResponseHead};
 pub use body::{AdmissionBody, Payload};
+pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
 pub use classify::{

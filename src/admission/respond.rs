@@ -33,6 +33,7 @@ pub struct Rejections {
     bodies: [Bytes; Reason::ALL.len()],
     unavailable: bool,
     headers: bool,
+    rate_limit: bool,
 }
 
 impl Rejections {
@@ -42,7 +43,7 @@ impl Rejections {
             if reason.is_callers() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
         });
         let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index]));
-        Self { statuses, bodies, unavailable: false, headers: true }
+        Self { statuses, bodies, unavailable: false, headers: true, rate_limit: false }
     }
 
     /// Answers `reason` with another HTTP status.
@@ -68,6 +69,15 @@ impl Rejections {
         self
     }
 
+    /// Adds the `RateLimit-Policy` and `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11 to HTTP rejections:
+    /// how many requests may run at once, that none is left, and after how many seconds to come back.
+    ///
+    /// They tell callers your capacity and the names of your partitions.
+    pub const fn rate_limit_fields(mut self) -> Self {
+        self.rate_limit = true;
+        self
+    }
+
     pub(super) fn respond(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
         let mut response = if request.is_grpc() { self.grpc(rejection, request) } else { self.http(rejection) };
         nesting::mark_rejection(response.extensions_mut());
@@ -80,7 +90,11 @@ impl Rejections {
         *response.status_mut() = self.statuses[index];
         if self.headers {
             let headers = response.headers_mut();
-            headers.insert(RETRY_AFTER, retry_after(jittered(rejection.retry_after())));
+            let delay = jittered(rejection.retry_after());
+            headers.insert(RETRY_AFTER, retry_after(delay));
+            if self.rate_limit {
+                rate_limit_fields(rejection, delay, headers);
+            }
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             *response.body_mut() = Payload::new(self.bodies[index].clone());
@@ -120,7 +134,7 @@ fn jittered(retry_after: Duration) -> Duration {
     retry_after + (retry_after / 2).max(Duration::from_secs(1)).mul_f64(fastrand::f64())
 }
 
-/// Whole seconds, rounded up, at least one. Up to a minute without an allocation.
+/// Up to a minute without an allocation.
 fn retry_after(delay: Duration) -> HeaderValue {
     const SECONDS: [&str; 60] = [
         "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
@@ -128,9 +142,26 @@ fn retry_after(delay: Duration) -> HeaderValue {
         "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "51", "52", "53", "54", "55", "56",
         "57", "58", "59", "60",
     ];
-    let seconds = (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1);
+    let seconds = whole_seconds(delay);
     let prepared = usize::try_from(seconds - 1).ok().and_then(|index| SECONDS.get(index));
     prepared.map_or_else(|| seconds.into(), |text| HeaderValue::from_static(text))
+}
+
+/// Names that a structured field can't hold (RFC 9651, section 3.3.3: strings are ASCII) are left out with their field.
+fn rate_limit_fields(rejection: &Rejection, delay: Duration, headers: &mut HeaderMap) {
+    let name = rejection.partition().replace('\\', r"\\").replace('"', r#"\""#);
+    let policy = format!(r#""{name}";q={};qu="concurrent-requests""#, rejection.bound());
+    let left = format!(r#""{name}";r=0;t={}"#, whole_seconds(delay));
+    if let (true, Ok(policy), Ok(left)) = (name.is_ascii(), HeaderValue::try_from(policy), HeaderValue::try_from(left))
+    {
+        headers.insert("ratelimit-policy", policy);
+        headers.insert("ratelimit", left);
+    }
+}
+
+/// Rounded up, at least one.
+fn whole_seconds(delay: Duration) -> u64 {
+    (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1)
 }
 
 /// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers.
@@ -138,7 +169,7 @@ fn problem_details(reason: Reason, status: StatusCode) -> Bytes {
     let problem = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
     let title = status.canonical_reason().unwrap_or("Rejected");
     Bytes::from(format!(
-        r#"{{"type":"https://iana.org/assignments/http-problem-types#{problem}","title":"{title}","status":{},"detail":"{}","reason":"{reason}"}}"#,
+        r#"{{"type":"https://iana.org/assignments/http-problem-types#{problem}","title":"{title}","status":{},"detail":"{}","reason":"{reason}","violated-policies":["{reason}"]}}"#,
         status.as_u16(),
         reason.describe(),
     ))
@@ -184,11 +215,23 @@ mod tests {
 
     #[test]
     fn messages_are_percent_encoded_and_carry_the_reason() {
-        let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, "bätch 100%".into());
+        let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, "bätch 100%".into(), 2);
         let message = grpc_message(&rejection);
         let message = message.to_str().unwrap();
         assert!(message.starts_with("partition_cap: "), "{message}");
         assert!(message.ends_with("(partition b%C3%A4tch 100%25)"), "{message}");
+    }
+
+    #[test]
+    fn rate_limit_fields_are_structured_fields() {
+        let mut headers = HeaderMap::new();
+        let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, r#"a"b\c"#.into(), 20);
+        rate_limit_fields(&rejection, Duration::from_millis(1_500), &mut headers);
+        assert_eq!(headers["ratelimit-policy"], r#""a\"b\\c";q=20;qu="concurrent-requests""#);
+        assert_eq!(headers["ratelimit"], r#""a\"b\\c";r=0;t=2"#);
+        let foreign = Rejection::new(Reason::PartitionCap, Duration::ZERO, "ü".into(), 20);
+        rate_limit_fields(&foreign, Duration::ZERO, &mut headers);
+        assert_eq!(headers["ratelimit"], r#""a\"b\\c";r=0;t=2"#, "left as it was");
     }
 
     #[test]

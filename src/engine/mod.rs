@@ -130,6 +130,8 @@ pub(crate) struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) retry_after: Duration,
     pub(crate) partition: u16,
+    /// How many requests the bound allows that was hit.
+    pub(crate) bound: usize,
 }
 
 impl Engine {
@@ -203,7 +205,7 @@ impl Engine {
                 counts.wait.record(now.since(since));
                 Ok(Slot { start: now, in_flight, partition, counted: true, observed: false })
             }
-            Stage::Refused { reason, retry_after } => Err(Refusal { reason, retry_after, partition }),
+            Stage::Refused(refusal) => Err(refusal),
         };
         self.waiters.remove(key);
         self.check();
@@ -218,9 +220,9 @@ impl Engine {
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
             Stage::Granted { .. } => self.vacate(partition),
-            Stage::Refused { .. } => {}
+            Stage::Refused(_) => {}
         }
-        if !matches!(stage, Stage::Refused { .. }) {
+        if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
         }
         self.waiters.remove(key);

@@ -147,7 +147,7 @@ impl Engine {
                 self.at_gate -= 1;
                 self.waiters.unlink(&mut it.gate, key);
             }
-            Stage::Granted { .. } | Stage::Refused { .. } => return,
+            Stage::Granted { .. } | Stage::Refused(_) => return,
         }
         self.deadlines.remove(key.index);
         self.waiters.get_mut(key).deadline = Timestamp::NEVER;
@@ -163,8 +163,8 @@ impl Engine {
             _ => Reason::QueueTimeout,
         };
         self.leave(key);
-        let Refusal { retry_after, .. } = self.refuse(now, partition, reason);
-        self.waiters.get_mut(key).stage = Stage::Refused { reason, retry_after };
+        let refusal = self.refuse(now, partition, reason);
+        self.waiters.get_mut(key).stage = Stage::Refused(refusal);
         self.notices.push_back(key);
     }
 
@@ -177,7 +177,8 @@ impl Engine {
             let inside = self.running + self.in_line + self.at_gate;
             (inside.saturating_sub(self.limit) + 1, self.limit)
         };
-        Refusal { reason, retry_after: self.drain.estimate(now, ahead, slots), partition }
+        let retry_after = self.drain.estimate(now, ahead, slots);
+        Refusal { reason, retry_after, partition, bound: slots }
     }
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.

@@ -4,7 +4,8 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use crate::{rejection::Reason, time::Timestamp};
+use super::Refusal;
+use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
 
@@ -25,7 +26,7 @@ pub(crate) enum Stage {
     /// Holds a slot that it has not fetched yet. Carries what its sample needs.
     Granted { in_flight: u32 },
     /// Was turned away and has not asked yet.
-    Refused { reason: Reason, retry_after: std::time::Duration },
+    Refused(Refusal),
 }
 
 #[derive(Debug)]

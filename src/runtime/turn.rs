@@ -102,7 +102,7 @@ impl Shared {
 
     pub(super) fn rejection(&self, refusal: Refusal) -> Rejection {
         let partition = Arc::clone(&self.names[refusal.partition as usize]);
-        Rejection::new(refusal.reason, refusal.retry_after, partition)
+        Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
     }
 
     /// Notes something that is likely to be a mistake, once.

@@ -1,5 +1,7 @@
 //! The handle without tower: waiting, cancelling, time, modes, metrics.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod metrics;
 mod modes;
 mod waiting;
