@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     task::Waker,
 };
@@ -15,7 +16,6 @@ use crate::{
 };
 
 /// What all clones of a handle share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(super) time: TimeSource,
@@ -111,6 +111,13 @@ impl Shared {
         if warnings.len() < 64 && !warnings.iter().any(|known| known == warning) {
             warnings.push(warning.to_owned());
         }
+    }
+}
+
+/// Only what a reader of logs wants to see; for the rest there is the snapshot.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("name", &self.name).field("partitions", &self.names).finish_non_exhaustive()
     }
 }
 
