@@ -7,7 +7,7 @@ mod permit;
 mod recorder;
 mod turn;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub use admit::Admit;
 pub(crate) use admit::{Entry, Waiting};
@@ -83,6 +83,18 @@ impl Admission {
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.turn(|state, time| state.engine.set_mode(time.now(), mode));
+    }
+
+    /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where
+    /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
+    pub fn tick(&self) {
+        self.shared.turn(|state, time| state.engine.tick(time.now()));
+    }
+
+    /// When [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait has an
+    /// end.
+    pub fn next_wakeup(&self) -> Option<Duration> {
+        self.shared.turn(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
     }
 
     /// The present state, all of it taken in the same turn.

@@ -183,3 +183,27 @@ fn a_mad_clock_neither_panics_nor_leaks() {
     }
     assert_at_rest(&admission, 6_000);
 }
+
+#[derive(Clone, Debug, Default)]
+struct Manual(Arc<std::sync::Mutex<Duration>>);
+
+impl Clock for Manual {
+    fn now(&self) -> Duration {
+        *self.0.lock().unwrap()
+    }
+}
+
+#[test]
+fn without_a_runtime_waits_end_when_the_handle_is_told_to_look() {
+    let clock = Manual::default();
+    let admission = Admission::builder().limit(Fixed::new(1)).clock(clock.clone()).build().unwrap();
+    let _held = admission.try_admit(Ticket::new()).unwrap();
+    let mut waiter = admission.admit(Ticket::new().timeout(ms(400)));
+    assert!(poll_once(&mut waiter).is_none());
+    assert_eq!(admission.next_wakeup(), Some(ms(400)));
+    *clock.0.lock().unwrap() = ms(400);
+    admission.tick();
+    assert_eq!(admission.snapshot().waiting, 0);
+    assert_eq!(poll_once(&mut waiter).unwrap().unwrap_err().reason(), Reason::Deadline);
+    assert_eq!(admission.next_wakeup(), None);
+}
