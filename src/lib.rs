@@ -119,5 +119,7 @@ pub use crate::{
 
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
-    pub use crate::engine::limit::{Aggregate, Aimd, Fixed, Law, Limit, Sample, Windowed};
+    pub use crate::engine::limit::{
+        Aggregate, Aimd, Fixed, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, Vegas, Windowed,
+    };
 }

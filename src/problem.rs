@@ -10,7 +10,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+    /// A problem with the setting at `path`, relative to what reports it.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 

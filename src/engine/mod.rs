@@ -30,6 +30,8 @@ mod snapshot;
 mod waiters;
 
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod incident_tests;
 #[cfg(test)]
 mod model_tests;

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, sealed::Sealed};
+use super::{Law, Sample};
 use crate::{outcome::Outcome, problem::Problem};
 
 /// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
@@ -78,8 +78,6 @@ impl Aimd {
         self.limit = (self.limit as f64 * self.backoff).floor() as usize;
     }
 }
-
-impl Sealed for Aimd {}
 
 impl Law for Aimd {
     fn limit(&self) -> usize {

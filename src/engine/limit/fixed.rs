@@ -1,6 +1,6 @@
 //! A limit that never moves.
 
-use super::{Law, Sample, sealed::Sealed};
+use super::{Law, Sample};
 use crate::problem::Problem;
 
 /// A limit that never moves.
@@ -20,8 +20,6 @@ impl Default for Fixed {
         Self::new(100)
     }
 }
-
-impl Sealed for Fixed {}
 
 impl Law for Fixed {
     fn limit(&self) -> usize {

@@ -4,12 +4,18 @@
 
 mod aimd;
 mod fixed;
+mod gradient2;
+mod netflix_window;
+mod vegas;
 mod windowed;
 
 use std::{fmt, time::Duration};
 
 pub use aimd::Aimd;
 pub use fixed::Fixed;
+pub use gradient2::{Gradient2, QueueSize};
+pub use netflix_window::NetflixWindow;
+pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
 
 use crate::{outcome::Outcome, problem::Problem, time::Timestamp};
@@ -30,11 +36,41 @@ pub struct Sample {
     pub outcome: Outcome,
 }
 
+impl Sample {
+    /// The sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself included.
+    pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
+        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, outcome }
+    }
+}
+
 /// A control law.
 ///
+/// Implement it for a law of your own and hand it to [`Limit::per_sample`], or to [`Windowed::new`] first.
+///
 /// The engine calls it while it holds the lock of its handle, so a law neither blocks nor calls back. If it panics,
-/// the limit stays what it was. Sealed until the sample has settled; use the laws of this crate.
-pub trait Law: fmt::Debug + Send + sealed::Sealed {
+/// the limit stays what it was.
+///
+/// ```
+/// use tower_admission::limit::{Law, Sample};
+///
+/// /// Follows the clock rather than the load.
+/// #[derive(Debug)]
+/// struct Nightly {
+///     limit: usize,
+/// }
+///
+/// impl Law for Nightly {
+///     fn limit(&self) -> usize {
+///         self.limit
+///     }
+///
+///     fn on_sample(&mut self, sample: &Sample) {
+///         let hour = sample.end.as_nanos() / 3_600_000_000_000 % 24;
+///         self.limit = if hour < 6 { 400 } else { 100 };
+///     }
+/// }
+/// ```
+pub trait Law: fmt::Debug + Send {
     /// The current limit, at least 1.
     fn limit(&self) -> usize;
 
@@ -49,7 +85,7 @@ pub trait Law: fmt::Debug + Send + sealed::Sealed {
 
 /// A law as the builders take it, made from any of the laws by `into`.
 ///
-/// AIMD gets the default [`Windowed`] before it; [`Limit::per_sample`] leaves a law bare.
+/// AIMD, Vegas and Gradient2 get the default [`Windowed`] before them; [`Limit::per_sample`] leaves a law bare.
 #[derive(Debug)]
 pub struct Limit(Box<dyn Law>);
 
@@ -73,6 +109,18 @@ impl From<Fixed> for Limit {
     }
 }
 
+impl From<Vegas> for Limit {
+    fn from(law: Vegas) -> Self {
+        Windowed::new(law).into()
+    }
+}
+
+impl From<Gradient2> for Limit {
+    fn from(law: Gradient2) -> Self {
+        Windowed::new(law).into()
+    }
+}
+
 impl From<Aimd> for Limit {
     fn from(law: Aimd) -> Self {
         Windowed::new(law).into()
@@ -85,7 +133,19 @@ impl<L: Law + 'static> From<Windowed<L>> for Limit {
     }
 }
 
-mod sealed {
-    #[expect(unnameable_types, reason = "this is what seals the trait")]
-    pub trait Sealed {}
+/// An estimate as a limit: rounded down, in range, whatever it is.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "clamped to the range of a limit before"
+)]
+fn clamp_to_limit(estimate: f64, min: usize, max: usize) -> usize {
+    // `NaN as usize` is 0, and the minimum is put on last.
+    (smallest(max as f64, estimate) as usize).min(max).max(min).max(1)
+}
+
+/// `min(bound, value)`, and `bound` for a value that is no number: the next sample starts from something sane.
+fn smallest(bound: f64, value: f64) -> f64 {
+    if value < bound { value } else { bound }
 }

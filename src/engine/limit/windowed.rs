@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, sealed::Sealed};
+use super::{Law, Sample};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -118,8 +118,6 @@ impl<L: Law> Windowed<L> {
         }
     }
 }
-
-impl<L> Sealed for Windowed<L> {}
 
 impl<L: Law> Law for Windowed<L> {
     fn limit(&self) -> usize {
