@@ -120,6 +120,7 @@ pub use crate::{
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, Vegas, Windowed,
+        Aggregate, Aimd, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint, Vegas,
+        Windowed,
     };
 }

@@ -47,7 +47,8 @@ impl Engine {
         if !slot.counted {
             return;
         }
-        let sample = Sample { start: slot.start, end: now, rtt, in_flight: slot.in_flight as usize, outcome };
+        let in_flight = slot.in_flight as usize;
+        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running: self.running, outcome };
         // The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that
         // happened to bring the sample is not the one to suffer.
         let step = AssertUnwindSafe(|| {

@@ -28,6 +28,7 @@ pub struct Aimd {
     backoff: f64,
     min: usize,
     max: usize,
+    stabilizing: bool,
     limit: usize,
 }
 
@@ -37,7 +38,7 @@ impl Aimd {
     /// Twice the latency of an idle server is a fair start; a threshold below that latency drives the limit to its
     /// minimum.
     pub const fn new(threshold: Duration) -> Self {
-        Self { threshold, backoff: 0.9, min: 1, max: 1_000, limit: 20 }
+        Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20 }
     }
 
     /// The limit to start from: 20 unless set; moved into the range of [`min`](Self::min) and [`max`](Self::max).
@@ -68,6 +69,17 @@ impl Aimd {
         self
     }
 
+    /// Whether a slow request that was admitted while more ran than the limit allows now is ignored: false unless set.
+    ///
+    /// It was slow under the old limit, so it does not cut the new one again: the saw-tooth of the bare law becomes one
+    /// cut. The rule is that of `StabilizingAIMDLimit` in Camunda's Zeebe. Behind a [`Windowed`](super::Windowed), which
+    /// leaves such samples out by their start, it changes little.
+    #[must_use]
+    pub const fn stabilizing(mut self, stabilizing: bool) -> Self {
+        self.stabilizing = stabilizing;
+        self
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -89,7 +101,9 @@ impl Law for Aimd {
         self.limit = self.limit();
         let slow = sample.rtt.is_some_and(|rtt| rtt > self.threshold);
         if slow || sample.outcome == Outcome::Overload {
-            self.decrease();
+            if !self.stabilizing || sample.in_flight <= self.limit {
+                self.decrease();
+            }
         } else if sample.outcome == Outcome::Success && sample.in_flight.saturating_mul(2) >= self.limit {
             self.limit += 1;
         }
@@ -130,8 +144,7 @@ mod tests {
     use crate::time::Timestamp;
 
     fn step(law: &mut Aimd, millis: u64, in_flight: usize, outcome: Outcome) -> usize {
-        let rtt = Some(Duration::from_millis(millis));
-        law.on_sample(&Sample { start: Timestamp::ZERO, end: Timestamp::ZERO, rtt, in_flight, outcome });
+        law.on_sample(&Sample::new(Timestamp::ZERO, Duration::from_millis(millis), in_flight, outcome));
         law.limit()
     }
 
@@ -146,6 +159,15 @@ mod tests {
         assert_eq!(step(&mut law, 1, 1, Outcome::Overload), 17, "floor(19 * 0.9)");
         assert_eq!(step(&mut law, 1, 17, Outcome::Cancelled), 17, "a client that left early says nothing");
         assert_eq!(step(&mut law, 101, 17, Outcome::Cancelled), 15, "one that left late says slow");
+    }
+
+    #[test]
+    fn stabilizing_it_cuts_once_for_those_admitted_under_the_old_limit() {
+        let mut law = Aimd::new(Duration::from_secs(1)).initial(10).stabilizing(true);
+        assert_eq!(step(&mut law, 1, 9, Outcome::Success), 11);
+        assert_eq!(step(&mut law, 1, 2, Outcome::Success), 11);
+        assert_eq!(step(&mut law, 2_000, 11, Outcome::Success), 9);
+        assert_eq!(step(&mut law, 2_000, 11, Outcome::Success), 9, "eleven ran: that was before the cut");
     }
 
     #[test]

@@ -4,17 +4,24 @@
 
 mod aimd;
 mod fixed;
+mod gradient;
 mod gradient2;
 mod netflix_window;
+mod two_point;
 mod vegas;
 mod windowed;
+
+#[cfg(test)]
+mod property_tests;
 
 use std::{fmt, time::Duration};
 
 pub use aimd::Aimd;
 pub use fixed::Fixed;
+pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
 pub use netflix_window::NetflixWindow;
+pub use two_point::TwoPoint;
 pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
 
@@ -32,6 +39,8 @@ pub struct Sample {
     pub rtt: Option<Duration>,
     /// Requests in flight when this one was admitted, itself included.
     pub in_flight: usize,
+    /// Requests in flight when the sample was taken, this one included.
+    pub running: usize,
     /// How it ended; never [`Outcome::Ignore`].
     pub outcome: Outcome,
 }
@@ -39,7 +48,7 @@ pub struct Sample {
 impl Sample {
     /// The sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself included.
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
-        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, outcome }
+        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome }
     }
 }
 
@@ -105,6 +114,20 @@ impl Limit {
 
 impl From<Fixed> for Limit {
     fn from(law: Fixed) -> Self {
+        Self::per_sample(law)
+    }
+}
+
+impl From<Gradient> for Limit {
+    /// Bare: it has windows of its own.
+    fn from(law: Gradient) -> Self {
+        Self::per_sample(law)
+    }
+}
+
+impl From<TwoPoint> for Limit {
+    /// Bare: it takes its samples in cohorts of its own.
+    fn from(law: TwoPoint) -> Self {
         Self::per_sample(law)
     }
 }

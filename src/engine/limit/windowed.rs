@@ -47,6 +47,7 @@ struct Window {
     opened: Timestamp,
     start: Timestamp,
     in_flight: usize,
+    running: usize,
     successes: u32,
     cancelled: u32,
     overloads: u32,
@@ -184,6 +185,7 @@ impl Window {
             opened: Timestamp::ZERO,
             start: Timestamp::NEVER,
             in_flight: 0,
+            running: 0,
             successes: 0,
             cancelled: 0,
             overloads: 0,
@@ -230,6 +232,7 @@ impl Window {
         }
         self.start = self.start.min(sample.start);
         self.in_flight = self.in_flight.max(sample.in_flight);
+        self.running = sample.running;
     }
 
     fn aggregate(&mut self, how: Aggregate, overload_percent: f64, end: Timestamp) -> Option<Sample> {
@@ -247,14 +250,14 @@ impl Window {
             (false, _) => Outcome::Success,
         };
         let rtt = (self.timed() > 0).then_some(Duration::from_nanos(rtt));
-        Some(Sample { start: self.start, end, rtt, in_flight: self.in_flight, outcome })
+        Some(Sample { start: self.start, end, rtt, in_flight: self.in_flight, running: self.running, outcome })
     }
 }
 
 /// At most `capacity` values of a stream of unknown length, evenly spaced: when full, every other one goes, and only
 /// half as many are taken from then on. Deterministic, and no allocation after the first window.
 #[derive(Debug, Default)]
-struct Thinned {
+pub(super) struct Thinned {
     capacity: usize,
     values: Vec<u64>,
     stride: u32,
@@ -262,16 +265,16 @@ struct Thinned {
 }
 
 impl Thinned {
-    fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self { capacity, values: Vec::with_capacity(capacity), stride: 1, skipped: 0 }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.values.clear();
         (self.stride, self.skipped) = (1, 0);
     }
 
-    fn push(&mut self, value: u64) {
+    pub(super) fn push(&mut self, value: u64) {
         if self.capacity == 0 {
             return;
         }
@@ -297,7 +300,7 @@ impl Thinned {
         clippy::cast_sign_loss,
         reason = "a rank within at most 1,024 values"
     )]
-    fn percentile(&mut self, percentile: f64) -> u64 {
+    pub(super) fn percentile(&mut self, percentile: f64) -> u64 {
         let rank = (self.values.len() as f64 * percentile / 100.0).ceil() as usize;
         let index = rank.saturating_sub(1).min(self.values.len().saturating_sub(1));
         if self.values.is_empty() { 0 } else { *self.values.select_nth_unstable(index).1 }

@@ -10,6 +10,7 @@ fn feed<L: Law>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: Outcome) -> 
         end: Timestamp::from_nanos(end * MS),
         rtt: Some(Duration::from_millis(rtt)),
         in_flight: 1_000,
+        running: 1_000,
         outcome,
     });
     law.limit()
@@ -36,9 +37,7 @@ fn forty_slow_answers_in_one_burst_are_one_decrease() {
 fn bare_the_same_burst_goes_to_the_floor() {
     let mut law = Aimd::new(Duration::from_millis(100)).initial(100);
     for _ in 0..60 {
-        let rtt = Some(Duration::from_millis(500));
-        let (start, end) = (Timestamp::ZERO, Timestamp::ZERO);
-        law.on_sample(&Sample { start, end, rtt, in_flight: 100, outcome: Outcome::Success });
+        law.on_sample(&Sample::new(Timestamp::ZERO, Duration::from_millis(500), 100, Outcome::Success));
     }
     assert_eq!(law.limit(), 1);
 }
