@@ -40,6 +40,8 @@ pub(super) struct Cohort {
     /// How many belong to it; known once it is closed.
     members: u32,
     finished: u32,
+    /// How many have finished that started after it was closed.
+    later: u32,
     timed: u32,
     overloads: u32,
     saturated: u32,
@@ -61,6 +63,7 @@ impl Cohort {
             wanted,
             members: 0,
             finished: 0,
+            later: 0,
             timed: 0,
             overloads: 0,
             saturated: 0,
@@ -77,8 +80,13 @@ impl Cohort {
     /// Takes a sample of the time when at most `limit` requests ran; answers a point once it is complete.
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
     pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {
-        if sample.start < self.opened || self.closed.is_some_and(|closed| sample.start >= closed) {
+        if sample.start < self.opened {
             return None;
+        }
+        if self.closed.is_some_and(|closed| sample.start >= closed) {
+            // As many of the next cohort are done: whoever of this one isn't may never be.
+            self.later += 1;
+            return if self.later >= self.members { self.judge(sample.end) } else { None };
         }
         self.finished += 1;
         self.saturated += u32::from(sample.in_flight >= limit);
