@@ -199,10 +199,12 @@ impl TwoPoint {
         let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
         let margin = (high.error.hypot(low.error) / halvings).exp();
         let fresh = now.since(low.at) <= SHORTEST_GAP / 2;
-        if g < FLAT && high.saturation > 0.5 {
+        #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+        let at_max = self.limit >= self.max as f64;
+        if g < FLAT && high.saturation > 0.5 && !at_max {
             self.low = Some(high);
             self.set(self.limit * 2.0, now);
-        } else if g * margin < TARGET {
+        } else if g * margin < TARGET && !at_max {
             self.set(self.limit * (TARGET / (g * margin)).powf(GAIN).min(2.0), now);
         } else if g / margin <= TARGET {
             self.gap = (self.gap * 2).min(LONGEST_GAP);
