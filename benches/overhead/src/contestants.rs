@@ -1,0 +1,237 @@
+//! Who takes part.
+
+use std::{
+    any::Any,
+    convert::Infallible,
+    future::{Ready, ready},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Response;
+use http_body::Body;
+use tower::{
+    Layer, Service,
+    limit::{ConcurrencyLimitLayer, GlobalConcurrencyLimitLayer},
+    load_shed::LoadShed,
+};
+use tower_admission::{
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Outcome, Rejections, Ticket, by_header,
+    limit::{Aimd, Fixed, Limit},
+    percent,
+};
+
+use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
+
+/// Somebody who takes part, not set up yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Contestant {
+    pub name: &'static str,
+    /// Whom it is compared with: the bare handler that does with requests what becomes of them here.
+    pub baseline: &'static str,
+    pub prepare: fn() -> Box<dyn Prepared>,
+}
+
+/// A contestant that is set up.
+pub trait Prepared {
+    /// Sends this many requests.
+    fn run(&self, requests: u64);
+
+    /// Bytes of the service, of its future and of the body of its responses.
+    fn sizes(&self) -> [usize; 3];
+}
+
+pub const BARE: &str = "bare";
+pub const BARE_DROPPING: &str = "bare, dropping requests";
+pub const TOWER_ACC: &str = "tower-acc Aimd";
+
+const fn accepting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
+    Contestant { name, baseline: BARE, prepare }
+}
+
+const fn rejecting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
+    Contestant { name, baseline: BARE_DROPPING, prepare }
+}
+
+/// Enough slots for everybody, and a single one that is taken.
+const MANY: usize = 100;
+const ONE: usize = 1;
+
+/// Those that get requests. The baselines come first.
+pub const SERVICES: &[Contestant] = &[
+    accepting(BARE, || accepts(Handler::<true>)),
+    rejecting(BARE_DROPPING, || accepts(Handler::<false>)),
+    accepting("AdmissionLayer", || accepts(fixed(MANY, Rejections::new()).layer(HANDLER))),
+    accepting("AdaptiveConcurrencyLayer, no partitions", || accepts(adaptive_alone().layer(HANDLER))),
+    accepting("AdaptiveConcurrencyLayer", || accepts(adaptive(MANY, Rejections::new()).layer(HANDLER))),
+    accepting("tower ConcurrencyLimit", || accepts(ConcurrencyLimitLayer::new(MANY).layer(HANDLER))),
+    accepting("tower GlobalConcurrencyLimit", || accepts(GlobalConcurrencyLimitLayer::new(MANY).layer(HANDLER))),
+    accepting("tower LoadShed + ConcurrencyLimit", || {
+        accepts(LoadShed::new(ConcurrencyLimitLayer::new(MANY).layer(HANDLER)))
+    }),
+    accepting(TOWER_ACC, || accepts(tower_acc(MANY).layer(HANDLER))),
+    accepting("LoadShed + tower-acc Aimd", || accepts(LoadShed::new(tower_acc(MANY).layer(HANDLER)))),
+    accepting("tower-resilience-adaptive Aimd", || accepts(resilience(MANY).layer(HANDLER))),
+    rejecting("AdmissionLayer, bare rejection", || rejects_ours(fixed(ONE, Rejections::new().bare()).layer(HANDLER))),
+    rejecting("AdmissionLayer, rejection", || rejects_ours(fixed(ONE, Rejections::new()).layer(HANDLER))),
+    rejecting("AdaptiveConcurrencyLayer, bare rejection", || {
+        rejects_ours(adaptive(ONE, Rejections::new().bare()).layer(HANDLER))
+    }),
+    rejecting("AdaptiveConcurrencyLayer, rejection", || rejects_ours(adaptive(ONE, Rejections::new()).layer(HANDLER))),
+    rejecting("LoadShed + ConcurrencyLimit, rejection", || rejects(ConcurrencyLimitLayer::new(ONE).layer(HANDLER))),
+    rejecting("LoadShed + tower-acc Aimd, rejection", || rejects(tower_acc(ONE).layer(HANDLER))),
+    rejecting("LoadShed + tower-resilience Aimd, rejection", || rejects(resilience(ONE).layer(HANDLER))),
+];
+
+/// A permit and its sample without any service around it: what one law costs more than another is its own cost.
+pub const LAWS: &[Contestant] = &[
+    Contestant { name: "Fixed", baseline: "Fixed", prepare: || Box::new(Permits::of(Fixed::new(MANY))) },
+    Contestant {
+        name: "Aimd, one step per sample",
+        baseline: "Fixed",
+        prepare: || Box::new(Permits::of(Limit::per_sample(aimd(MANY)))),
+    },
+    Contestant {
+        name: "Aimd behind the default window",
+        baseline: "Fixed",
+        prepare: || Box::new(Permits::of(aimd(MANY))),
+    },
+];
+
+/// Of all of them, the one with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Contestant> {
+    SERVICES.iter().chain(LAWS).find(|contestant| contestant.name == name)
+}
+
+/// Nobody is slower than this, so no law ever decreases.
+const THRESHOLD: Duration = Duration::from_secs(5);
+
+const fn aimd(limit: usize) -> Aimd {
+    Aimd::new(THRESHOLD).initial(limit).max(limit)
+}
+
+fn fixed(limit: usize, rejections: Rejections) -> AdmissionLayer {
+    let admission = Admission::builder().limit(Fixed::new(limit)).shed().build().expect("valid settings");
+    AdmissionLayer::new(&admission).rejections(rejections)
+}
+
+fn adaptive_alone() -> AdaptiveConcurrencyLayer {
+    AdaptiveConcurrencyLayer::new(aimd(MANY)).expect("valid settings")
+}
+
+/// AIMD behind the default window, a quarter of the limit for each group.
+fn adaptive(limit: usize, rejections: Rejections) -> AdaptiveConcurrencyLayer {
+    let layer = AdaptiveConcurrencyLayer::with(aimd(limit), |admission| {
+        GROUPS.into_iter().fold(admission, |admission, group| admission.partition(group, percent(25)))
+    });
+    layer.expect("valid settings").map(|layer| layer.classify(by_header(GROUP_HEADER)).rejections(rejections))
+}
+
+fn tower_acc(limit: usize) -> tower_acc::ConcurrencyLimitLayer<tower_acc::Aimd> {
+    let law = tower_acc::Aimd::builder().initial_limit(limit).min_limit(1).max_limit(limit).timeout(THRESHOLD);
+    tower_acc::ConcurrencyLimitLayer::new(law.build())
+}
+
+fn resilience(limit: usize) -> tower_resilience_adaptive::AdaptiveLimiterLayer<tower_resilience_adaptive::Aimd> {
+    let law = tower_resilience_adaptive::Aimd::builder()
+        .initial_limit(limit)
+        .min_limit(1)
+        .max_limit(limit)
+        .latency_threshold(THRESHOLD);
+    tower_resilience_adaptive::AdaptiveLimiterLayer::new(law.build().expect("valid settings"))
+}
+
+/// The service behind all of them.
+#[derive(Clone, Copy, Debug)]
+struct Handler<const RECYCLES: bool>;
+
+const HANDLER: Handler<true> = Handler;
+
+impl<const RECYCLES: bool> Service<Incoming> for Handler<RECYCLES> {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Ready<Result<Answer, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Incoming) -> Self::Future {
+        if RECYCLES {
+            recycle(request);
+        }
+        ready(Ok(answer()))
+    }
+}
+
+struct Setup<S> {
+    service: S,
+    /// Whatever occupies the slot, where requests are to be rejected.
+    _occupied: Option<Box<dyn Any>>,
+}
+
+fn accepts<S, B>(service: S) -> Box<dyn Prepared>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + 'static,
+    B: Body,
+{
+    Box::new(Setup { service, _occupied: None })
+}
+
+/// The only slot is taken by an answer that nobody reads.
+fn rejects_ours<S, B>(service: S) -> Box<dyn Prepared>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + 'static,
+    B: Body + 'static,
+{
+    let occupied = unread(&service);
+    Box::new(Setup { service, _occupied: Some(Box::new(occupied)) })
+}
+
+/// The only slot is taken by a clone that is ready; the others are told so by `LoadShed`.
+fn rejects<S, B>(service: S) -> Box<dyn Prepared>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + 'static,
+    S::Error: Into<tower::BoxError>,
+    B: Body,
+{
+    let occupied = reserved(&service);
+    Box::new(Setup { service: LoadShed::new(service), _occupied: Some(Box::new(occupied)) })
+}
+
+impl<S, B> Prepared for Setup<S>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone,
+    B: Body,
+{
+    fn run(&self, count: u64) {
+        requests(&self.service, count);
+    }
+
+    fn sizes(&self) -> [usize; 3] {
+        [size_of::<S>(), size_of::<S::Future>(), size_of::<B>()]
+    }
+}
+
+struct Permits(Admission);
+
+impl Permits {
+    fn of(law: impl Into<Limit>) -> Self {
+        Self(Admission::builder().limit(law).shed().build().expect("valid settings"))
+    }
+}
+
+impl Prepared for Permits {
+    #[inline(never)]
+    fn run(&self, count: u64) {
+        for _ in 0..count {
+            let permit = self.0.try_admit(Ticket::new()).expect("there is room");
+            permit.finish(Outcome::Success);
+        }
+    }
+
+    fn sizes(&self) -> [usize; 3] {
+        [size_of::<Admission>(), 0, 0]
+    }
+}

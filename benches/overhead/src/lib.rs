@@ -1,0 +1,4 @@
+//! What a request costs: the contestants, and the loop that sends requests through them.
+
+pub mod contestants;
+pub mod drive;

@@ -1,0 +1,87 @@
+//! What a request through tower-admission costs, next to what it costs through its peers. See the README.
+
+mod callgrind;
+mod ratios;
+
+use std::{
+    env,
+    io::{self, BufRead, Write},
+    process::ExitCode,
+    time::Instant,
+};
+
+use overhead::contestants::{BARE, Contestant, LAWS, Prepared, SERVICES, find};
+
+const USAGE: &str = "usage: overhead [ratios | laws] [--rounds N] [--requests N] [--one-process] [--json FILE]
+       overhead callgrind [--profile CONTESTANT]
+       overhead sizes
+and, as a program of its own: allocations";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["contestant", name] => serve(name),
+        ["run", name, count] => prepared(name).run(count.parse().expect("a number")),
+        ["sizes"] => sizes(),
+        ["callgrind"] => callgrind::table(),
+        ["callgrind", "--profile", name] => callgrind::profile(name),
+        ["laws", ref options @ ..] => return ratios(LAWS, options),
+        ["ratios", ref options @ ..] | ref options => return ratios(SERVICES, options),
+    }
+    ExitCode::SUCCESS
+}
+
+fn ratios(contestants: &'static [Contestant], words: &[&str]) -> ExitCode {
+    let Some(options) = ratios::Options::parse(words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    ratios::run(contestants, &options);
+    ExitCode::SUCCESS
+}
+
+/// Sets a contestant up, within a runtime that starts what it starts for it.
+fn prepared(name: &str) -> Box<dyn Prepared> {
+    let contestant = find(name).unwrap_or_else(|| panic!("nobody is called {name:?}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    // Both last for the process: it does nothing else.
+    let runtime = Box::leak(Box::new(runtime));
+    std::mem::forget(runtime.enter());
+    let prepared = (contestant.prepare)();
+    prepared.run(100);
+    runtime.block_on(tokio::task::yield_now());
+    prepared
+}
+
+/// The time that each of so many requests took, in nanoseconds.
+#[expect(clippy::cast_precision_loss, reason = "counts of some thousands")]
+#[expect(clippy::disallowed_methods, reason = "this measures the clock of the handle, among other things")]
+fn time(prepared: &dyn Prepared, requests: u64) -> f64 {
+    prepared.run(requests / 8);
+    let start = Instant::now();
+    prepared.run(requests);
+    start.elapsed().as_secs_f64() * 1e9 / requests as f64
+}
+
+/// Times one batch for each number on standard input.
+fn serve(name: &str) {
+    let prepared = prepared(name);
+    for line in io::stdin().lock().lines() {
+        let requests = line.expect("a line").parse().expect("a number");
+        println!("{}", time(&*prepared, requests));
+        io::stdout().flush().expect("somebody listens");
+    }
+}
+
+fn sizes() {
+    let [_, bare_future, bare_body] = (SERVICES[0].prepare)().sizes();
+    println!("| contestant | service | future, beyond that of {BARE} | body, beyond that of {BARE} |");
+    println!("|---|---:|---:|---:|");
+    for contestant in SERVICES.iter().filter(|contestant| contestant.baseline == BARE) {
+        let [service, future, body] = prepared(contestant.name).sizes();
+        let beyond = |size: usize, bare: usize| format!("{size} ({:+})", size.cast_signed() - bare.cast_signed());
+        println!("| {} | {service} | {} | {} |", contestant.name, beyond(future, bare_future), beyond(body, bare_body));
+    }
+    println!("\nA permit has {} bytes. All sizes are in bytes.", size_of::<tower_admission::Permit>());
+}
