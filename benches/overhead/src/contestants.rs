@@ -16,7 +16,8 @@ use tower::{
     load_shed::LoadShed,
 };
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Outcome, Rejections, Ticket, by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Outcome, Rejections, Ticket,
+    by_header,
     limit::{Aimd, Fixed, Limit},
     percent,
 };
@@ -86,6 +87,13 @@ pub const SERVICES: &[Contestant] = &[
 /// A permit and its sample without any service around it: what one law costs more than another is its own cost.
 pub const LAWS: &[Contestant] = &[
     Contestant { name: "Fixed", baseline: "Fixed", prepare: || Box::new(Permits::of(Fixed::new(MANY))) },
+    Contestant {
+        name: "Fixed, and a clock that stands still",
+        baseline: "Fixed",
+        prepare: || {
+            Box::new(Permits(admission().limit(Fixed::new(MANY)).clock(Still).build().expect("valid settings")))
+        },
+    },
     Contestant {
         name: "Aimd, one step per sample",
         baseline: "Fixed",
@@ -218,7 +226,21 @@ struct Permits(Admission);
 
 impl Permits {
     fn of(law: impl Into<Limit>) -> Self {
-        Self(Admission::builder().limit(law).shed().build().expect("valid settings"))
+        Self(admission().limit(law).build().expect("valid settings"))
+    }
+}
+
+fn admission() -> AdmissionBuilder {
+    Admission::builder().shed()
+}
+
+/// A clock that costs nothing: what it saves is the cost of reading one twice.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Duration {
+        Duration::from_secs(1)
     }
 }
 
