@@ -2,7 +2,7 @@
 
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
-use super::nesting;
+use super::{head::GRPC_STATUS, nesting};
 use crate::outcome::Outcome;
 
 /// The head of a response: everything but its body.
@@ -119,7 +119,7 @@ pub(super) fn judge<B>(assess: &dyn Assess, response: &Response<B>) -> Outcome {
 
 /// The outcome that `grpc-status` stands for, where there is one.
 fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
-    Some(match headers.get("grpc-status")?.as_bytes() {
+    Some(match headers.get(&GRPC_STATUS)?.as_bytes() {
         // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
         b"4" | b"8" | b"14" => Outcome::Overload,
         // CANCELLED: the caller's doing, however long it took.

@@ -13,7 +13,12 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{AdmissionBody, Hold, Http, Learn, Policy, assess::judge, body::Guard, head::is_grpc};
+use super::{
+    AdmissionBody, Hold, Http, Learn, Policy,
+    assess::judge,
+    body::Guard,
+    head::{GRPC_STATUS, is_grpc},
+};
 use crate::{
     outcome::Outcome,
     runtime::{Permit, Waiting},
@@ -83,7 +88,7 @@ impl Passage {
         let has_trailers = policy.learn != Some(Learn::Nothing)
             && outcome != Outcome::Overload
             && is_grpc(&parts.headers)
-            && !parts.headers.contains_key("grpc-status");
+            && !parts.headers.contains_key(&GRPC_STATUS);
         let trailers = has_trailers.then(|| Arc::clone(&http.assess));
         Response::from_parts(parts, AdmissionBody::new(body, Some(Guard::new(permit, outcome, trailers))))
     }

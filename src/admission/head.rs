@@ -1,6 +1,9 @@
 //! What classifiers and others may see of a request: everything but its body.
 
-use http::{Extensions, HeaderMap, Method, Request, Uri, header::CONTENT_TYPE};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri, header::CONTENT_TYPE};
+
+/// Looked up by name, it would be parsed for every response.
+pub(super) static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// The head of a request. Borrowed, `Copy`, and the same for every body type.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +46,7 @@ impl<'r> RequestHead<'r> {
     }
 
     /// The value of a header as text; the first one, where there are several.
-    pub fn header(&self, name: &http::HeaderName) -> Option<&'r str> {
+    pub fn header(&self, name: &HeaderName) -> Option<&'r str> {
         self.headers.get(name)?.to_str().ok()
     }
 

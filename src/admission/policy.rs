@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
+
 use super::RequestHead;
+
+/// Looked up by name, it would be parsed for every request.
+static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// When the slot of a request is given back.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -99,7 +104,7 @@ impl Deadline {
 
 /// The value of `grpc-timeout`: one to eight digits and a unit. `None` for anything else.
 pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
-    let value = request.headers().get("grpc-timeout")?.as_bytes();
+    let value = request.headers().get(&GRPC_TIMEOUT)?.as_bytes();
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 {
         return None;
