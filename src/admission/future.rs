@@ -48,7 +48,7 @@ pin_project! {
         Waiting { waiting: Waiting, service: S, request: Request<ReqBody>, passage: Passage },
         /// Has a slot; the service is not ready yet.
         Preparing { service: S, request: Request<ReqBody>, passage: Passage },
-        Running { #[pin] future: F, passage: Passage },
+        Running { #[pin] future: F, passage: Option<Passage> },
         Done { result: Option<Result<Response<AdmissionBody<ResBody>>, E>> },
     }
 }
@@ -136,12 +136,14 @@ where
                     if let Err(error) = ready {
                         return Poll::Ready(Err(error));
                     }
-                    state.set(State::Running { future: service.call(request), passage });
+                    state.set(State::Running { future: service.call(request), passage: Some(passage) });
                 }
-                StateProj::Running { future, .. } => {
+                StateProj::Running { future, passage } => {
                     let result = ready!(future.poll(cx));
-                    let ran = state.as_mut().project_replace(State::Done { result: None });
-                    let StateReplace::Running { passage, .. } = ran else { unreachable!() };
+                    // Only what is needed is moved out: the future that has ended is as large as it is done with.
+                    let passage = passage.take();
+                    state.set(State::Done { result: None });
+                    let Some(passage) = passage else { unreachable!() };
                     return Poll::Ready(result.map(|response| passage.watch(response)));
                 }
                 StateProj::Done { result } => {

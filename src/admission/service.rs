@@ -90,7 +90,9 @@ impl<S> AdmissionService<S> {
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     {
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => ResponseFuture::new(State::Running { future: self.inner.call(request), passage }),
+            Poll::Ready(Ok(())) => {
+                ResponseFuture::new(State::Running { future: self.inner.call(request), passage: Some(passage) })
+            }
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
             Poll::Pending => {
                 // The one that was polled goes: what it may have reserved by now belongs to this request.
