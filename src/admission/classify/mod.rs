@@ -121,7 +121,7 @@ impl fmt::Debug for By {
 /// If `name` can't be the name of a header.
 pub fn by_header(name: &str) -> By {
     let name = HeaderName::try_from(name).unwrap_or_else(|_| panic!("{name:?} can't be the name of a header"));
-    By::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim())))
+    By::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())))
 }
 
 /// By something that an outer layer has put into the extensions of the request, such as the claims of a token.
