@@ -140,8 +140,13 @@ impl Http {
 
     pub(super) fn ticket<'r>(&self, request: &RequestHead<'r>) -> Ticket<'r> {
         let mut ticket = Ticket::new();
-        let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.remaining());
-        for timeout in [grpc_timeout(request), deadline, self.header_timeout(request)].into_iter().flatten() {
+        if let Some(timeout) = grpc_timeout(request) {
+            ticket.limit_timeout(timeout);
+        }
+        if let Some(deadline) = request.extensions().get::<Deadline>() {
+            ticket.limit_timeout(deadline.remaining());
+        }
+        if let Some(timeout) = self.header_timeout(request) {
             ticket.limit_timeout(timeout);
         }
         if let Some(classify) = &self.classify {
