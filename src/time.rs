@@ -36,6 +36,11 @@ impl Timestamp {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    /// How many nanoseconds after `earlier` this moment is; zero if it is not.
+    pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// How long after `earlier` this moment is; zero if it is not.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -130,10 +130,10 @@ impl<L: Law> Law for Windowed<L> {
             return;
         }
         if self.window.samples() > 0 {
-            let age = sample.end.since(self.window.opened);
-            if age > self.max_time.saturating_mul(2) {
+            let (age, max) = (sample.end.nanos_since(self.window.opened), nanos(self.max_time));
+            if age > max.saturating_mul(2) {
                 self.window.clear();
-            } else if age > self.max_time {
+            } else if age > max {
                 self.close(sample.end);
                 if sample.start < self.epoch {
                     return;
@@ -141,7 +141,9 @@ impl<L: Law> Law for Windowed<L> {
             }
         }
         self.window.add(sample);
-        if self.window.samples() >= self.min_samples && sample.end.since(self.window.opened) >= self.min_time {
+        if self.window.samples() >= self.min_samples
+            && sample.end.nanos_since(self.window.opened) >= nanos(self.min_time)
+        {
             self.close(sample.end);
         }
     }
