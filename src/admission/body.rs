@@ -61,19 +61,12 @@ impl Guard {
     }
 }
 
-impl<B: Body> AdmissionBody<B> {
-    pub(super) fn new(body: B, guard: Option<Guard>) -> Self {
-        let guard = if body.is_end_stream() {
-            guard.into_iter().for_each(|guard| guard.end(None));
-            None
-        } else {
-            guard
-        };
+impl<B> AdmissionBody<B> {
+    /// A body that has not ended, or one without a guard.
+    pub(super) const fn new(body: B, guard: Option<Guard>) -> Self {
         Self { kind: Kind::Inner { body, guard } }
     }
-}
 
-impl<B> AdmissionBody<B> {
     pub(super) const fn rejected(payload: Payload) -> Self {
         Self { kind: Kind::Rejected { payload } }
     }

@@ -65,32 +65,36 @@ pub(super) struct Passage {
 impl Passage {
     /// Learns what the head of the response says, and attaches the slot to its body.
     fn watch<B: Body>(self, response: Response<B>) -> Response<AdmissionBody<B>> {
+        let guard = self.guard(&response);
+        response.map(|body| AdmissionBody::new(body, guard))
+    }
+
+    /// What is left to do when the body ends: nothing, if it has ended already or nobody waits for it.
+    fn guard<B: Body>(self, response: &Response<B>) -> Option<Guard> {
         let Self { permit, http, policy, is_connect } = self;
-        let Some(mut permit) = permit else { return response.map(|body| AdmissionBody::new(body, None)) };
+        let mut permit = permit?;
         let policy = response.extensions().get::<Policy>().map_or(policy, |own| own.or(policy));
-        let outcome = match (policy.learn, judge(&*http.assess, &response)) {
+        let outcome = match (policy.learn, judge(&*http.assess, response)) {
             (Some(Learn::Nothing), _) => Outcome::Ignore,
             (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => Outcome::Ignore,
             (_, outcome) => outcome,
         };
-        let at_end = policy.learn == Some(Learn::AtEnd);
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
-        let (parts, body) = response.into_parts();
-        if upgraded || policy.hold == Some(Hold::Head) || (!at_end && body.is_end_stream()) {
+        if upgraded || policy.hold == Some(Hold::Head) || response.body().is_end_stream() {
             permit.finish(outcome);
-            return Response::from_parts(parts, AdmissionBody::new(body, None));
+            return None;
         }
-        if !at_end {
+        if policy.learn != Some(Learn::AtEnd) {
             permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
         let has_trailers = policy.learn != Some(Learn::Nothing)
             && outcome != Outcome::Overload
-            && is_grpc(&parts.headers)
-            && !parts.headers.contains_key(&GRPC_STATUS);
+            && is_grpc(response.headers())
+            && !response.headers().contains_key(&GRPC_STATUS);
         let trailers = has_trailers.then(|| Arc::clone(&http.assess));
-        Response::from_parts(parts, AdmissionBody::new(body, Some(Guard::new(permit, outcome, trailers))))
+        Some(Guard::new(permit, outcome, trailers))
     }
 }
 
