@@ -12,8 +12,8 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::assess::Assess;
-use crate::{outcome::Outcome, runtime::Permit};
+use super::Http;
+use crate::{outcome::Outcome, runtime::Held};
 
 pin_project! {
     /// The body of every response that passes the layer.
@@ -36,21 +36,21 @@ pin_project! {
 
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
-    permit: Permit,
+    permit: Held<Arc<Http>>,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
-    /// Judges the trailers, where there may be some.
-    trailers: Option<Arc<dyn Assess>>,
+    /// Whether there may be trailers that say more.
+    trailers: bool,
 }
 
 impl Guard {
-    pub(super) fn new(permit: Permit, outcome: Outcome, trailers: Option<Arc<dyn Assess>>) -> Self {
+    pub(super) const fn new(permit: Held<Arc<Http>>, outcome: Outcome, trailers: bool) -> Self {
         Self { permit, outcome, trailers }
     }
 
     fn end(mut self, trailers: Option<&HeaderMap>) {
-        if let (Some(assess), Some(trailers)) = (&self.trailers, trailers)
-            && assess.assess_trailers(trailers) == Outcome::Overload
+        if let Some(trailers) = trailers.filter(|_| self.trailers)
+            && self.permit.handle().assess.assess_trailers(trailers) == Outcome::Overload
         {
             if self.permit.is_observed() {
                 self.permit.observe_late_overload();

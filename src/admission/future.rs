@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     outcome::Outcome,
-    runtime::{Permit, Waiting},
+    runtime::{Held, Waiting},
 };
 
 pin_project! {
@@ -45,7 +45,7 @@ pin_project! {
     #[project_replace = StateReplace]
     pub(super) enum State<S, ReqBody, ResBody, F, E> {
         /// In line for a slot.
-        Waiting { waiting: Waiting, service: S, request: Request<ReqBody>, passage: Passage },
+        Waiting { waiting: Waiting<Arc<Http>>, service: S, request: Request<ReqBody>, passage: Passage },
         /// Has a slot; the service is not ready yet.
         Preparing { service: S, request: Request<ReqBody>, passage: Passage },
         Running { #[pin] future: F, passage: Option<Passage> },
@@ -56,8 +56,7 @@ pin_project! {
 /// What a request carries through the service.
 pub(super) struct Passage {
     /// None while it waits, and for those that are not subject to admission.
-    pub(super) permit: Option<Permit>,
-    pub(super) http: Arc<Http>,
+    pub(super) permit: Option<Held<Arc<Http>>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
@@ -71,10 +70,10 @@ impl Passage {
 
     /// What is left to do when the body ends: nothing, if it has ended already or nobody waits for it.
     fn guard<B: Body>(self, response: &Response<B>) -> Option<Guard> {
-        let Self { permit, http, policy, is_connect } = self;
+        let Self { permit, policy, is_connect } = self;
         let mut permit = permit?;
         let policy = response.extensions().get::<Policy>().map_or(policy, |own| own.or(policy));
-        let outcome = match (policy.learn, judge(&*http.assess, response)) {
+        let outcome = match (policy.learn, judge(&*permit.handle().assess, response)) {
             (Some(Learn::Nothing), _) => Outcome::Ignore,
             (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => Outcome::Ignore,
             (_, outcome) => outcome,
@@ -93,8 +92,7 @@ impl Passage {
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        let trailers = has_trailers.then(|| Arc::clone(&http.assess));
-        Some(Guard::new(permit, outcome, trailers))
+        Some(Guard::new(permit, outcome, has_trailers))
     }
 }
 
@@ -121,14 +119,16 @@ where
                 StateProj::Waiting { waiting, .. } => {
                     let answer = ready!(Pin::new(waiting).poll(cx));
                     let waited = state.as_mut().project_replace(State::Done { result: None });
-                    let StateReplace::Waiting { service, request, mut passage, .. } = waited else { unreachable!() };
+                    let StateReplace::Waiting { waiting, service, request, mut passage } = waited else {
+                        unreachable!()
+                    };
                     match answer {
                         Ok(permit) => {
                             passage.permit = Some(permit);
                             state.set(State::Preparing { service, request, passage });
                         }
                         Err(rejection) => {
-                            let response = passage.http.reject(&rejection, &request);
+                            let response = waiting.handle().reject(&rejection, &request);
                             return Poll::Ready(Ok(response.map(AdmissionBody::rejected)));
                         }
                     }

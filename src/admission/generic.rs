@@ -17,7 +17,7 @@ use super::{AdmissionLayer, AdmissionService, nesting};
 use crate::{
     outcome::Outcome,
     rejection::Rejection,
-    runtime::{Admission, Entry, Permit, Waiting},
+    runtime::{Admission, Entry, Held, Shared, Waiting},
     ticket::Ticket,
 };
 
@@ -165,7 +165,7 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let mut ticket = Ticket::new();
         self.protocol.classify.classify(&request, &mut ticket);
-        let entry = self.protocol.admission.shared.arrive(&ticket);
+        let entry = Entry::of(&self.protocol.admission.shared, &ticket);
         drop(ticket);
         let state = match entry {
             Entry::Admit(permit) => match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
@@ -200,9 +200,9 @@ pin_project! {
     #[project = StateProj]
     #[project_replace = StateReplace]
     enum State<S, Req, F, E> {
-        Waiting { waiting: Waiting, service: S, request: Req },
-        Preparing { service: S, request: Req, permit: Permit },
-        Running { #[pin] future: F, permit: Option<Permit> },
+        Waiting { waiting: Waiting<Arc<Shared>>, service: S, request: Req },
+        Preparing { service: S, request: Req, permit: Held<Arc<Shared>> },
+        Running { #[pin] future: F, permit: Option<Held<Arc<Shared>>> },
         Done { error: Option<AdmissionError<E>> },
     }
 }

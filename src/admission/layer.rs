@@ -11,7 +11,11 @@ use super::{
     AdmissionService, ByStatus, Deadline, Hold, Learn, Policy, Rejections, RequestHead, assess::Assess,
     classify::Classify, generic::Generic, nesting, policy::grpc_timeout,
 };
-use crate::{rejection::Rejection, runtime::Admission, ticket::Ticket};
+use crate::{
+    rejection::Rejection,
+    runtime::{Admission, Handle, Shared},
+    ticket::Ticket,
+};
 
 /// Applies an [`Admission`] to a tower service.
 ///
@@ -130,6 +134,12 @@ impl AdmissionLayer {
     fn with(mut self, change: impl FnOnce(&mut Http)) -> Self {
         change(Arc::make_mut(&mut self.protocol));
         self
+    }
+}
+
+impl Handle for Arc<Http> {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.admission.shared
     }
 }
 

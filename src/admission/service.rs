@@ -16,7 +16,7 @@ use super::{
     future::{Passage, State},
     nesting,
 };
-use crate::runtime::{Entry, Permit};
+use crate::runtime::{Entry, Held};
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
@@ -61,7 +61,7 @@ where
             let passage = self.passage(&request, None);
             return self.start(request, passage);
         }
-        let entry = http.admission.shared.arrive(&http.ticket(&RequestHead::of(&request)));
+        let entry = Entry::of(http, &http.ticket(&RequestHead::of(&request)));
         match entry {
             Entry::Admit(permit) => {
                 let passage = self.passage(&request, Some(permit));
@@ -104,12 +104,7 @@ impl<S> AdmissionService<S> {
     }
 
     /// For a request that runs with this permit, or without one.
-    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Permit>) -> Passage {
-        Passage {
-            permit,
-            http: Arc::clone(&self.protocol),
-            policy: self.protocol.policy(request),
-            is_connect: request.method() == Method::CONNECT,
-        }
+    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Held<Arc<Http>>>) -> Passage {
+        Passage { permit, policy: self.protocol.policy(request), is_connect: request.method() == Method::CONNECT }
     }
 }

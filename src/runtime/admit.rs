@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use super::{permit::Permit, turn::Shared};
+use super::{
+    permit::{Handle, Held, Permit},
+    turn::Shared,
+};
 use crate::{
     engine::{Arrival, Place},
     rejection::Rejection,
@@ -18,60 +21,68 @@ use crate::{
 
 /// What became of a request that arrived.
 #[derive(Debug)]
-pub(crate) enum Entry {
-    Admit(Permit),
+pub(crate) enum Entry<H: Handle> {
+    Admit(Held<H>),
     Reject(Rejection),
-    Wait(Waiting),
+    Wait(Waiting<H>),
+}
+
+impl<H: Handle + Clone> Entry<H> {
+    /// Lets a request arrive. One turn; never waits.
+    pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
+        let shared = handle.shared();
+        match shared.arrive_at(shared.partition(ticket.partition_name()), ticket.remaining()) {
+            Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
+            Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
+            Arrival::Wait(place) => Self::Wait(Waiting { handle: handle.clone(), place: Some(place) }),
+        }
+    }
 }
 
 impl Shared {
-    /// Lets a request arrive. One turn; never waits.
-    pub(crate) fn arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Entry {
-        self.arrive_at(self.partition(ticket.partition_name()), ticket.remaining())
-    }
-
-    /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
+    /// Lets a request arrive that doesn't wait.
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         self.ensure_driver();
         let partition = self.partition(ticket.partition_name());
         let slot = self.turn(|state, time| state.engine.arrive_without_waiting(time.now(), partition));
         match slot {
-            Ok(slot) => Ok(Permit::new(Arc::clone(self), slot)),
+            Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
             Err(refusal) => Err(self.rejection(refusal)),
         }
     }
 
-    fn arrive_at(self: &Arc<Self>, partition: u16, timeout: Option<Duration>) -> Entry {
+    fn arrive_at(self: &Arc<Self>, partition: u16, timeout: Option<Duration>) -> Arrival {
         self.ensure_driver();
-        let arrival = self.turn(|state, time| {
+        self.turn(|state, time| {
             let now = time.now();
             let deadline = timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
             state.engine.arrive(now, partition, deadline)
-        });
-        match arrival {
-            Arrival::Admit(slot) => Entry::Admit(Permit::new(Arc::clone(self), slot)),
-            Arrival::Reject(refusal) => Entry::Reject(self.rejection(refusal)),
-            Arrival::Wait(place) => Entry::Wait(Waiting { shared: Arc::clone(self), place: Some(place) }),
-        }
+        })
     }
 }
 
 /// A place in line, as a future.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    shared: Arc<Shared>,
+pub(crate) struct Waiting<H: Handle> {
+    handle: H,
     /// `None` once it was answered.
     place: Option<Place>,
 }
 
-impl Future for Waiting {
-    type Output = Result<Permit, Rejection>;
+impl<H: Handle> Waiting<H> {
+    pub(crate) const fn handle(&self) -> &H {
+        &self.handle
+    }
+}
+
+impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
+    type Output = Result<Held<H>, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(place) = &self.place else { panic!("a place in line was polled after it was answered") };
-        self.shared.ensure_driver();
+        self.handle.shared().ensure_driver();
         let waker = cx.waker().clone();
-        let (answer, _dropped_outside) = self.shared.turn(|state, time| {
+        let (answer, _dropped_outside) = self.handle.shared().turn(|state, time| {
             let answer = state.engine.claim(time.now(), place);
             let dropped = match answer {
                 Poll::Pending => state.register(place.key(), waker),
@@ -84,18 +95,18 @@ impl Future for Waiting {
             Poll::Ready(answer) => {
                 self.place = None;
                 Poll::Ready(match answer {
-                    Ok(slot) => Ok(Permit::new(Arc::clone(&self.shared), slot)),
-                    Err(refusal) => Err(self.shared.rejection(refusal)),
+                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot)),
+                    Err(refusal) => Err(self.handle.shared().rejection(refusal)),
                 })
             }
         }
     }
 }
 
-impl Drop for Waiting {
+impl<H: Handle> Drop for Waiting<H> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let _dropped_outside = self.shared.turn(|state, time| {
+            let _dropped_outside = self.handle.shared().turn(|state, time| {
                 state.engine.cancel(time.now(), &place);
                 state.unregister(place.key())
             });
@@ -118,7 +129,7 @@ pub struct Admit {
 #[derive(Debug)]
 enum AdmitState {
     Arriving { shared: Arc<Shared>, partition: u16, timeout: Option<Duration> },
-    Waiting(Waiting),
+    Waiting(Waiting<Arc<Shared>>),
     Done,
 }
 
@@ -137,16 +148,18 @@ impl Future for Admit {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, timeout } => match shared.arrive_at(partition, timeout) {
-                    Entry::Admit(permit) => return Poll::Ready(Ok(permit)),
-                    Entry::Reject(rejection) => return Poll::Ready(Err(rejection)),
-                    Entry::Wait(waiting) => self.state = AdmitState::Waiting(waiting),
+                    Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
+                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
+                    Arrival::Wait(place) => {
+                        self.state = AdmitState::Waiting(Waiting { handle: shared, place: Some(place) });
+                    }
                 },
                 AdmitState::Waiting(mut waiting) => {
                     let answer = Pin::new(&mut waiting).poll(cx);
                     if answer.is_pending() {
                         self.state = AdmitState::Waiting(waiting);
                     }
-                    return answer;
+                    return answer.map_ok(Permit::new);
                 }
                 AdmitState::Done => panic!("`Admit` was polled after it was ready"),
             }

@@ -13,6 +13,7 @@ pub use admit::Admit;
 pub(crate) use admit::{Entry, Waiting};
 pub use builder::AdmissionBuilder;
 pub use permit::Permit;
+pub(crate) use permit::{Handle, Held};
 pub(crate) use turn::Shared;
 
 use crate::{

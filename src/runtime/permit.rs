@@ -14,25 +14,61 @@ use crate::{engine::Slot, outcome::Outcome};
 #[must_use = "the slot is free again as soon as the permit is dropped"]
 #[derive(Debug)]
 pub struct Permit {
-    shared: Arc<Shared>,
-    slot: Slot,
+    held: Held<Arc<Shared>>,
 }
 
 impl Permit {
-    pub(super) const fn new(shared: Arc<Shared>, slot: Slot) -> Self {
-        Self { shared, slot }
+    pub(super) const fn new(held: Held<Arc<Shared>>) -> Self {
+        Self { held }
     }
 
     /// Says how the work went; its round-trip time ends now. Only the first call counts. The slot stays taken until
     /// the permit is dropped.
     pub fn observe(&mut self, outcome: Outcome) {
-        if !self.slot.is_observed() {
-            self.shared.turn(|state, time| state.engine.observe(time.now(), &mut self.slot, outcome));
-        }
+        self.held.observe(outcome);
     }
 
     /// Says how the work went and gives the slot back, both in one turn.
-    pub fn finish(mut self, outcome: Outcome) {
+    pub fn finish(self, outcome: Outcome) {
+        self.held.finish(outcome);
+    }
+}
+
+/// What leads to the state of a handle: that itself, or a protocol that contains it. A layer counts references to its
+/// protocol for each request anyway, and those to the state come with them.
+pub(crate) trait Handle {
+    fn shared(&self) -> &Arc<Shared>;
+}
+
+impl Handle for Arc<Shared> {
+    fn shared(&self) -> &Self {
+        self
+    }
+}
+
+/// A slot that is given back when this is dropped: a [`Permit`] on the inside.
+#[derive(Debug)]
+pub(crate) struct Held<H: Handle> {
+    handle: H,
+    slot: Slot,
+}
+
+impl<H: Handle> Held<H> {
+    pub(super) const fn new(handle: H, slot: Slot) -> Self {
+        Self { handle, slot }
+    }
+
+    pub(crate) const fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    pub(crate) fn observe(&mut self, outcome: Outcome) {
+        if !self.slot.is_observed() {
+            self.handle.shared().turn(|state, time| state.engine.observe(time.now(), &mut self.slot, outcome));
+        }
+    }
+
+    pub(crate) fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
     }
 
@@ -42,11 +78,11 @@ impl Permit {
 
     /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
     pub(crate) fn observe_late_overload(&self) {
-        self.shared.turn(|state, time| state.engine.observe_late_overload(time.now(), &self.slot));
+        self.handle.shared().turn(|state, time| state.engine.observe_late_overload(time.now(), &self.slot));
     }
 
     fn give_back(&mut self, outcome: Outcome) {
-        self.shared.turn(|state, time| {
+        self.handle.shared().turn(|state, time| {
             let engine = &mut state.engine;
             if !self.slot.is_observed() {
                 engine.observe(time.now(), &mut self.slot, outcome);
@@ -59,7 +95,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl<H: Handle> Drop for Held<H> {
     fn drop(&mut self) {
         if !self.slot.is_finished() {
             let outcome = if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled };
