@@ -1,0 +1,79 @@
+//! What must come of a scenario, and the policies under which it must not.
+
+use super::{
+    metrics::{METRICS, Report, metric},
+    node::Node,
+    policy::Policy,
+    scenario::Window,
+};
+
+/// A range that a metric must be in.
+#[derive(Clone, Debug)]
+pub(crate) struct Expectation {
+    pub(crate) window: usize,
+    pub(crate) metric: usize,
+    pub(crate) name: String,
+    min: f64,
+    max: f64,
+}
+
+impl Expectation {
+    /// Reads `[expect.WINDOW] METRIC = { min, max }`.
+    pub(crate) fn read(node: &Node<'_>, windows: &[Window]) -> Vec<Self> {
+        let mut expectations = Vec::new();
+        for window_name in node.keys() {
+            let Some(window) = windows.iter().position(|window| window.name == window_name) else {
+                node.problem(window_name, "there is no window of this name");
+                continue;
+            };
+            let table = node.child(window_name);
+            for (metric, (key, _)) in METRICS.iter().enumerate() {
+                if !table.has(key) {
+                    continue;
+                }
+                let range = table.child(key);
+                let min = range.number("min", ..).unwrap_or(f64::NEG_INFINITY);
+                let max = range.number("max", ..).unwrap_or(f64::INFINITY);
+                range.finish();
+                expectations.push(Self { window, metric, name: format!("{window_name}.{key}"), min, max });
+            }
+            table.finish();
+        }
+        expectations
+    }
+
+    /// What is wrong with a report, if anything is.
+    pub(crate) fn violation(&self, report: &Report) -> Option<String> {
+        let value = report.windows[self.window][self.metric];
+        let holds = value >= self.min && value <= self.max;
+        (!holds).then(|| format!("{} is {value:.2}, wanted is {} to {}", self.name, self.min, self.max))
+    }
+}
+
+/// A policy under which the expectations that it names must be violated: proof that they can be.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    pub(crate) name: String,
+    pub(crate) policy: Policy,
+    pub(crate) must_fail: Vec<String>,
+}
+
+impl Control {
+    pub(crate) fn read(node: Node<'_>, windows: &[Window]) -> Self {
+        let must_fail: Vec<String> = node.texts("must_fail").into_iter().map(str::to_owned).collect();
+        let known = |name: &String| {
+            name.split_once('.')
+                .is_some_and(|(window, key)| windows.iter().any(|it| it.name == window) && metric(key).is_some())
+        };
+        if must_fail.is_empty() || !must_fail.iter().all(known) {
+            node.problem("must_fail", "wanted are names such as \"all.goodput\"");
+        }
+        let control = Self {
+            name: node.required("name", node.text("name")).to_owned(),
+            policy: Policy::read(&node, "policy"),
+            must_fail,
+        };
+        node.finish();
+        control
+    }
+}

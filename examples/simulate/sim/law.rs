@@ -1,0 +1,55 @@
+//! The one place that knows the control laws: a new one is one arm of [`limit`].
+
+use std::time::Duration;
+
+use tower_admission::limit::{Aggregate, Aimd, Fixed, Limit, Windowed};
+
+use super::node::Node;
+
+/// All kinds, for `--table` and messages.
+pub(crate) const KINDS: [&str; 4] = ["aimd", "fixed", "none", "windowed-aimd"];
+
+/// The law that a `[policy.law]` table describes; `None` for `kind = "none"`, which lets everything in.
+pub(crate) fn limit(node: Node<'_>) -> Option<Limit> {
+    let law = match node.text("kind").unwrap_or("fixed") {
+        "aimd" => Some(Limit::per_sample(aimd(&node))),
+        "fixed" => Some(Fixed::new(node.count("limit", 1..).unwrap_or(100)).into()),
+        "none" => None,
+        "windowed-aimd" => Some(windowed(&node, Windowed::new(aimd(&node))).into()),
+        other => {
+            node.problem("kind", format!("found {other:?}, known are {}", KINDS.join(", ")));
+            return None;
+        }
+    };
+    node.finish();
+    law
+}
+
+fn time(node: &Node<'_>, key: &str) -> Option<Duration> {
+    node.time(key).map(Duration::from_nanos)
+}
+
+/// `law` with `set` applied if the field is there.
+fn with<L, T>(law: L, value: Option<T>, set: impl FnOnce(L, T) -> L) -> L {
+    match value {
+        Some(value) => set(law, value),
+        None => law,
+    }
+}
+
+fn aimd(node: &Node<'_>) -> Aimd {
+    let law = Aimd::new(time(node, "threshold").unwrap_or(Duration::from_millis(500)));
+    let law = with(law, node.count("initial", 1..), Aimd::initial);
+    let law = with(law, node.count("min", 1..), Aimd::min);
+    let law = with(law, node.count("max", 1..), Aimd::max);
+    with(law, node.number("backoff", 0.0..=1.0), Aimd::backoff)
+}
+
+fn windowed<L: tower_admission::limit::Law>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
+    let law = with(law, node.number("percentile", 0.0..=100.0).map(Aggregate::Percentile), Windowed::aggregate);
+    let law = with(law, time(node, "min_time"), Windowed::min_time);
+    let samples = node.count("min_samples", 1..=1_000_000).and_then(|it| u32::try_from(it).ok());
+    let law = with(law, samples, Windowed::min_samples);
+    let law = with(law, time(node, "max_time"), Windowed::max_time);
+    with(law, node.number("overload_percent", 0.0..=100.0), Windowed::overload_percent)
+}

@@ -1,0 +1,173 @@
+//! Numbers out of a record.
+
+use super::{
+    oracle::{Ideal, Static, perfect},
+    record::{Bin, Record, STEP, Tally, index},
+    scenario::{Scenario, Window},
+};
+
+/// What is measured for each window, and what it means.
+pub(crate) const METRICS: [(&str, &str); 15] = [
+    ("goodput", "answers within the deadline, as % of perfect admission"),
+    ("of_static", "the same, as % of the best limit that never moves"),
+    ("served", "requests that arrived and were answered in time, by whichever attempt, in %"),
+    ("rejected", "attempts that were rejected, in %"),
+    ("false_rejected", "attempts rejected while perfect admission turned nobody away, in %"),
+    ("late", "of those admitted, which part missed the deadline, in %"),
+    ("p50", "latency of those admitted, waits included, in ms"),
+    ("p99", "the same"),
+    ("settle", "s until goodput stays within 10 % of what it is at the end of the window"),
+    ("recover", "s until goodput stays at 95 % of perfect admission or more"),
+    ("jain", "Jain's index over the tenants' goodput, each relative to its max-min fair share"),
+    ("worst_tenant", "the smallest of these shares, in %"),
+    ("limit", "mean over the window; 0 without a limit"),
+    ("limit_end", "at the end of the window"),
+    ("in_flight", "requests that hold a slot, mean over the window"),
+];
+
+pub(crate) type Values = [f64; METRICS.len()];
+
+pub(crate) fn metric(name: &str) -> Option<usize> {
+    METRICS.iter().position(|(it, _)| *it == name)
+}
+
+/// What came of one run, or the mean of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    /// In the order of the scenario's windows.
+    pub(crate) windows: Vec<Values>,
+    /// For each window and tenant: offered, answered in time, and the fair share of that.
+    pub(crate) tenants: Vec<Vec<[f64; 3]>>,
+    pub(crate) bins: Vec<Bin>,
+    pub(crate) ideal: Vec<Ideal>,
+    pub(crate) hash: u64,
+    pub(crate) events: u64,
+}
+
+impl Report {
+    /// Looks at one run; `best` is the static limit with the index of this seed, if it was searched for.
+    pub(crate) fn new(scenario: &Scenario, mut record: Record, best: Option<(&Static, usize)>) -> Self {
+        let ideal = perfect(scenario, &record.bins);
+        let mut windows = Vec::new();
+        let mut tenants = Vec::new();
+        for (window, tally) in scenario.windows.iter().zip(&mut record.tallies) {
+            let part = index(window.from)..index(window.to).min(record.bins.len());
+            let fair = fair_shares(tally, ideal[part.clone()].iter().map(|it| it.good).sum());
+            let best = best.map(|(best, seed)| best.records[seed][part.clone()].iter().map(|&it| f64::from(it)).sum());
+            windows.push(values(window, tally, &record.bins[part.clone()], &ideal[part], &fair, best));
+            tenants.push(fair);
+        }
+        Self { windows, tenants, bins: record.bins, ideal, hash: record.hash, events: record.events }
+    }
+
+    /// The mean of the values; the rest is that of the first one.
+    #[expect(clippy::cast_precision_loss, reason = "a few seeds")]
+    pub(crate) fn mean(reports: &[Self]) -> Self {
+        let mut mean = reports[0].clone();
+        for (window, values) in mean.windows.iter_mut().enumerate() {
+            for (metric, value) in values.iter_mut().enumerate() {
+                *value =
+                    reports.iter().map(|report| report.windows[window][metric]).sum::<f64>() / reports.len() as f64;
+            }
+        }
+        mean
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of less than 2^53")]
+fn values(
+    window: &Window,
+    tally: &mut Tally,
+    bins: &[Bin],
+    ideal: &[Ideal],
+    fair: &[[f64; 3]],
+    best: Option<f64>,
+) -> Values {
+    let sum = |count: fn(&Bin) -> u32| bins.iter().map(|bin| f64::from(count(bin))).sum::<f64>();
+    let mean =
+        |count: fn(&Bin) -> usize| bins.iter().map(|bin| count(bin) as f64).sum::<f64>() / bins.len().max(1) as f64;
+    let good = sum(|bin| bin.good);
+    let attempts = sum(|bin| bin.attempts);
+    let perfect = ideal.iter().map(|it| it.good).sum::<f64>();
+    let falsely = bins.iter().zip(ideal).filter(|(_, ideal)| ideal.calm).map(|(bin, _)| f64::from(bin.rejected)).sum();
+    tally.latencies.sort_unstable();
+    let quantile = |part: usize| {
+        let last = tally.latencies.len().saturating_sub(1);
+        tally.latencies.get(last * part / 100).map_or(0.0, |&micros| f64::from(micros) / 1_000.0)
+    };
+    let share = |it: &[f64; 3]| if it[2] > 0.0 { it[1] / it[2] } else { 1.0 };
+    let squares = fair.iter().map(|it| share(it).powi(2)).sum::<f64>() * fair.len() as f64;
+    let (settle, recover) = times(bins, ideal, window);
+    [
+        percent(good, perfect).min(100.0),
+        best.map_or(f64::NAN, |best| percent(good, best)),
+        percent(tally.served as f64, tally.offered as f64),
+        part(sum(|bin| bin.rejected), attempts),
+        part(falsely, attempts),
+        part(tally.late as f64, tally.admitted as f64),
+        quantile(50),
+        quantile(99),
+        settle,
+        recover,
+        if squares > 0.0 { fair.iter().map(share).sum::<f64>().powi(2) / squares } else { 0.0 },
+        fair.iter().map(share).fold(f64::INFINITY, f64::min) * 100.0,
+        mean(|bin| bin.limit),
+        bins.last().map_or(0.0, |bin| bin.limit as f64),
+        mean(|bin| bin.in_flight),
+    ]
+}
+
+/// `value` in percent of `whole`; all of nothing is 100 %.
+fn percent(value: f64, whole: f64) -> f64 {
+    if whole > 0.0 { value / whole * 100.0 } else { 100.0 }
+}
+
+/// `value` in percent of `whole`; no part of nothing is 0 %.
+fn part(value: f64, whole: f64) -> f64 {
+    if whole > 0.0 { value / whole * 100.0 } else { 0.0 }
+}
+
+/// For each tenant what it offered, what was answered in time, and its max-min fair share of `total`.
+#[expect(clippy::cast_precision_loss, reason = "counts of less than 2^53")]
+fn fair_shares(tally: &Tally, total: f64) -> Vec<[f64; 3]> {
+    let mut tenants: Vec<_> = tally.tenants.iter().map(|&(offered, good)| [offered as f64, good as f64, 0.0]).collect();
+    let mut order: Vec<usize> = (0..tenants.len()).collect();
+    order.sort_by(|&a, &b| tenants[a][0].total_cmp(&tenants[b][0]));
+    let mut left = total;
+    for (position, &tenant) in order.iter().enumerate() {
+        let fair = tenants[tenant][0].min(left / (order.len() - position) as f64);
+        tenants[tenant][2] = fair;
+        left -= fair;
+    }
+    tenants
+}
+
+/// When goodput settled, and when it had recovered, in seconds from the start of the window.
+///
+/// Goodput is that of the three seconds to come, relative to perfect admission, looked at every half second. One that
+/// never settles or recovers takes as long as the window.
+#[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]
+fn times(bins: &[Bin], ideal: &[Ideal], window: &Window) -> (f64, f64) {
+    const SPAN: usize = 30;
+    const EVERY: usize = 5;
+    let second = STEP as f64 / 1e9;
+    let whole = (window.to - window.from) as f64 / 1e9;
+    if bins.len() < SPAN {
+        return (whole, whole);
+    }
+    let ratio = |at: usize| {
+        let good: f64 = bins[at..at + SPAN].iter().map(|bin| f64::from(bin.good)).sum();
+        let perfect: f64 = ideal[at..at + SPAN].iter().map(|it| it.good).sum();
+        // Where next to nothing is to be done, there is nothing to miss.
+        if perfect < 3.0 { 1.0 } else { good / perfect }
+    };
+    let ratios: Vec<f64> = (0..=bins.len() - SPAN).step_by(EVERY).map(ratio).collect();
+    let tail = &ratios[ratios.len() - ratios.len().div_ceil(4)..];
+    let end = tail.iter().sum::<f64>() / tail.len() as f64;
+    let since = |holds: &dyn Fn(f64) -> bool| match ratios.iter().rposition(|&ratio| !holds(ratio)) {
+        None => 0.0,
+        Some(last) if last + 1 == ratios.len() => whole,
+        Some(last) => ((last + 1) * EVERY) as f64 * second,
+    };
+    (since(&|ratio| (ratio - end).abs() <= 0.1 * end), since(&|ratio| ratio >= 0.95))
+}

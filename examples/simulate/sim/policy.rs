@@ -1,0 +1,132 @@
+//! What protects the server: a handle of the crate, built as its users build it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use toml::Table;
+use tower_admission::{Admission, AdmissionBuilder, Clock, Mode, PartitionMode, percent};
+
+use super::{
+    law,
+    node::{Node, Problems},
+};
+
+/// The time of a simulation. Nobody but the simulation moves it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VirtualClock(Arc<AtomicU64>);
+
+impl VirtualClock {
+    pub(crate) fn set(&self, nanos: u64) {
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A `[policy]` table that was found to be good.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy(Table);
+
+impl Policy {
+    /// Reads the policy once, to find what is wrong with it.
+    pub(crate) fn read(node: &Node<'_>, key: &str) -> Self {
+        let policy = Self(node.table(key));
+        policy.try_build(&node.path(key), node.problems(), &VirtualClock::default());
+        policy
+    }
+
+    /// A limit that never moves, and nobody waits.
+    pub(crate) fn fixed(limit: usize) -> Self {
+        let mut law = Table::new();
+        law.insert("kind".to_owned(), "fixed".into());
+        law.insert("limit".to_owned(), i64::try_from(limit).unwrap_or(i64::MAX).into());
+        let mut policy = Table::new();
+        policy.insert("law".to_owned(), law.into());
+        policy.insert("shed".to_owned(), true.into());
+        Self(policy)
+    }
+
+    /// A new handle for one run.
+    pub(crate) fn build(&self, clock: &VirtualClock) -> Admission {
+        self.try_build("policy", &Problems::default(), clock).expect("the policy was found to be good when it was read")
+    }
+
+    /// The words of its `[policy.law]`, for people.
+    pub(crate) fn law(&self) -> String {
+        let law = self.0.get("law").and_then(toml::Value::as_table);
+        let Some(law) = law else { return "fixed".to_owned() };
+        let kind = law.get("kind").and_then(toml::Value::as_str).unwrap_or("fixed");
+        let rest: Vec<_> =
+            law.iter().filter(|(key, _)| *key != "kind").map(|(key, value)| format!("{key}={value}")).collect();
+        if rest.is_empty() { kind.to_owned() } else { format!("{kind}:{}", rest.join(",")) }
+    }
+
+    fn try_build(&self, path: &str, problems: &Problems, clock: &VirtualClock) -> Option<Admission> {
+        let node = Node::new(path, &self.0, problems);
+        let limit = law::limit(node.child("law"));
+        let protects = limit.is_some();
+        let mut builder = Admission::builder().name("simulation").clock(clock.clone());
+        if let Some(limit) = limit {
+            builder = builder.limit(limit);
+        }
+        if let Some(places) = node.count("queue", 0..) {
+            builder = builder.queue(places);
+        }
+        let time = |key| node.time(key).map(Duration::from_nanos);
+        let times: [(&str, fn(AdmissionBuilder, Duration) -> AdmissionBuilder); 3] = [
+            ("admission_timeout", AdmissionBuilder::admission_timeout),
+            ("max_wait", AdmissionBuilder::max_wait),
+            ("wait_timeout", AdmissionBuilder::wait_timeout),
+        ];
+        for (key, set) in times {
+            if let Some(time) = time(key) {
+                builder = set(builder, time);
+            }
+        }
+        if let Some(requests) = node.count("max_waiting", 0..) {
+            builder = builder.max_waiting(requests);
+        }
+        if node.flag("shed").unwrap_or(false) {
+            builder = builder.shed();
+        }
+        let modes = [
+            ("burst", PartitionMode::Burst),
+            ("hard_cap", PartitionMode::HardCap),
+            ("overcommit", PartitionMode::Overcommit),
+        ];
+        for partition in node.children("partitions") {
+            let name = partition.required("name", partition.text("name")).to_owned();
+            let share = percent(partition.required("percent", partition.number("percent", 0.0..=100.0)));
+            let mode = partition.one_of("mode", &modes).unwrap_or_default();
+            builder = builder.partition(name, share.with_mode(mode));
+            partition.finish();
+        }
+        if let Some(mode) = node.one_of("default_partition_mode", &modes) {
+            builder = builder.default_partition_mode(mode);
+        }
+        node.finish();
+        match builder.build() {
+            Ok(admission) => {
+                if !protects {
+                    admission.set_mode(Mode::Off);
+                }
+                Some(admission)
+            }
+            Err(error) => {
+                for problem in error.problems() {
+                    problems.add(&format!("{path}.{}", problem.path()), problem.message());
+                }
+                None
+            }
+        }
+    }
+}

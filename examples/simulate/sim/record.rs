@@ -1,0 +1,121 @@
+//! What happened in one run: counts for each piece of time, and more for each window.
+
+use super::scenario::{Scenario, Window};
+
+/// The length of a piece of time.
+pub(crate) const STEP: u64 = 100_000_000;
+
+/// One piece of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bin {
+    /// Requests that arrived, retries not included, and all attempts.
+    pub(crate) offered: u32,
+    pub(crate) attempts: u32,
+    pub(crate) rejected: u32,
+    /// Answered in time.
+    pub(crate) good: u32,
+    /// At the end of the piece; the limit is 0 where there is none.
+    pub(crate) limit: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) waiting: usize,
+}
+
+/// What is counted for each window.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Requests that arrived in it, and how many of them were answered in time, by whichever attempt.
+    pub(crate) offered: u64,
+    pub(crate) served: u64,
+    /// Attempts that were admitted and ended in it, and how many of them had missed the deadline.
+    pub(crate) admitted: u64,
+    pub(crate) late: u64,
+    /// Their latencies, in microseconds.
+    pub(crate) latencies: Vec<u32>,
+    /// For each tenant: requests that arrived in it, and those answered in time in it.
+    pub(crate) tenants: Vec<(u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) bins: Vec<Bin>,
+    pub(crate) tallies: Vec<Tally>,
+    windows: Vec<Window>,
+    /// Of all that happened, in order.
+    pub(crate) hash: u64,
+    pub(crate) events: u64,
+}
+
+/// An answer as its client sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) tenant: usize,
+    /// When the request came first, and when the attempt that was answered did.
+    pub(crate) first: u64,
+    pub(crate) arrived: u64,
+    pub(crate) in_time: bool,
+}
+
+impl Record {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let end = scenario.windows.iter().map(|window| window.to).max().unwrap_or(0).max(scenario.duration);
+        let tally = Tally {
+            offered: 0,
+            served: 0,
+            admitted: 0,
+            late: 0,
+            latencies: Vec::new(),
+            tenants: vec![(0, 0); scenario.tenants.len()],
+        };
+        Self {
+            bins: vec![Bin::default(); index(end) + 1],
+            tallies: vec![tally; scenario.windows.len()],
+            windows: scenario.windows.clone(),
+            hash: 0xcbf2_9ce4_8422_2325,
+            events: 0,
+        }
+    }
+
+    /// Mixes one event into the hash.
+    pub(crate) const fn note(&mut self, now: u64, what: u64) {
+        self.events += 1;
+        self.hash = (self.hash ^ now ^ what.rotate_left(48)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+
+    pub(crate) fn bin(&mut self, now: u64) -> &mut Bin {
+        let last = self.bins.len() - 1;
+        &mut self.bins[index(now).min(last)]
+    }
+
+    fn windows(&mut self, at: u64) -> impl Iterator<Item = &mut Tally> {
+        let inside = self.windows.iter().map(move |window| (window.from..window.to).contains(&at));
+        self.tallies.iter_mut().zip(inside).filter_map(|(tally, inside)| inside.then_some(tally))
+    }
+
+    pub(crate) fn arrived(&mut self, now: u64, tenant: usize) {
+        self.bin(now).offered += 1;
+        self.windows(now).for_each(|tally| {
+            tally.offered += 1;
+            tally.tenants[tenant].0 += 1;
+        });
+    }
+
+    pub(crate) fn answered(&mut self, now: u64, answer: Answer) {
+        let Answer { tenant, first, arrived, in_time } = answer;
+        let latency = u32::try_from((now - arrived) / 1_000).unwrap_or(u32::MAX);
+        self.windows(now).for_each(|tally| {
+            tally.admitted += 1;
+            tally.late += u64::from(!in_time);
+            tally.latencies.push(latency);
+            tally.tenants[tenant].1 += u64::from(in_time);
+        });
+        if in_time {
+            self.bin(now).good += 1;
+            self.windows(first).for_each(|tally| tally.served += 1);
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the number of pieces of a simulated time")]
+pub(crate) const fn index(time: u64) -> usize {
+    (time / STEP) as usize
+}
