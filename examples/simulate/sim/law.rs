@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use tower_admission::limit::{Aggregate, Aimd, Fixed, Limit, Windowed};
+use tower_admission::limit::{Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas, Windowed};
 
 use super::node::Node;
 
 /// All kinds, for `--table` and messages.
-pub(crate) const KINDS: [&str; 4] = ["aimd", "fixed", "none", "windowed-aimd"];
+pub(crate) const KINDS: [&str; 8] =
+    ["aimd", "fixed", "gradient", "gradient2", "none", "two-point", "vegas", "windowed-aimd"];
 
 /// The law that a `[policy.law]` table describes; `None` for `kind = "none"`, which lets everything in.
 pub(crate) fn limit(node: Node<'_>) -> Option<Limit> {
     let law = match node.text("kind").unwrap_or("fixed") {
         "aimd" => Some(Limit::per_sample(aimd(&node))),
         "fixed" => Some(Fixed::new(node.count("limit", 1..).unwrap_or(100)).into()),
+        "gradient" => Some(with(Gradient::new(), node.count("max", 1..), Gradient::max).into()),
+        "gradient2" => Some(gradient2(&node).into()),
         "none" => None,
+        "two-point" => Some(two_point(&node).into()),
+        "vegas" => Some(vegas(&node).into()),
         "windowed-aimd" => Some(windowed(&node, Windowed::new(aimd(&node))).into()),
         other => {
             node.problem("kind", format!("found {other:?}, known are {}", KINDS.join(", ")));
@@ -43,6 +48,23 @@ fn aimd(node: &Node<'_>) -> Aimd {
     let law = with(law, node.count("min", 1..), Aimd::min);
     let law = with(law, node.count("max", 1..), Aimd::max);
     with(law, node.number("backoff", 0.0..=1.0), Aimd::backoff)
+}
+
+fn gradient2(node: &Node<'_>) -> Gradient2 {
+    let law = with(Gradient2::new(), node.count("initial", 1..), Gradient2::initial);
+    let law = with(law, node.count("min", 1..), Gradient2::min);
+    with(law, node.count("max", 1..), Gradient2::max)
+}
+
+fn two_point(node: &Node<'_>) -> TwoPoint {
+    let law = with(TwoPoint::new(), node.count("initial", 1..), TwoPoint::initial);
+    let law = with(law, node.count("min", 1..), TwoPoint::min);
+    with(law, node.count("max", 1..), TwoPoint::max)
+}
+
+fn vegas(node: &Node<'_>) -> Vegas {
+    let law = with(Vegas::new(), node.count("initial", 1..), Vegas::initial);
+    with(law, node.count("max", 1..), Vegas::max)
 }
 
 fn windowed<L: tower_admission::limit::Law>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
