@@ -1,0 +1,83 @@
+//! A backend of known capacity: so many workers, and one first-come-first-served queue without a bound before them.
+//!
+//! Work that was handed over is done, whether or not anybody still waits for the result: that is how a database treats
+//! the query of a client that has left. So an overload does not just make answers late while it lasts. The workers are
+//! busy with the requests of those who have given up, and newcomers wait behind them, until the queue is empty again:
+//! a metastable failure, in the words of Bronson et al., "Metastable Failures in Distributed Systems", HotOS 2021.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+/// The backend. Clones are the same one; its workers end with the last clone, or at [`stop`](Self::stop).
+#[derive(Clone)]
+pub(crate) struct Backend {
+    queue: mpsc::UnboundedSender<Job>,
+    slowness: Arc<AtomicU32>,
+    workers: Arc<Workers>,
+}
+
+struct Job {
+    handed_over: Instant,
+    service: Duration,
+    done: oneshot::Sender<()>,
+}
+
+struct Workers(Vec<tokio::task::JoinHandle<()>>);
+
+impl Backend {
+    pub(crate) fn start(workers: usize) -> Self {
+        let (queue, jobs) = mpsc::unbounded_channel();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let slowness = Arc::new(AtomicU32::new(1));
+        let workers =
+            (0..workers).map(|_| tokio::spawn(work(Arc::clone(&jobs), Arc::clone(&slowness)))).collect::<Vec<_>>();
+        Self { queue, slowness, workers: Arc::new(Workers(workers)) }
+    }
+
+    /// Does a piece of work that takes `service` once a worker is free for it. `None` if the backend was stopped.
+    pub(crate) async fn run(&self, service: Duration) -> Option<()> {
+        let (done, result) = oneshot::channel();
+        self.queue.send(Job { handed_over: Instant::now(), service, done }).ok()?;
+        result.await.ok()
+    }
+
+    /// From now on each piece of work that is begun takes `factor` times as long.
+    pub(crate) fn slow_down(&self, factor: u32) {
+        self.slowness.store(factor, Ordering::Relaxed);
+    }
+
+    /// Forgets all work that is left.
+    pub(crate) fn stop(&self) {
+        self.workers.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+async fn work(jobs: Arc<Mutex<mpsc::UnboundedReceiver<Job>>>, slowness: Arc<AtomicU32>) {
+    let mut free_at = Instant::now();
+    loop {
+        let job = jobs.lock().await.recv().await;
+        let Some(job) = job else { return };
+        // Timers fire up to a millisecond late. A worker that has more to do begins it when the last job should have
+        // ended, so that the capacity is what it is said to be.
+        free_at = free_at.max(job.handed_over) + job.service * slowness.load(Ordering::Relaxed);
+        sleep_until(free_at).await;
+        // An error means that nobody waits any more. The work was done all the same.
+        let _ = job.done.send(());
+    }
+}

@@ -1,0 +1,134 @@
+//! The servers under load: axum and tonic, each with a backend of its own, without protection or with it.
+
+use std::{error::Error, net::SocketAddr, time::Duration};
+
+use axum::{Router, extract::Path, http::StatusCode, routing::get};
+use http::HeaderName;
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_stream::wrappers::TcpListenerStream;
+use tower_admission::{
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, by_header,
+    limit::{Aimd, Windowed},
+    paths, percent,
+};
+
+use crate::{
+    backend::Backend,
+    grpc::Work,
+    schedule::{Scenario, TENANTS},
+};
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// In seconds, how long the client waits. gRPC has a header of its own for that.
+pub(crate) const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-timeout");
+
+/// Both servers, until they are dropped.
+pub(crate) struct Servers {
+    pub(crate) http: SocketAddr,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) backends: [Backend; 2],
+    pub(crate) tasks: JoinSet<Result<(), BoxError>>,
+}
+
+/// What protects them.
+pub(crate) struct Protection {
+    pub(crate) http: AdaptiveConcurrencyLayer,
+    pub(crate) grpc: Admission,
+}
+
+impl Protection {
+    /// How these were chosen:
+    ///
+    /// - The threshold is half of the clients' patience. An answer that takes longer is about to be late, and a backend
+    ///   that is slow by itself (400 ms of 500 ms) still counts as healthy. Twice the latency in calm, 200 ms, would
+    ///   not do: the slow backend is slower than that even when it is idle, and the limit would fall to its floor.
+    /// - The limit starts at the number of workers. In the overload it then climbs, for the answers come in time; the
+    ///   most it may reach is what the slow backend still finishes within the deadline.
+    /// - A window of a fifth of the deadline and a backoff of 0.8 let the limit find its way down within the six
+    ///   seconds of the slow-down. A server that lives for days does well with the defaults, 1 s and 0.9.
+    /// - Four partitions of 25 %. HTTP sheds at once what finds no slot, so a tenant below its share goes beyond the
+    ///   limit rather than to wait for a slot that another one borrowed. gRPC waits up to a quarter of the deadline, and
+    ///   who is below its share goes first. The queue is bounded by that wait, not by its places: were it too short for
+    ///   what arrives within the wait, the noisy tenant would fill it.
+    pub(crate) fn new(scenario: &Scenario) -> Result<Self, BoxError> {
+        let Scenario { workers, deadline, .. } = *scenario;
+        let law = || {
+            let aimd = Aimd::new(deadline / 2).initial(workers).min(workers / 4).max(workers * 5 / 2).backoff(0.8);
+            Windowed::new(aimd).min_time(deadline / 5).max_time(deadline * 2)
+        };
+        let share = 100.0 / 4.0;
+        let http = AdaptiveConcurrencyLayer::with(law(), |admission| {
+            let admission = admission.name("http");
+            TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(share).overcommit()))
+        })?
+        .map(|layer| layer.classify(by_header("x-tenant")).deadline_header(TIMEOUT_HEADER).exempt(paths(["/healthz"])));
+        let grpc = Admission::builder().name("grpc").limit(law()).queue(2_000).max_wait(deadline / 4);
+        let grpc = TENANTS.iter().fold(grpc, |it, &tenant| it.partition(tenant, percent(share))).build()?;
+        Ok(Self { http, grpc })
+    }
+}
+
+impl Servers {
+    pub(crate) async fn start(
+        scenario: &Scenario,
+        protection: Option<&Protection>,
+        [http, grpc]: [SocketAddr; 2],
+    ) -> Result<Self, BoxError> {
+        let backends = [Backend::start(scenario.workers), Backend::start(scenario.workers)];
+        let mut tasks = JoinSet::new();
+
+        let usual = scenario.service;
+        let run = |backend: &Backend| {
+            let backend = backend.clone();
+            async move |micros: u32| {
+                let answer = backend.run(service_time(micros, usual)).await;
+                answer.map_or((StatusCode::SERVICE_UNAVAILABLE, "stopped\n"), |()| (StatusCode::OK, "done\n"))
+            }
+        };
+        let (plain, sized) = (run(&backends[0]), run(&backends[0]));
+        let mut app = Router::new()
+            .route("/work", get(async move || plain(0).await))
+            .route("/work/{microseconds}", get(async move |Path(micros): Path<u32>| sized(micros).await))
+            .route("/healthz", get(async || "ok\n"));
+        if let Some(protection) = protection {
+            app = app.layer(protection.http.clone());
+        }
+        let listener = listen(http).await?;
+        let http = listener.local_addr()?;
+        tasks.spawn(async move { axum::serve(listener, app).await.map_err(Into::into) });
+
+        let work = Work::new(backends[1].clone(), usual);
+        let listener = listen(grpc).await?;
+        let grpc = listener.local_addr()?;
+        let incoming = TcpListenerStream::new(listener);
+        let server = tonic::transport::Server::builder();
+        if let Some(protection) = protection {
+            let layer = AdmissionLayer::new(&protection.grpc).classify(by_header("x-tenant"));
+            let mut server = server.layer(layer);
+            tasks.spawn(async move { Ok(server.add_service(work).serve_with_incoming(incoming).await?) });
+        } else {
+            let mut server = server;
+            tasks.spawn(async move { Ok(server.add_service(work).serve_with_incoming(incoming).await?) });
+        }
+        Ok(Self { http, grpc, backends, tasks })
+    }
+
+    /// Ends both at once, whatever they have left to do.
+    pub(crate) async fn stop(mut self) {
+        self.backends.iter().for_each(Backend::stop);
+        self.tasks.shutdown().await;
+    }
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, BoxError> {
+    TcpListener::bind(address).await.map_err(|error| format!("can't listen on {address}: {error}").into())
+}
+
+/// How long the work of a request takes: what it asks for, but a minute at most.
+pub(crate) fn service_time(microseconds: u32, usual: Duration) -> Duration {
+    match microseconds {
+        0 => usual,
+        some => Duration::from_micros(some.into()).min(Duration::from_secs(60)),
+    }
+}
