@@ -82,8 +82,13 @@ async fn compare(options: &Options) -> Result<(), BoxError> {
     let [without_http, without_grpc] = without;
     let [with_http, with_grpc] = with;
     let comparisons = [
-        Comparison { name: "HTTP", layer: "WITH AdaptiveConcurrencyLayer", without: without_http, with: with_http },
-        Comparison { name: "gRPC", layer: "WITH AdmissionLayer AND A QUEUE", without: without_grpc, with: with_grpc },
+        Comparison {
+            name: "HTTP",
+            layer: "AdaptiveConcurrencyLayer, sheds at once",
+            without: without_http,
+            with: with_http,
+        },
+        Comparison { name: "gRPC", layer: "AdmissionLayer with a queue", without: without_grpc, with: with_grpc },
     ];
     print!("{}", report::table(&scenario, &comparisons));
     if let Some(path) = &options.json {

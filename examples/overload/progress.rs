@@ -18,10 +18,11 @@ pub(crate) struct Progress {
 impl Progress {
     /// `total` is how long all runs take.
     pub(crate) fn new(total: Duration) -> Self {
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}").ok();
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
-            style.map(|style| bar.set_style(style));
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}") {
+                bar.set_style(style);
+            }
             bar
         });
         Self { bar }
@@ -54,6 +55,8 @@ impl Progress {
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        } else {
+            eprintln!();
         }
     }
 }

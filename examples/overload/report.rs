@@ -1,6 +1,6 @@
 //! The results, as a table for people and as JSON for programs.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -31,55 +31,35 @@ pub(crate) fn table(scenario: &Scenario, comparisons: &[Comparison]) -> String {
 }
 
 fn write_table(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]) -> std::fmt::Result {
-    let Scenario { workers, service, deadline, showcase, .. } = scenario;
-    writeln!(
-        out,
-        "The same load twice. Clients wait {} for an answer. Each backend has {workers} workers,",
-        time(*deadline)
-    )?;
-    writeln!(out, "and a request takes one of them {} unless the backend is slow.", time(*service))?;
+    writeln!(out, "The same load twice: without protection and with it.\n{}", scenario.about)?;
     for it in comparisons {
-        writeln!(out, "\n{:<30}  {:^41} | {:^41}", it.name, "WITHOUT PROTECTION", it.layer)?;
-        let columns = format!("{:>8} {:>8} {:>8} {:>6} {:>7}", "in time", "p50", "p99", "late", "refused");
-        writeln!(out, "{:<13} {:>8} {:>7}  {columns} | {columns}", "phase", "offered", "at most")?;
+        writeln!(out, "\n{}: {}", it.name, it.layer)?;
+        let columns = ["phase", "offered", "at most", "", "in time", "p50", "p99", "late", "refused"];
+        line(out, columns)?;
         for (phase, about) in scenario.phases.iter().enumerate() {
             let seconds = about.length.as_secs_f64();
             let (without, with) = (it.without.phase(phase), it.with.phase(phase));
             let offered = per_second(without.offered(), seconds);
-            let capacity = capacity(scenario, it.arrivals(scenario), phase);
-            let (without, with) = (half(&without, seconds, *deadline), half(&with, seconds, *deadline));
-            writeln!(out, "{:<13} {offered:>8} {:>5.0}/s  {without} | {with}", about.name, capacity)?;
+            let capacity = format!("{:.0}/s", capacity(scenario, it.arrivals(scenario), phase));
+            for (load, run, cell) in
+                [([about.name.as_str(), &offered, &capacity], "without", &without), ([""; 3], "with", &with)]
+            {
+                let [in_time, p50, p99, late, refused] = results(cell, seconds, scenario.deadline);
+                line(out, [load[0], load[1], load[2], run, &in_time, &p50, &p99, &late, &refused])?;
+            }
         }
     }
-    writeln!(
+    write_tenants(out, scenario, comparisons)?;
+    write!(
         out,
-        "\nin time: answers within the deadline. at most: what the backend can do. p50 and p99: of requests not refused,"
-    )?;
-    writeln!(
-        out,
-        "from the moment they were due. late: no answer within the deadline. refused: {}.",
+        "\n\
+         in time  answers within the deadline; a request counts where it was due\n\
+         at most  what the backend can do\n\
+         p50 p99  of requests that were not refused, from the moment they were due\n\
+         late     no answer within the deadline\n\
+         refused  {}\n",
         refusals(comparisons)
     )?;
-
-    let phase = &scenario.phases[*showcase];
-    writeln!(out, "\nAnswered in time during \"{}\", by tenant", phase.name)?;
-    write!(out, "{:<13} {:>8}", "tenant", "offered")?;
-    for it in comparisons {
-        write!(out, "   {:>4} without {:>4} with", it.name, it.name)?;
-    }
-    writeln!(out)?;
-    for (tenant, name) in TENANTS.iter().enumerate() {
-        let offered = comparisons.first().map_or(0, |it| it.without.cell(*showcase, tenant).offered());
-        write!(out, "{name:<13} {:>8}", per_second(offered, phase.length.as_secs_f64()))?;
-        for it in comparisons {
-            let answered = |tally: &Tally| {
-                let cell = tally.cell(*showcase, tenant);
-                percent(cell.answered, cell.offered())
-            };
-            write!(out, "   {:>12} {:>9}", answered(&it.without), answered(&it.with))?;
-        }
-        writeln!(out)?;
-    }
     for it in comparisons {
         for (run, tally) in [("without", &it.without), ("with", &it.with)] {
             for (message, count) in tally.failures() {
@@ -90,21 +70,50 @@ fn write_table(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]
     Ok(())
 }
 
-fn half(cell: &Cell, seconds: f64, deadline: Duration) -> String {
+/// A line of 80 columns at most.
+fn line(
+    out: &mut String,
+    [phase, offered, at_most, run, in_time, p50, p99, late, refused]: [&str; 9],
+) -> std::fmt::Result {
+    writeln!(
+        out,
+        "{phase:<12} {offered:>7} {at_most:>7}  {run:<7} {in_time:>7} {p50:>8} {p99:>8} {late:>7} {refused:>7}"
+    )
+}
+
+fn write_tenants(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]) -> std::fmt::Result {
+    let showcase = scenario.showcase;
+    let phase = &scenario.phases[showcase];
+    writeln!(out, "\nAnswered in time during \"{}\", by tenant", phase.name)?;
+    write!(out, "{:<12} {:>7}", "tenant", "offered")?;
+    for it in comparisons {
+        write!(out, "   {} without {} with", it.name, it.name)?;
+    }
+    writeln!(out)?;
+    for (tenant, name) in TENANTS.iter().enumerate() {
+        let offered = comparisons.first().map_or(0, |it| it.without.cell(showcase, tenant).offered());
+        write!(out, "{name:<12} {:>7}", per_second(offered, phase.length.as_secs_f64()))?;
+        for it in comparisons {
+            let answered = |tally: &Tally| {
+                let cell = tally.cell(showcase, tenant);
+                percent(cell.answered, cell.offered())
+            };
+            write!(out, "   {:>12} {:>9}", answered(&it.without), answered(&it.with))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The right half of a line.
+fn results(cell: &Cell, seconds: f64, deadline: Duration) -> [String; 5] {
     let latency = |quantile| match cell.latency(quantile) {
         None => "-".to_owned(),
         Some(latency) if latency >= deadline => format!("> {}", time(deadline)),
         Some(latency) => time(latency),
     };
     let share = |count| if count == 0 { "-".to_owned() } else { percent(count, cell.offered()) };
-    format!(
-        "{:>8} {:>8} {:>8} {:>6} {:>7}",
-        per_second(cell.answered, seconds),
-        latency(0.5),
-        latency(0.99),
-        share(cell.late),
-        share(cell.rejections())
-    )
+    [per_second(cell.answered, seconds), latency(0.5), latency(0.99), share(cell.late), share(cell.rejections())]
 }
 
 /// How many requests such as those of this phase the backend can do in a second.
@@ -119,19 +128,10 @@ fn capacity(scenario: &Scenario, arrivals: &[Arrival], phase: usize) -> f64 {
 
 /// Which codes the refused requests got.
 fn refusals(comparisons: &[Comparison]) -> String {
-    let mut all: Vec<(&str, u64)> = Vec::new();
+    let mut all = BTreeMap::<_, u64>::new();
     for tally in comparisons.iter().flat_map(|it| [&it.without, &it.with]) {
-        for (&code, &count) in (0..tally.phases())
-            .map(|phase| tally.phase(phase))
-            .flat_map(|cell| cell.rejected)
-            .collect::<Vec<_>>()
-            .iter()
-            .map(|(code, count)| (code, count))
-        {
-            match all.iter_mut().find(|(known, _)| *known == code) {
-                Some((_, sum)) => *sum += count,
-                None => all.push((code, count)),
-            }
+        for (code, count) in (0..tally.phases()).flat_map(|phase| tally.phase(phase).rejected) {
+            *all.entry(code).or_default() += count;
         }
     }
     let all: Vec<_> = all.iter().map(|(code, count)| format!("{count} with {code}")).collect();
@@ -157,6 +157,8 @@ fn percent(count: u64, of: u64) -> String {
     let percent = count as f64 * 100.0 / of.max(1) as f64;
     match percent {
         // Neither all nor nothing is said of what is only nearly so.
+        0.0..0.05 if count > 0 => "< 0.1 %".to_owned(),
+        99.95..100.0 => "99.9 %".to_owned(),
         99.5..100.0 | 0.0..0.95 if count > 0 => format!("{percent:.1} %"),
         _ => format!("{percent:.0} %"),
     }

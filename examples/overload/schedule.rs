@@ -34,6 +34,8 @@ pub(crate) struct Phase {
 /// What a run does, the same with and without protection.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
+    /// What a reader of the table should know.
+    pub(crate) about: String,
     pub(crate) phases: Vec<Phase>,
     /// The arrivals at the HTTP server and at the gRPC server, in the order of time.
     pub(crate) http: Vec<Arrival>,
@@ -63,9 +65,9 @@ impl Scenario {
         let plan = [
             ("calm", 4, 1, calm),
             ("3x overload", 6, 1, noisy),
-            ("after it", 4, 1, calm),
+            ("calm again", 4, 1, calm),
             ("slow backend", 6, 4, calm),
-            ("after it", 5, 1, calm),
+            ("calm again", 5, 1, calm),
         ];
         let phases = plan.map(|(name, seconds, slowness, _)| Phase {
             name: name.to_owned(),
@@ -89,6 +91,9 @@ impl Scenario {
             arrivals
         };
         Self {
+            about: "Each backend has 40 workers; a request takes one of them for 100 ms, and for\n\
+                    400 ms while the backend is slow. Clients wait 1 s for an answer."
+                .to_owned(),
             phases: phases.into(),
             http: arrivals(seed),
             grpc: arrivals(seed.wrapping_add(1)),

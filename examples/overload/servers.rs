@@ -43,18 +43,18 @@ impl Protection {
     /// - The threshold is half of the clients' patience. An answer that takes longer is about to be late, and a backend
     ///   that is slow by itself (400 ms of 500 ms) still counts as healthy. Twice the latency in calm, 200 ms, would
     ///   not do: the slow backend is slower than that even when it is idle, and the limit would fall to its floor.
-    /// - The limit starts at the number of workers. In the overload it then climbs, for the answers come in time; the
-    ///   most it may reach is what the slow backend still finishes within the deadline.
-    /// - A window of a fifth of the deadline and a backoff of 0.8 let the limit find its way down within the six
+    /// - The limit starts at the number of workers and climbs while answers come in time. The most it may reach is what
+    ///   the slowest backend that we prepare for finishes within 80 % of the patience.
+    /// - A window of a fifth of the patience and a backoff of 0.8 let the limit find its way down within the six
     ///   seconds of the slow-down. A server that lives for days does well with the defaults, 1 s and 0.9.
     /// - Four partitions of 25 %. HTTP sheds at once what finds no slot, so a tenant below its share goes beyond the
-    ///   limit rather than to wait for a slot that another one borrowed. gRPC waits up to a quarter of the deadline, and
-    ///   who is below its share goes first. The queue is bounded by that wait, not by its places: were it too short for
-    ///   what arrives within the wait, the noisy tenant would fill it.
+    ///   limit rather than wait for a slot that another one borrowed. gRPC waits, up to a tenth of the patience, and
+    ///   who is below its share goes first. The queue is bounded by that wait, not by its places: with fewer places than
+    ///   requests arrive within the wait, the noisy tenant would fill it and newcomers of all tenants be turned away.
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, BoxError> {
         let Scenario { workers, deadline, .. } = *scenario;
         let law = || {
-            let aimd = Aimd::new(deadline / 2).initial(workers).min(workers / 4).max(workers * 5 / 2).backoff(0.8);
+            let aimd = Aimd::new(deadline / 2).initial(workers).min(workers / 4).max(most(scenario)).backoff(0.8);
             Windowed::new(aimd).min_time(deadline / 5).max_time(deadline * 2)
         };
         let share = 100.0 / 4.0;
@@ -63,7 +63,7 @@ impl Protection {
             TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(share).overcommit()))
         })?
         .map(|layer| layer.classify(by_header("x-tenant")).deadline_header(TIMEOUT_HEADER).exempt(paths(["/healthz"])));
-        let grpc = Admission::builder().name("grpc").limit(law()).queue(2_000).max_wait(deadline / 4);
+        let grpc = Admission::builder().name("grpc").limit(law()).queue(2_000).max_wait(deadline / 10);
         let grpc = TENANTS.iter().fold(grpc, |it, &tenant| it.partition(tenant, percent(share))).build()?;
         Ok(Self { http, grpc })
     }
@@ -119,6 +119,14 @@ impl Servers {
         self.backends.iter().for_each(Backend::stop);
         self.tasks.shutdown().await;
     }
+}
+
+/// How many requests the backend, at its slowest, finishes within 80 % of the clients' patience.
+fn most(scenario: &Scenario) -> usize {
+    let slowness = scenario.phases.iter().map(|phase| phase.slowness).max().unwrap_or(1);
+    let slowest = (scenario.service * slowness).max(Duration::from_micros(1));
+    let rounds = (scenario.deadline * 4 / 5).as_micros() / slowest.as_micros();
+    scenario.workers * usize::try_from(rounds).unwrap_or(usize::MAX).clamp(1, 1_000)
 }
 
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, BoxError> {

@@ -87,7 +87,14 @@ fn scenario(rows: &[Row], speed: f64) -> Result<Scenario, String> {
     let mean = work / u32::try_from(rows.len().max(1)).unwrap_or(u32::MAX);
     let per_phase = |phase| arrivals.iter().filter(|arrival| arrival.phase == phase).count();
     let showcase = (0..count).max_by_key(|&phase| per_phase(phase)).unwrap_or_default();
+    let millis = |time: Duration| time.div_f64(speed).as_secs_f64() * 1_000.0;
     Ok(Scenario {
+        about: format!(
+            "Times are {speed} times shorter than in the trace. Each backend has {WORKERS} workers; a request\n\
+             takes one of them for {:.1} ms on average. Clients wait {:.0} ms for an answer.",
+            millis(mean),
+            millis(PATIENCE)
+        ),
         phases,
         http: arrivals.clone(),
         grpc: arrivals,
