@@ -81,3 +81,52 @@ async fn work(jobs: Arc<Mutex<mpsc::UnboundedReceiver<Job>>>, slowness: Arc<Atom
         let _ = job.done.send(());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{task::JoinSet, time::timeout};
+
+    use super::*;
+
+    const SERVICE: Duration = Duration::from_millis(100);
+
+    #[tokio::test(start_paused = true)]
+    async fn capacity_is_workers_by_service_time_and_the_rest_waits_in_order() {
+        let backend = Backend::start(4);
+        let begin = Instant::now();
+        let mut requests = JoinSet::new();
+        for number in 0..40 {
+            let backend = backend.clone();
+            requests.spawn(async move { (number, backend.run(SERVICE).await) });
+            tokio::task::yield_now().await;
+        }
+        let mut order = Vec::new();
+        while let Some(ended) = requests.join_next().await {
+            order.push(ended.unwrap().0 / 4);
+        }
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(begin.elapsed().as_millis() / 10, 100, "40 requests, 4 at a time, 100 ms each");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_done_though_nobody_waits_for_it_any_more() {
+        let backend = Backend::start(1);
+        backend.slow_down(4);
+        assert!(timeout(Duration::from_millis(10), backend.run(SERVICE)).await.is_err());
+        let begin = Instant::now();
+        assert_eq!(backend.run(SERVICE).await, Some(()));
+        assert!(begin.elapsed() >= Duration::from_millis(700), "behind the one who left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_backend_answers_nobody() {
+        let backend = Backend::start(1);
+        let waiting = tokio::spawn({
+            let backend = backend.clone();
+            async move { backend.run(SERVICE).await }
+        });
+        tokio::task::yield_now().await;
+        backend.stop();
+        assert_eq!(waiting.await.unwrap(), None);
+    }
+}

@@ -20,7 +20,7 @@ impl Progress {
     pub(crate) fn new(total: Duration) -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
-            if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3}%  {wide_msg}") {
                 bar.set_style(style);
             }
             bar

@@ -53,8 +53,8 @@ fn write_table(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]
     write!(
         out,
         "\n\
-         in time  answers within the deadline; a request counts where it was due\n\
-         at most  what the backend can do\n\
+         in time  answers within the deadline, counted in the phase in which they were due\n\
+         at most  what the backend can do; a phase that leaves work to the next gets more\n\
          p50 p99  of requests that were not refused, from the moment they were due\n\
          late     no answer within the deadline\n\
          refused  {}\n",
@@ -118,12 +118,12 @@ fn results(cell: &Cell, seconds: f64, deadline: Duration) -> [String; 5] {
 
 /// How many requests such as those of this phase the backend can do in a second.
 fn capacity(scenario: &Scenario, arrivals: &[Arrival], phase: usize) -> f64 {
-    let work = arrivals.iter().filter(|arrival| arrival.phase == phase).map(|arrival| arrival.service.as_secs_f64());
-    let (count, sum) = work.fold((0.0, 0.0), |(count, sum), work| (count + 1.0, sum + work));
-    let mean = if sum > 0.0 { sum / count } else { scenario.service.as_secs_f64() };
+    let services = arrivals.iter().filter(|arrival| arrival.phase == phase).map(|arrival| arrival.service);
+    let (count, sum) = services.fold((0, Duration::ZERO), |(count, sum), service| (count + 1, sum + service));
+    let mean = sum.checked_div(count).filter(|mean| !mean.is_zero()).unwrap_or(scenario.service);
     #[expect(clippy::cast_precision_loss, reason = "a handful of workers")]
     let workers = scenario.workers as f64;
-    workers / mean / f64::from(scenario.phases[phase].slowness)
+    workers / mean.as_secs_f64() / f64::from(scenario.phases[phase].slowness)
 }
 
 /// Which codes the refused requests got.
@@ -215,4 +215,22 @@ fn cell(cell: &Cell, seconds: f64) -> Value {
         "accepted_p50_seconds": latency(0.5),
         "accepted_p99_seconds": latency(0.99),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_never_claim_all_or_nothing_of_what_is_only_nearly_so() {
+        let all = [(0, 10), (1, 10_000), (1, 200), (1, 3), (999, 1_000), (99_999, 100_000), (10, 10)];
+        let text = all.map(|(count, of)| percent(count, of));
+        assert_eq!(text, ["0 %", "< 0.1 %", "0.5 %", "33 %", "99.9 %", "99.9 %", "100 %"]);
+    }
+
+    #[test]
+    fn times_are_short() {
+        let text = [8_960, 100_400, 999_900, 1_000_000, 12_345_678].map(|micros| time(Duration::from_micros(micros)));
+        assert_eq!(text, ["9.0 ms", "100 ms", "1000 ms", "1 s", "12.35 s"]);
+    }
 }
