@@ -38,19 +38,23 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// How these were chosen:
+    /// How these were chosen, and what other choices do to the table:
     ///
     /// - The threshold is half of the clients' patience. An answer that takes longer is about to be late, and a backend
-    ///   that is slow by itself (400 ms of 500 ms) still counts as healthy. Twice the latency in calm, 200 ms, would
-    ///   not do: the slow backend is slower than that even when it is idle, and the limit would fall to its floor.
+    ///   that is slow by itself (400 ms of 500 ms) still counts as healthy. Twice the latency in calm, 200 ms, is worse:
+    ///   the slow backend takes longer than that even when it is idle, so the limit falls to its floor, and a third of
+    ///   the requests after the slow-down is refused until the limit has climbed again.
     /// - The limit starts at the number of workers and climbs while answers come in time. The most it may reach is what
-    ///   the slowest backend that we prepare for finishes within 80 % of the patience.
-    /// - A window of a fifth of the patience and a backoff of 0.8 let the limit find its way down within the six
-    ///   seconds of the slow-down. A server that lives for days does well with the defaults, 1 s and 0.9.
-    /// - Four partitions of 25 %. HTTP sheds at once what finds no slot, so a tenant below its share goes beyond the
-    ///   limit rather than wait for a slot that another one borrowed. gRPC waits, up to a tenth of the patience, and
-    ///   who is below its share goes first. The queue is bounded by that wait, not by its places: with fewer places than
-    ///   requests arrive within the wait, the noisy tenant would fill it and newcomers of all tenants be turned away.
+    ///   the slowest backend that we prepare for finishes within 80 % of the patience. Without that bound, one in a
+    ///   hundred answers is late when the slow-down begins.
+    /// - The window is a fifth of the patience, and the limit backs off to 0.8, for a run of half a minute. The
+    ///   defaults, 1 s and 0.9, make nearly the same table: the limit then climbs less in the six seconds of overload.
+    /// - Four partitions of 25 %. HTTP sheds at once what finds no slot, so a tenant below its share must be allowed
+    ///   beyond the limit, for it can't wait for a slot that another one has borrowed. Without `overcommit` all
+    ///   tenants get a third of what they ask for: there is hardly ever a slot free when a request comes.
+    /// - gRPC waits, up to a tenth of the patience, and who is below its share goes first. What bounds the queue is
+    ///   that wait, not its places: with 40 places the noisy tenant fills them, and newcomers of all tenants are turned
+    ///   away.
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, BoxError> {
         let Scenario { workers, deadline, .. } = *scenario;
         let law = || {
