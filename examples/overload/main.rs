@@ -122,7 +122,7 @@ async fn run(
     };
     let http = drive(http, &scenario.http);
     let grpc = drive(grpc, &scenario.grpc);
-    let name = if protection.is_some() { "with protection" } else { "without protection" };
+    let name = if protection.is_some() { "protected" } else { "unprotected" };
     let ((), (), http, grpc) = tokio::join!(
         progress.watch(name, scenario, start, before, &live),
         change_speed(scenario, start, &servers.backends),

@@ -20,7 +20,7 @@ impl Progress {
     pub(crate) fn new(total: Duration) -> Self {
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
-            if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent:>3}%  {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{bar:10} {percent:>3}%  {wide_msg}") {
                 bar.set_style(style);
             }
             bar
@@ -41,7 +41,7 @@ impl Progress {
                 let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
                 let (answered, late, rejected) = (count(&live.answered), count(&live.late), count(&live.rejected));
                 bar.set_position(u64::try_from((before + elapsed).as_millis()).unwrap_or(u64::MAX));
-                bar.set_message(format!("{run}, {name}: {answered} answered, {rejected} rejected, {late} late"));
+                bar.set_message(format!("{run}, {name}: {answered} in time, {late} late, {rejected} refused"));
             } else if announced != Some(phase) {
                 eprintln!("{run}: {name}");
                 announced = Some(phase);
