@@ -31,6 +31,23 @@ pub(super) struct Point {
     pub(super) samples_wanted: u32,
 }
 
+impl Point {
+    /// This point with another one of the same concurrency, which is newer and counts at least a quarter.
+    pub(super) fn pooled(&self, newer: &Self) -> Self {
+        // By inverse variance, as independent estimates of one mean are.
+        let (old, new) = (self.error.max(1e-3).powi(-2), newer.error.max(1e-3).powi(-2));
+        let part = (new / (old + new)).max(0.25);
+        let mix = |a: f64, b: f64| a + (b - a) * part;
+        Self {
+            concurrency: mix(self.concurrency, newer.concurrency),
+            ln_rtt: mix(self.ln_rtt, newer.ln_rtt),
+            error: (self.error * (1.0 - part)).hypot(newer.error * part),
+            saturation: mix(self.saturation, newer.saturation),
+            ..*newer
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Cohort {
     opened: Timestamp,

@@ -82,19 +82,28 @@ enum Phase {
     Probe,
 }
 
-/// Where the law wants `g`: between "halving costs half" and "halving costs nothing".
+/// Where the law wants `g`: between "halving costs half" and "halving costs nothing". Throughput hardly depends on the
+/// limit near there, so within some distance of it the limit stays.
 const TARGET: f64 = 1.5;
+const LOW_ENOUGH: f64 = 1.35;
+const HIGH_ENOUGH: f64 = 1.7;
 const GAIN: f64 = 0.7;
 /// Below this latency hardly depends on the limit.
 const FLAT: f64 = 1.25;
 /// Above this half of the limit is as good.
-const FLOODED: f64 = 1.8;
+const FLOODED: f64 = 1.85;
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 const LONGEST_GAP: Duration = Duration::from_secs(40);
+/// A lower point that old is good enough to cut by.
+const FRESH: Duration = Duration::from_secs(3);
 /// A change of latency by more than this at the same concurrency is one of the environment.
-const SHIFT: f64 = 0.35;
+const SHIFT: f64 = 0.4;
 /// From this part of refused requests on, the service says itself that it is too much.
 const REFUSED: f64 = 0.05;
+/// From this part of requests on that took the last slot, the limit is what holds the server back.
+const DEMAND: f64 = 0.1;
+/// From this part on it turns some away by chance.
+const SOME_DEMAND: f64 = 0.02;
 
 impl Default for TwoPoint {
     fn default() -> Self {
@@ -160,14 +169,14 @@ impl TwoPoint {
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
-        if let Some(high) = self.high
-            && (high.concurrency / point.concurrency).ln().abs() < 0.2
-            && (high.ln_rtt - point.ln_rtt).abs() > SHIFT + high.error + point.error
-        {
+        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < 0.15);
+        let shifted = same.is_some_and(|high| (high.ln_rtt - point.ln_rtt).abs() > SHIFT + high.error + point.error);
+        if shifted {
             self.low = None;
             self.gap = SHORTEST_GAP;
         }
-        if point.saturation < 0.1 {
+        let some_demand = point.saturation >= SOME_DEMAND && point.concurrency > 0.6 * self.limit;
+        if point.saturation < DEMAND && !some_demand {
             // Not at its limit: a lull, which is a lower point for free if it is low enough.
             if point.concurrency < 0.75 * self.limit {
                 self.low = Some(point);
@@ -175,62 +184,71 @@ impl TwoPoint {
             self.high = None;
             return self.set(self.limit, now);
         }
-        self.high = Some(point);
+        self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
         self.decide(now);
     }
 
     /// Moves the limit by what both points say, or asks for the one that is missing.
     fn decide(&mut self, now: Timestamp) {
-        let Some(high) = self.high else { return };
+        let Some(high) = self.high else { return self.set(self.limit, now) };
+        if !std::mem::replace(&mut self.started, true) || self.limit < 2.0 {
+            // There is nothing to compare with, and a step up makes this the lower point.
+            self.low = Some(high);
+            return self.grow(2.0, now);
+        }
         let known = self.low.filter(|low| {
-            let ratio = low.concurrency / high.concurrency;
-            (0.3..=0.75).contains(&ratio) && now.since(low.at) <= self.gap
+            (0.3..=0.75).contains(&(low.concurrency / high.concurrency)) && now.since(low.at) <= self.gap
         });
-        let Some(low) = known else {
-            // The very first points: there is nothing to compare with, and a step up makes the first a lower one.
-            if !std::mem::replace(&mut self.started, true) {
-                self.low = Some(high);
-                return self.set(self.limit * 2.0, now);
-            }
-            return self.probe(now);
-        };
+        let Some(low) = known else { return self.probe(now) };
         // As if the lower point were at exactly half.
         let halvings = (high.concurrency / low.concurrency).log2();
         let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
         let margin = (high.error.hypot(low.error) / halvings).exp();
-        let fresh = now.since(low.at) <= SHORTEST_GAP / 2;
-        #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-        let at_max = self.limit >= self.max as f64;
-        if g < FLAT && high.saturation > 0.5 && !at_max {
+        if g < FLAT * margin.sqrt() && high.saturation > 0.5 {
             self.low = Some(high);
-            self.set(self.limit * 2.0, now);
-        } else if g * margin < TARGET && !at_max {
-            self.set(self.limit * (TARGET / (g * margin)).powf(GAIN).min(2.0), now);
-        } else if g / margin <= TARGET {
-            self.gap = (self.gap * 2).min(LONGEST_GAP);
+            self.grow(2.0, now);
+        } else if g * margin < LOW_ENOUGH {
+            self.grow((TARGET / g).powf(GAIN).min(2.0), now);
+        } else if g / margin <= HIGH_ENOUGH {
             self.set(self.limit, now);
-        } else if !fresh {
+        } else if now.since(low.at) > FRESH {
             self.probe(now);
         } else if g > FLOODED {
-            self.set(self.limit * 0.55, now);
+            self.cut(0.55, now);
         } else {
-            self.set(self.limit * (TARGET * margin / g).powf(GAIN), now);
+            self.cut((TARGET / g).powf(GAIN), now);
         }
+    }
+
+    fn grow(&mut self, factor: f64, now: Timestamp) {
+        self.high = None;
+        self.set((self.limit * factor).max(self.limit + 1.0), now);
+    }
+
+    fn cut(&mut self, factor: f64, now: Timestamp) {
+        self.high = None;
+        self.gap = SHORTEST_GAP;
+        self.set(self.limit * factor, now);
     }
 
     /// Whether a probe takes so much longer than it should that nothing seems to move any more.
     fn is_stuck(&self, now: Timestamp) -> bool {
-        let usual = self.high.map_or(0.0, |high| high.ln_rtt.exp() / 1e9);
-        let patience = Duration::try_from_secs_f64(20.0 * usual).unwrap_or(LONGEST_GAP).max(Duration::from_secs(2));
-        self.cohort.as_ref().is_some_and(|cohort| cohort.age(now) > patience)
+        let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
+        // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
+        let turns = f64::from(self.samples_wanted) / (self.limit / 2.0).max(1.0) + 2.0;
+        let usual = Duration::try_from_secs_f64(turns * high.ln_rtt.exp() / 1e9).unwrap_or(LONGEST_GAP);
+        cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
     }
 
     fn probed(&mut self, point: Point) {
         self.phase = Phase::Watch;
         self.low = Some(point);
+        let before = self.limit;
         self.decide(point.at);
-        if self.phase == Phase::Watch && self.cohort.is_none() {
-            self.set(self.limit, point.at);
+        // The limit was right: there is no hurry to ask again.
+        #[expect(clippy::float_cmp, reason = "unchanged")]
+        if self.limit == before {
+            self.gap = (self.gap * 2).min(LONGEST_GAP);
         }
     }
 }
@@ -246,7 +264,7 @@ impl Law for TwoPoint {
         let wanted = self.samples_wanted;
         if self.phase == Phase::Probe && self.is_stuck(sample.end) {
             self.phase = Phase::Watch;
-            return self.set(self.limit / 2.0, sample.end);
+            return self.cut(0.5, sample.end);
         }
         let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, wanted));
         if let Some(point) = cohort.add(sample, limit) {
