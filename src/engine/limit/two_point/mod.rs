@@ -192,9 +192,8 @@ impl TwoPoint {
     fn decide(&mut self, now: Timestamp) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
         if !std::mem::replace(&mut self.started, true) || self.limit < 2.0 {
-            // There is nothing to compare with, and a step up makes this the lower point.
-            self.low = Some(high);
-            return self.grow(2.0, now);
+            // There is nothing to compare with yet.
+            return self.double(now);
         }
         let known = self.low.filter(|low| {
             (0.3..=0.75).contains(&(low.concurrency / high.concurrency)) && now.since(low.at) <= self.gap
@@ -205,8 +204,7 @@ impl TwoPoint {
         let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
         let margin = (high.error.hypot(low.error) / halvings).exp();
         if g < FLAT * margin.sqrt() && high.saturation > 0.5 {
-            self.low = Some(high);
-            self.grow(2.0, now);
+            self.double(now);
         } else if g * margin < LOW_ENOUGH {
             self.grow((TARGET / g).powf(GAIN).min(2.0), now);
         } else if g / margin <= HIGH_ENOUGH {
@@ -223,6 +221,16 @@ impl TwoPoint {
     fn grow(&mut self, factor: f64, now: Timestamp) {
         self.high = None;
         self.set((self.limit * factor).max(self.limit + 1.0), now);
+    }
+
+    /// Grows to where the present point is the lower one.
+    fn double(&mut self, now: Timestamp) {
+        if clamp_to_limit(self.limit, self.min, self.max) < self.max {
+            self.low = self.high;
+            self.grow(2.0, now);
+        } else {
+            self.set(self.limit, now);
+        }
     }
 
     fn cut(&mut self, factor: f64, now: Timestamp) {
