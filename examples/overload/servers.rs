@@ -49,12 +49,10 @@ impl Protection {
     ///   hundred answers is late when the slow-down begins.
     /// - The window is a fifth of the patience, and the limit backs off to 0.8, for a run of half a minute. The
     ///   defaults, 1 s and 0.9, make nearly the same table: the limit then climbs less in the six seconds of overload.
-    /// - Four partitions of 25 %. HTTP sheds at once what finds no slot, so a tenant below its share must be allowed
-    ///   beyond the limit, for it can't wait for a slot that another one has borrowed. Without `overcommit` all
-    ///   tenants get a third of what they ask for: there is hardly ever a slot free when a request comes.
+    /// - Four partitions of 25 %. HTTP sheds at once what finds no slot; a tenant that is turned away below its share has
+    ///   the next freed slot kept for its next request.
     /// - gRPC waits, up to a tenth of the patience, and who is below its share goes first. What bounds the queue is
-    ///   that wait, not its places: with 40 places the noisy tenant fills them, and newcomers of all tenants are turned
-    ///   away.
+    ///   that wait, not its places.
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, BoxError> {
         let Scenario { workers, deadline, .. } = *scenario;
         let law = || {
@@ -64,7 +62,7 @@ impl Protection {
         let share = 100.0 / 4.0;
         let http = AdaptiveConcurrencyLayer::with(law(), |admission| {
             let admission = admission.name("http");
-            TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(share).overcommit()))
+            TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(share)))
         })?
         .map(|layer| layer.classify(by_header("x-tenant")).deadline_header(TIMEOUT_HEADER).exempt(paths(["/healthz"])));
         let grpc = Admission::builder().name("grpc").limit(law()).queue(2_000).max_wait(deadline / 10);

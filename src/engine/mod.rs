@@ -72,6 +72,8 @@ pub(crate) struct Engine {
     line: Bound,
     gate: Bound,
     queue: Option<usize>,
+    /// How many slots are kept for partitions that were turned away below their share.
+    claimed: usize,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     waiters: Waiters,
@@ -153,6 +155,7 @@ impl Engine {
             line: plan.line,
             gate: plan.gate,
             queue: plan.queue,
+            claimed: 0,
             waiters: Waiters::default(),
             deadlines: Deadlines::default(),
             sequence: 0,
@@ -170,7 +173,7 @@ impl Engine {
         if self.mode == Mode::Off {
             return Arrival::Admit(Slot { start: now, in_flight: 0, partition, counted: false, observed: true });
         }
-        if self.may_run(partition) {
+        if self.finds_room(now, partition) {
             return Arrival::Admit(self.occupy(now, partition));
         }
         self.queue_or_refuse(now, partition, caller_deadline)
@@ -179,12 +182,12 @@ impl Engine {
     /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
     pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, partition: u16) -> Result<Slot, Refusal> {
         let now = self.advance(now);
-        match self.mode {
-            Mode::Enforce if !self.may_run(partition) => Err(self.refuse_at_once(now, partition)),
-            _ => match self.arrive(now, partition, Timestamp::NEVER) {
-                Arrival::Admit(slot) => Ok(slot),
-                Arrival::Reject(_) | Arrival::Wait(_) => unreachable!("it may run, or decisions don't bind"),
-            },
+        if self.mode == Mode::Enforce && !self.finds_room(now, partition) {
+            return Err(self.refuse_at_once(now, partition));
+        }
+        match self.arrive(now, partition, Timestamp::NEVER) {
+            Arrival::Admit(slot) => Ok(slot),
+            Arrival::Reject(_) | Arrival::Wait(_) => unreachable!("it may run, or decisions don't bind"),
         }
     }
 
@@ -252,7 +255,12 @@ impl Engine {
 
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(at, _)| at)
+        let deadline = self.deadlines.first().map(|(at, _)| at);
+        if self.claimed == 0 || self.in_line + self.at_gate == 0 {
+            return deadline;
+        }
+        let claims = self.partitions.iter().filter(|it| it.claims > 0).map(|it| it.claims_until).min();
+        deadline.into_iter().chain(claims).min()
     }
 
     /// Turns away whose wait is over.

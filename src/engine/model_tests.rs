@@ -97,6 +97,7 @@ enum Mistake {
     None,
     LastComeFirstServed,
     ForgetsWhoIsOwed,
+    KeepsNothing,
     LetsOneTooManyIn,
 }
 
@@ -108,6 +109,8 @@ struct Model {
     mode: Mode,
     now: u64,
     running: Vec<usize>,
+    /// Slots kept for a partition that was turned away below its share: how many, until when.
+    kept: Vec<(usize, u64)>,
     /// In order of arrival.
     people: Vec<Person>,
     ids: u64,
@@ -116,8 +119,9 @@ struct Model {
 impl Model {
     fn new(setup: &Setup, mistake: Mistake) -> Self {
         let running = vec![0; setup.parts.len()];
+        let kept = vec![(0, 0); setup.parts.len()];
         let (limit, mode) = (setup.limit, Mode::Enforce);
-        Self { setup: setup.clone(), mistake, limit, mode, now: 0, running, people: Vec::new(), ids: 0 }
+        Self { setup: setup.clone(), mistake, limit, mode, now: 0, running, kept, people: Vec::new(), ids: 0 }
     }
 
     fn share(&self, partition: usize) -> usize {
@@ -133,8 +137,10 @@ impl Model {
 
     fn may_run(&self, partition: usize) -> bool {
         let limit = self.limit + usize::from(self.mistake == Mistake::LetsOneTooManyIn);
-        let free = self.running.iter().sum::<usize>() < limit;
         let below = self.running[partition] < self.share(partition);
+        let others = self.kept.iter().enumerate().filter(|&(other, _)| other != partition && !below);
+        let kept: usize = others.map(|(_, &(count, _))| count).sum();
+        let free = self.running.iter().sum::<usize>() + kept < limit;
         match self.setup.parts[partition].1 {
             PartitionMode::Burst => free,
             PartitionMode::HardCap => free && below,
@@ -152,17 +158,48 @@ impl Model {
         self.count(At::Line) < self.setup.line_places() && inside < gate
     }
 
-    fn arrive(&mut self, partition: usize, patience: Option<u64>) -> Answer {
+    fn run(&mut self, partition: usize) {
+        self.running[partition] += 1;
+        self.kept[partition].0 = self.kept[partition].0.saturating_sub(1);
+    }
+
+    /// A slot is kept for whoever was turned away below its share, for `time`.
+    fn keep(&mut self, partition: usize, time: u64) {
+        let (part, mode) = self.setup.parts[partition];
+        let share = if mode == PartitionMode::Overcommit || part == 0 { 0 } else { self.share(partition) };
+        let count = self.kept[partition].0;
+        if self.running[partition] + count < share && self.mistake != Mistake::KeepsNothing {
+            self.kept[partition] = (count + 1, self.now + time);
+        }
+    }
+
+    fn forget_kept(&mut self) {
+        let now = self.now;
+        self.kept.iter_mut().filter(|(_, until)| *until <= now).for_each(|(count, _)| *count = 0);
+    }
+
+    fn arrive(&mut self, partition: usize, patience: Option<u64>, keep_time: u64) -> Answer {
+        if self.mode != Mode::Off && !self.may_run(partition) && self.kept.iter().any(|&(count, _)| count > 0) {
+            self.settle();
+        }
+        let answer = self.answer(partition, patience);
+        if matches!(answer, Answer::Rejected(_)) {
+            self.keep(partition, keep_time);
+        }
+        answer
+    }
+
+    fn answer(&mut self, partition: usize, patience: Option<u64>) -> Answer {
         let patience_ends = patience.map_or(u64::MAX, |patience| self.now + patience);
         if self.mode != Mode::Enforce {
             // Beyond the limit it runs uncounted.
             if self.mode == Mode::Observe && self.may_run(partition) {
-                self.running[partition] += 1;
+                self.run(partition);
             }
             return Answer::Admitted;
         }
         if self.may_run(partition) {
-            self.running[partition] += 1;
+            self.run(partition);
             return Answer::Admitted;
         }
         let (at, wait) = if patience_ends <= self.now {
@@ -207,12 +244,13 @@ impl Model {
 
     /// Grants and moves until nothing changes.
     fn settle(&mut self) {
+        self.forget_kept();
         while let Some(next) = self.next() {
             let id = self.people[next].id;
             self.expire(Some(id));
             if matches!(self.people[next].at, At::Gate | At::Line) {
                 self.people[next].at = At::Granted;
-                self.running[self.people[next].partition] += 1;
+                self.run(self.people[next].partition);
             }
         }
         while self.room_in_line() {
@@ -276,6 +314,11 @@ impl Pair {
                 self.engine.resize(limit);
                 self.engine.settle(now);
                 self.model.limit = limit;
+                for partition in 0..partitions {
+                    let owed = self.model.share(partition).saturating_sub(self.model.running[partition]);
+                    let kept = &mut self.model.kept[partition].0;
+                    *kept = (*kept).min(owed);
+                }
                 self.model.settle();
             }
             Verb::SetMode(mode) => {
@@ -287,7 +330,8 @@ impl Pair {
                 let partition = partition % partitions;
                 self.arrived += u64::from(self.model.mode != Mode::Off);
                 let until = patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it)));
-                let expected = self.model.arrive(partition, patience);
+                let keep_time = u64::try_from(self.engine.claim_time().as_nanos()).unwrap();
+                let expected = self.model.arrive(partition, patience, keep_time);
                 let arrival = self.engine.arrive(now, u16::try_from(partition).unwrap(), until);
                 let answer = match arrival {
                     Arrival::Admit(slot) => {
@@ -305,13 +349,25 @@ impl Pair {
             Verb::ArriveWithoutWaiting { partition } => {
                 let partition = partition % partitions;
                 self.arrived += u64::from(self.model.mode != Mode::Off);
+                let keep_time = u64::try_from(self.engine.claim_time().as_nanos()).unwrap();
+                if self.model.mode != Mode::Off
+                    && !self.model.may_run(partition)
+                    && self.model.kept.iter().any(|&(count, _)| count > 0)
+                {
+                    self.model.settle();
+                }
                 let admits = self.model.mode != Mode::Enforce || self.model.may_run(partition);
                 let counted = self.model.mode != Mode::Off && self.model.may_run(partition);
                 let answer = self.engine.arrive_without_waiting(now, u16::try_from(partition).unwrap());
                 prop_assert_eq!(answer.is_ok(), admits);
-                if let Ok(slot) = answer {
-                    self.model.running[partition] += usize::from(counted);
-                    self.running.push((partition, slot));
+                match answer {
+                    Ok(slot) => {
+                        if counted {
+                            self.model.run(partition);
+                        }
+                        self.running.push((partition, slot));
+                    }
+                    Err(_) => self.model.keep(partition, keep_time),
                 }
             }
             Verb::Claim(which) if !self.waiting.is_empty() => {
@@ -443,7 +499,9 @@ fn cases() -> u32 {
 
 #[test]
 fn a_model_with_a_mistake_is_found_out() {
-    for mistake in [Mistake::LastComeFirstServed, Mistake::ForgetsWhoIsOwed, Mistake::LetsOneTooManyIn] {
+    for mistake in
+        [Mistake::LastComeFirstServed, Mistake::ForgetsWhoIsOwed, Mistake::KeepsNothing, Mistake::LetsOneTooManyIn]
+    {
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         let found = (0..1_000).any(|_| {
             let setup = setups().new_tree(&mut runner).unwrap().current();

@@ -6,7 +6,7 @@ use super::{
     shares::ceil_share,
     waiters::List,
 };
-use crate::rejection::Reason;
+use crate::{rejection::Reason, time::Timestamp};
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -21,6 +21,9 @@ pub(crate) struct Partition {
     /// Runs up to this many whatever the limit says.
     pub(crate) overcommit: usize,
     pub(crate) running: usize,
+    /// How many slots are kept for it because it was turned away below its share, and until when.
+    pub(crate) claims: usize,
+    pub(crate) claims_until: Timestamp,
     pub(crate) line: List,
     pub(crate) gate: List,
     pub(crate) counts: Counts,
@@ -54,6 +57,8 @@ impl Partition {
             cap: usize::MAX,
             overcommit: 0,
             running: 0,
+            claims: 0,
+            claims_until: Timestamp::ZERO,
             line: List::default(),
             gate: List::default(),
             counts: Counts::default(),
@@ -73,6 +78,11 @@ impl Partition {
                 self.overcommit = self.share;
             }
         }
+    }
+
+    /// Whether it runs less than it is owed, what is kept for it included.
+    pub(crate) const fn is_owed(&self) -> bool {
+        self.running + self.claims < self.owed
     }
 
     pub(crate) const fn waiting(&self) -> usize {

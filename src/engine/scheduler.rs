@@ -1,5 +1,7 @@
 //! Who runs next, who waits where, and who is turned away.
 
+use std::time::Duration;
+
 use super::{
     Arrival, Engine, Key, Place, Refusal, Slot,
     plan::{Mode, PartitionMode},
@@ -12,9 +14,20 @@ impl Engine {
     ///
     /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
     /// run overtakes nobody who could have.
+    ///
+    /// Beyond its share a partition leaves alone what is kept for others.
     pub(super) fn may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
-        (self.running < self.limit && it.running < it.cap) || it.running < it.overcommit
+        let kept = if it.running < it.owed { 0 } else { self.claimed - it.claims };
+        (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
+    }
+
+    /// Whether a request that arrives may run, after what is kept for nobody any more was let go.
+    pub(super) fn finds_room(&mut self, now: Timestamp, partition: u16) -> bool {
+        if self.claimed > 0 && !self.may_run(partition) {
+            self.settle(now);
+        }
+        self.may_run(partition)
     }
 
     pub(super) fn occupy(&mut self, now: Timestamp, partition: u16) -> Slot {
@@ -29,6 +42,10 @@ impl Engine {
         self.running += 1;
         let it = &mut self.partitions[partition as usize];
         it.running += 1;
+        if it.claims > 0 {
+            it.claims -= 1;
+            self.claimed -= 1;
+        }
         debug_assert!(
             self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
             "more run than the limit allows"
@@ -66,7 +83,40 @@ impl Engine {
         self.check();
         match joined {
             Ok(key) => Arrival::Wait(Place(key)),
-            Err(reason) => Arrival::Reject(self.refuse(now, partition, reason)),
+            Err(reason) => {
+                self.claim_slot(now, partition);
+                Arrival::Reject(self.refuse(now, partition, reason))
+            }
+        }
+    }
+
+    /// Keeps the next freed slot for a partition that was turned away below its share.
+    ///
+    /// Who waits gets it anyway; where nobody does, because nobody may or because others fill the places, the slot
+    /// would go to whoever comes first, which is whoever comes most often. It is kept for about as long as a slot is
+    /// held, so it costs no more than serving the request would have.
+    fn claim_slot(&mut self, now: Timestamp, partition: u16) {
+        let until = now.after(self.claim_time());
+        let it = &mut self.partitions[partition as usize];
+        if it.is_owed() && it.plan.mode != PartitionMode::Overcommit {
+            it.claims += 1;
+            it.claims_until = until;
+            self.claimed += 1;
+        }
+    }
+
+    /// For how long a slot is kept.
+    pub(super) fn claim_time(&self) -> Duration {
+        self.drain.mean().clamp(Duration::from_millis(10), Duration::from_secs(10))
+    }
+
+    /// Lets go of what was kept for nobody.
+    fn drop_claims(&mut self, now: Timestamp) {
+        if self.claimed == 0 {
+            return;
+        }
+        for it in self.partitions.iter_mut().filter(|it| it.claims > 0 && it.claims_until <= now) {
+            self.claimed -= std::mem::take(&mut it.claims);
         }
     }
 
@@ -85,6 +135,7 @@ impl Engine {
     /// For a request that can't run at once and does not wait.
     #[cold]
     pub(super) fn refuse_at_once(&mut self, now: Timestamp, partition: u16) -> Refusal {
+        self.claim_slot(now, partition);
         let it = &self.partitions[partition as usize];
         let capped = it.plan.mode == PartitionMode::HardCap && it.running >= it.cap;
         self.refuse(now, partition, if capped { Reason::PartitionCap } else { Reason::Limit })
@@ -183,6 +234,7 @@ impl Engine {
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
     pub(super) fn settle(&mut self, now: Timestamp) {
+        self.drop_claims(now);
         while self.in_line + self.at_gate > 0 {
             let Some(key) = self.next_to_run() else { break };
             if self.waiters.get(key).deadline <= now {

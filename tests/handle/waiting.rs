@@ -157,6 +157,31 @@ fn a_hard_cap_is_the_callers_own_and_named_in_the_rejection() {
     let _other = admission.try_admit(Ticket::new()).unwrap();
 }
 
+#[test]
+fn where_nobody_waits_the_next_freed_slot_is_kept_for_whoever_was_turned_away_below_its_share() {
+    let clock = Manual::default();
+    let admission = Admission::builder()
+        .limit(Fixed::new(4))
+        .shed()
+        .clock(clock.clone())
+        .partition("noisy", percent(50))
+        .partition("red", percent(50))
+        .build()
+        .unwrap();
+    let try_admit = |name: &'static str| admission.try_admit(Ticket::new().partition(name));
+    let mut noisy: Vec<_> = (0..4).map(|_| try_admit("noisy").unwrap()).collect();
+    assert!(try_admit("red").is_err(), "a full server is full");
+    drop(noisy.pop());
+    assert!(try_admit("noisy").is_err(), "this slot is kept");
+    let _red = try_admit("red").unwrap();
+    // Nobody claims the next one: it isn't kept for ever.
+    assert!(try_admit("red").is_err());
+    drop(noisy.pop());
+    assert!(try_admit("noisy").is_err());
+    *clock.0.lock().unwrap() = ms(10_001);
+    assert!(try_admit("noisy").is_ok());
+}
+
 #[derive(Clone, Debug)]
 struct Mad(Arc<AtomicUsize>);
 
