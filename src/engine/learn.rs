@@ -71,9 +71,9 @@ impl Engine {
         allocate(self.limit, &self.parts, &mut self.shares);
         for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
             it.resize(self.limit, share);
-            let kept = it.claims.min(it.owed.saturating_sub(it.running));
-            self.claimed -= it.claims - kept;
-            it.claims = kept;
+            let before = it.kept();
+            it.level = it.level.min(it.owed);
+            self.kept -= before - it.kept();
         }
     }
 
@@ -87,7 +87,7 @@ impl Engine {
         assert_eq!(self.in_line, sum(|it| it.line.len()), "waiters in line are conserved");
         assert_eq!(self.at_gate, sum(|it| it.gate.len()), "waiters at the gate are conserved");
         assert!(self.waiters.len() >= self.in_line + self.at_gate, "every waiter has an entry");
-        assert_eq!(self.claimed, sum(|it| it.claims), "claims are conserved");
+        assert_eq!(self.kept, sum(super::Partition::kept), "what is kept is conserved");
         assert!(self.limit >= 1, "the limit is never below 1");
         for (index, it) in self.partitions.iter().enumerate() {
             let may_run = u16::try_from(index).is_ok_and(|partition| self.may_run(partition));

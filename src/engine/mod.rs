@@ -73,7 +73,7 @@ pub(crate) struct Engine {
     gate: Bound,
     queue: Option<usize>,
     /// How many slots are kept for partitions that were turned away below their share.
-    claimed: usize,
+    kept: usize,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     waiters: Waiters,
@@ -155,7 +155,7 @@ impl Engine {
             line: plan.line,
             gate: plan.gate,
             queue: plan.queue,
-            claimed: 0,
+            kept: 0,
             waiters: Waiters::default(),
             deadlines: Deadlines::default(),
             sequence: 0,
@@ -256,11 +256,11 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map(|(at, _)| at);
-        if self.claimed == 0 || self.in_line + self.at_gate == 0 {
+        if self.kept == 0 || self.in_line + self.at_gate == 0 {
             return deadline;
         }
-        let claims = self.partitions.iter().filter(|it| it.claims > 0).map(|it| it.claims_until).min();
-        deadline.into_iter().chain(claims).min()
+        let kept = self.partitions.iter().filter(|it| it.kept() > 0).map(|it| it.level_until).min();
+        deadline.into_iter().chain(kept).min()
     }
 
     /// Turns away whose wait is over.

@@ -109,8 +109,10 @@ struct Model {
     mode: Mode,
     now: u64,
     running: Vec<usize>,
-    /// Slots kept for a partition that was turned away below its share: how many, until when.
+    /// Up to how many running requests slots are kept for a partition that was turned away below its share, until when.
     kept: Vec<(usize, u64)>,
+    /// How long that is, which the engine takes from what it measured.
+    keep_time: u64,
     /// In order of arrival.
     people: Vec<Person>,
     ids: u64,
@@ -119,9 +121,20 @@ struct Model {
 impl Model {
     fn new(setup: &Setup, mistake: Mistake) -> Self {
         let running = vec![0; setup.parts.len()];
-        let kept = vec![(0, 0); setup.parts.len()];
+        let (kept, keep_time) = (vec![(0, 0); setup.parts.len()], 0);
         let (limit, mode) = (setup.limit, Mode::Enforce);
-        Self { setup: setup.clone(), mistake, limit, mode, now: 0, running, kept, people: Vec::new(), ids: 0 }
+        Self {
+            setup: setup.clone(),
+            mistake,
+            limit,
+            mode,
+            now: 0,
+            running,
+            kept,
+            keep_time,
+            people: Vec::new(),
+            ids: 0,
+        }
     }
 
     fn share(&self, partition: usize) -> usize {
@@ -139,7 +152,7 @@ impl Model {
         let limit = self.limit + usize::from(self.mistake == Mistake::LetsOneTooManyIn);
         let below = self.running[partition] < self.share(partition);
         let others = self.kept.iter().enumerate().filter(|&(other, _)| other != partition && !below);
-        let kept: usize = others.map(|(_, &(count, _))| count).sum();
+        let kept: usize = others.map(|(other, _)| self.unused(other)).sum();
         let free = self.running.iter().sum::<usize>() + kept < limit;
         match self.setup.parts[partition].1 {
             PartitionMode::Burst => free,
@@ -158,33 +171,37 @@ impl Model {
         self.count(At::Line) < self.setup.line_places() && inside < gate
     }
 
-    fn run(&mut self, partition: usize) {
-        self.running[partition] += 1;
-        self.kept[partition].0 = self.kept[partition].0.saturating_sub(1);
+    /// What is kept and not used.
+    fn unused(&self, partition: usize) -> usize {
+        self.kept[partition].0.saturating_sub(self.running[partition])
     }
 
     /// A slot is kept for whoever was turned away below its share, for `time`.
     fn keep(&mut self, partition: usize, time: u64) {
         let (part, mode) = self.setup.parts[partition];
         let share = if mode == PartitionMode::Overcommit || part == 0 { 0 } else { self.share(partition) };
-        let count = self.kept[partition].0;
-        if self.running[partition] + count < share && self.mistake != Mistake::KeepsNothing {
-            self.kept[partition] = (count + 1, self.now + time);
+        let level = self.kept[partition].0.max(self.running[partition]) + 1;
+        if level <= share && self.mistake != Mistake::KeepsNothing {
+            self.kept[partition] = (level, self.now + time);
         }
     }
 
     fn forget_kept(&mut self) {
-        let now = self.now;
-        self.kept.iter_mut().filter(|(_, until)| *until <= now).for_each(|(count, _)| *count = 0);
+        for partition in 0..self.running.len() {
+            let unused = self.unused(partition);
+            if unused > 0 && self.kept[partition].1 <= self.now {
+                self.kept[partition] = (self.running[partition] + unused / 2, self.now + self.keep_time);
+            }
+        }
     }
 
-    fn arrive(&mut self, partition: usize, patience: Option<u64>, keep_time: u64) -> Answer {
-        if self.mode != Mode::Off && !self.may_run(partition) && self.kept.iter().any(|&(count, _)| count > 0) {
+    fn arrive(&mut self, partition: usize, patience: Option<u64>) -> Answer {
+        if self.mode != Mode::Off && !self.may_run(partition) && (0..self.running.len()).any(|it| self.unused(it) > 0) {
             self.settle();
         }
         let answer = self.answer(partition, patience);
         if matches!(answer, Answer::Rejected(_)) {
-            self.keep(partition, keep_time);
+            self.keep(partition, self.keep_time);
         }
         answer
     }
@@ -194,12 +211,12 @@ impl Model {
         if self.mode != Mode::Enforce {
             // Beyond the limit it runs uncounted.
             if self.mode == Mode::Observe && self.may_run(partition) {
-                self.run(partition);
+                self.running[partition] += 1;
             }
             return Answer::Admitted;
         }
         if self.may_run(partition) {
-            self.run(partition);
+            self.running[partition] += 1;
             return Answer::Admitted;
         }
         let (at, wait) = if patience_ends <= self.now {
@@ -250,7 +267,7 @@ impl Model {
             self.expire(Some(id));
             if matches!(self.people[next].at, At::Gate | At::Line) {
                 self.people[next].at = At::Granted;
-                self.run(self.people[next].partition);
+                self.running[self.people[next].partition] += 1;
             }
         }
         while self.room_in_line() {
@@ -302,6 +319,7 @@ impl Pair {
     fn step(&mut self, verb: &Verb) -> Result<(), TestCaseError> {
         let now = Timestamp::from_nanos(self.model.now);
         let partitions = self.model.running.len();
+        self.model.keep_time = u64::try_from(self.engine.keep_time().as_nanos()).unwrap();
         match *verb {
             Verb::Pass(nanos) => self.model.now += nanos,
             Verb::Tick => {
@@ -315,9 +333,9 @@ impl Pair {
                 self.engine.settle(now);
                 self.model.limit = limit;
                 for partition in 0..partitions {
-                    let owed = self.model.share(partition).saturating_sub(self.model.running[partition]);
+                    let share = self.model.share(partition);
                     let kept = &mut self.model.kept[partition].0;
-                    *kept = (*kept).min(owed);
+                    *kept = (*kept).min(share);
                 }
                 self.model.settle();
             }
@@ -330,8 +348,7 @@ impl Pair {
                 let partition = partition % partitions;
                 self.arrived += u64::from(self.model.mode != Mode::Off);
                 let until = patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it)));
-                let keep_time = u64::try_from(self.engine.claim_time().as_nanos()).unwrap();
-                let expected = self.model.arrive(partition, patience, keep_time);
+                let expected = self.model.arrive(partition, patience);
                 let arrival = self.engine.arrive(now, u16::try_from(partition).unwrap(), until);
                 let answer = match arrival {
                     Arrival::Admit(slot) => {
@@ -349,10 +366,9 @@ impl Pair {
             Verb::ArriveWithoutWaiting { partition } => {
                 let partition = partition % partitions;
                 self.arrived += u64::from(self.model.mode != Mode::Off);
-                let keep_time = u64::try_from(self.engine.claim_time().as_nanos()).unwrap();
                 if self.model.mode != Mode::Off
                     && !self.model.may_run(partition)
-                    && self.model.kept.iter().any(|&(count, _)| count > 0)
+                    && (0..partitions).any(|it| self.model.unused(it) > 0)
                 {
                     self.model.settle();
                 }
@@ -363,11 +379,11 @@ impl Pair {
                 match answer {
                     Ok(slot) => {
                         if counted {
-                            self.model.run(partition);
+                            self.model.running[partition] += 1;
                         }
                         self.running.push((partition, slot));
                     }
-                    Err(_) => self.model.keep(partition, keep_time),
+                    Err(_) => self.model.keep(partition, self.model.keep_time),
                 }
             }
             Verb::Claim(which) if !self.waiting.is_empty() => {
@@ -413,11 +429,13 @@ impl Pair {
             }
             Verb::Finish(which) if !self.running.is_empty() => {
                 let (partition, mut slot) = self.running.remove(which % self.running.len());
-                if slot.counted {
+                let counted = slot.counted;
+                self.engine.finish(now, &mut slot);
+                self.model.keep_time = u64::try_from(self.engine.keep_time().as_nanos()).unwrap();
+                if counted {
                     self.model.running[partition] -= 1;
                     self.model.settle();
                 }
-                self.engine.finish(now, &mut slot);
             }
             Verb::Claim(_) | Verb::Cancel(_) | Verb::Finish(_) => prop_assert_eq!(Answer::Done, Answer::Done),
         }

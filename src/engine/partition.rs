@@ -21,9 +21,10 @@ pub(crate) struct Partition {
     /// Runs up to this many whatever the limit says.
     pub(crate) overcommit: usize,
     pub(crate) running: usize,
-    /// How many slots are kept for it because it was turned away below its share, and until when.
-    pub(crate) claims: usize,
-    pub(crate) claims_until: Timestamp,
+    /// Up to how many running requests slots are kept for it, because it was turned away below its share; and when half
+    /// of what it doesn't use is let go.
+    pub(crate) level: usize,
+    pub(crate) level_until: Timestamp,
     pub(crate) line: List,
     pub(crate) gate: List,
     pub(crate) counts: Counts,
@@ -57,8 +58,8 @@ impl Partition {
             cap: usize::MAX,
             overcommit: 0,
             running: 0,
-            claims: 0,
-            claims_until: Timestamp::ZERO,
+            level: 0,
+            level_until: Timestamp::ZERO,
             line: List::default(),
             gate: List::default(),
             counts: Counts::default(),
@@ -80,9 +81,9 @@ impl Partition {
         }
     }
 
-    /// Whether it runs less than it is owed, what is kept for it included.
-    pub(crate) const fn is_owed(&self) -> bool {
-        self.running + self.claims < self.owed
+    /// How many slots are kept for it.
+    pub(crate) const fn kept(&self) -> usize {
+        self.level.saturating_sub(self.running)
     }
 
     pub(crate) const fn waiting(&self) -> usize {

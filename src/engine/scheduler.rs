@@ -18,13 +18,13 @@ impl Engine {
     /// Beyond its share a partition leaves alone what is kept for others.
     pub(super) fn may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
-        let kept = if it.running < it.owed { 0 } else { self.claimed - it.claims };
+        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept() };
         (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
     }
 
     /// Whether a request that arrives may run, after what is kept for nobody any more was let go.
     pub(super) fn finds_room(&mut self, now: Timestamp, partition: u16) -> bool {
-        if self.claimed > 0 && !self.may_run(partition) {
+        if self.kept > 0 && !self.may_run(partition) {
             self.settle(now);
         }
         self.may_run(partition)
@@ -41,11 +41,8 @@ impl Engine {
     fn take_slot(&mut self, partition: u16) -> u32 {
         self.running += 1;
         let it = &mut self.partitions[partition as usize];
+        self.kept -= usize::from(it.kept() > 0);
         it.running += 1;
-        if it.claims > 0 {
-            it.claims -= 1;
-            self.claimed -= 1;
-        }
         debug_assert!(
             self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
             "more run than the limit allows"
@@ -54,8 +51,10 @@ impl Engine {
     }
 
     pub(super) fn vacate(&mut self, partition: u16) {
+        let it = &mut self.partitions[partition as usize];
         self.running -= 1;
-        self.partitions[partition as usize].running -= 1;
+        it.running -= 1;
+        self.kept += usize::from(it.kept() > 0);
     }
 
     /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
@@ -84,39 +83,42 @@ impl Engine {
         match joined {
             Ok(key) => Arrival::Wait(Place(key)),
             Err(reason) => {
-                self.claim_slot(now, partition);
+                self.keep_slot(now, partition);
                 Arrival::Reject(self.refuse(now, partition, reason))
             }
         }
     }
 
-    /// Keeps the next freed slot for a partition that was turned away below its share.
+    /// Keeps one more slot for a partition that was turned away below its share.
     ///
-    /// Who waits gets it anyway; where nobody does, because nobody may or because others fill the places, the slot
-    /// would go to whoever comes first, which is whoever comes most often. It is kept for about as long as a slot is
-    /// held, so it costs no more than serving the request would have.
-    fn claim_slot(&mut self, now: Timestamp, partition: u16) {
-        let until = now.after(self.claim_time());
+    /// If it could wait, it would get the next freed slot. Where it can't, because nobody may wait or because others fill
+    /// the places, that slot would go to whoever comes first, which is whoever comes most often. So slots are kept for it,
+    /// up to as many as it had use for at once, and half of those that it leaves unused are let go every so often.
+    fn keep_slot(&mut self, now: Timestamp, partition: u16) {
+        let until = now.after(self.keep_time());
         let it = &mut self.partitions[partition as usize];
-        if it.is_owed() && it.plan.mode != PartitionMode::Overcommit {
-            it.claims += 1;
-            it.claims_until = until;
-            self.claimed += 1;
+        let level = it.level.max(it.running) + 1;
+        if level <= it.owed && it.plan.mode != PartitionMode::Overcommit {
+            self.kept += level - it.running - it.kept();
+            (it.level, it.level_until) = (level, until);
         }
     }
 
-    /// For how long a slot is kept.
-    pub(super) fn claim_time(&self) -> Duration {
-        self.drain.mean().clamp(Duration::from_millis(10), Duration::from_secs(10))
+    /// How often half of what is kept and not used is let go: after some times of what a request holds its slot.
+    pub(super) fn keep_time(&self) -> Duration {
+        (self.drain.mean() * 8).clamp(Duration::from_millis(50), Duration::from_secs(10))
     }
 
-    /// Lets go of what was kept for nobody.
-    fn drop_claims(&mut self, now: Timestamp) {
-        if self.claimed == 0 {
+    /// Lets go of half of what was kept and not used for some time.
+    fn let_go(&mut self, now: Timestamp) {
+        if self.kept == 0 {
             return;
         }
-        for it in self.partitions.iter_mut().filter(|it| it.claims > 0 && it.claims_until <= now) {
-            self.claimed -= std::mem::take(&mut it.claims);
+        let until = now.after(self.keep_time());
+        for it in self.partitions.iter_mut().filter(|it| it.kept() > 0 && it.level_until <= now) {
+            let kept = it.kept() / 2;
+            self.kept -= it.kept() - kept;
+            (it.level, it.level_until) = (it.running + kept, until);
         }
     }
 
@@ -135,7 +137,7 @@ impl Engine {
     /// For a request that can't run at once and does not wait.
     #[cold]
     pub(super) fn refuse_at_once(&mut self, now: Timestamp, partition: u16) -> Refusal {
-        self.claim_slot(now, partition);
+        self.keep_slot(now, partition);
         let it = &self.partitions[partition as usize];
         let capped = it.plan.mode == PartitionMode::HardCap && it.running >= it.cap;
         self.refuse(now, partition, if capped { Reason::PartitionCap } else { Reason::Limit })
@@ -234,7 +236,7 @@ impl Engine {
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
     pub(super) fn settle(&mut self, now: Timestamp) {
-        self.drop_claims(now);
+        self.let_go(now);
         while self.in_line + self.at_gate > 0 {
             let Some(key) = self.next_to_run() else { break };
             if self.waiters.get(key).deadline <= now {

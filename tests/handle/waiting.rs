@@ -174,7 +174,7 @@ fn where_nobody_waits_the_next_freed_slot_is_kept_for_whoever_was_turned_away_be
     drop(noisy.pop());
     assert!(try_admit("noisy").is_err(), "this slot is kept");
     let _red = try_admit("red").unwrap();
-    // Nobody claims the next one: it isn't kept for ever.
+    // What is kept and not used is let go after some time.
     assert!(try_admit("red").is_err());
     drop(noisy.pop());
     assert!(try_admit("noisy").is_err());
