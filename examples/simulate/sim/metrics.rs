@@ -17,7 +17,7 @@ pub(crate) const METRICS: [(&str, &str); 15] = [
     ("p50", "latency of those admitted, waits included, in ms"),
     ("p99", "the same"),
     ("settle", "s until goodput stays within 10 % of what it is at the end of the window"),
-    ("recover", "s until goodput stays at 95 % of perfect admission or more"),
+    ("recover", "s until of those that arrive 95 % of what perfect admission serves are served, and stay so"),
     ("jain", "Jain's index over the tenants' goodput, each relative to its max-min fair share"),
     ("worst_tenant", "the smallest of these shares, in %"),
     ("limit", "mean over the window; 0 without a limit"),
@@ -144,30 +144,33 @@ fn fair_shares(tally: &Tally, total: f64) -> Vec<[f64; 3]> {
 
 /// When goodput settled, and when it had recovered, in seconds from the start of the window.
 ///
-/// Goodput is that of the three seconds to come, relative to perfect admission, looked at every half second. One that
-/// never settles or recovers takes as long as the window.
+/// Both look at the three seconds to come, every half second, relative to perfect admission: the first at the answers
+/// in them, the second at the requests that arrive in them. What never settles takes as long as the window.
 #[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]
 fn times(bins: &[Bin], ideal: &[Ideal], window: &Window) -> (f64, f64) {
     const SPAN: usize = 30;
     const EVERY: usize = 5;
-    let second = STEP as f64 / 1e9;
     let whole = (window.to - window.from) as f64 / 1e9;
     if bins.len() < SPAN {
         return (whole, whole);
     }
-    let ratio = |at: usize| {
-        let good: f64 = bins[at..at + SPAN].iter().map(|bin| f64::from(bin.good)).sum();
-        let perfect: f64 = ideal[at..at + SPAN].iter().map(|it| it.good).sum();
-        // Where next to nothing is to be done, there is nothing to miss.
-        if perfect < 3.0 { 1.0 } else { good / perfect }
+    let ratios = |real: fn(&Bin) -> u32, ideal_of: fn(&Ideal) -> f64| -> Vec<f64> {
+        let ratio = |at: usize| {
+            let real: f64 = bins[at..at + SPAN].iter().map(|bin| f64::from(real(bin))).sum();
+            let perfect: f64 = ideal[at..at + SPAN].iter().map(ideal_of).sum();
+            // Where next to nothing is to be done, there is nothing to miss.
+            if perfect < 3.0 { 1.0 } else { real / perfect }
+        };
+        (0..=bins.len() - SPAN).step_by(EVERY).map(ratio).collect()
     };
-    let ratios: Vec<f64> = (0..=bins.len() - SPAN).step_by(EVERY).map(ratio).collect();
-    let tail = &ratios[ratios.len() - ratios.len().div_ceil(4)..];
-    let end = tail.iter().sum::<f64>() / tail.len() as f64;
-    let since = |holds: &dyn Fn(f64) -> bool| match ratios.iter().rposition(|&ratio| !holds(ratio)) {
+    let since = |ratios: &[f64], holds: &dyn Fn(f64) -> bool| match ratios.iter().rposition(|&ratio| !holds(ratio)) {
         None => 0.0,
         Some(last) if last + 1 == ratios.len() => whole,
-        Some(last) => ((last + 1) * EVERY) as f64 * second,
+        Some(last) => ((last + 1) * EVERY) as f64 * STEP as f64 / 1e9,
     };
-    (since(&|ratio| (ratio - end).abs() <= 0.1 * end), since(&|ratio| ratio >= 0.95))
+    let answers = ratios(|bin| bin.good, |ideal| ideal.good);
+    let tail = &answers[answers.len() - answers.len().div_ceil(4)..];
+    let end = tail.iter().sum::<f64>() / tail.len() as f64;
+    let served = ratios(|bin| bin.served, |ideal| ideal.served);
+    (since(&answers, &|ratio| (ratio - end).abs() <= 0.1 * end), since(&served, &|ratio| ratio >= 0.95))
 }

@@ -15,8 +15,9 @@ use super::{
 /// Perfect admission in one piece of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ideal {
-    /// Answered in time.
+    /// Answered in time, now; and of those that arrived now, later.
     pub(crate) good: f64,
+    pub(crate) served: f64,
     /// Whether nobody had to be turned away half a second before or after: a rejection now is a false one.
     pub(crate) calm: bool,
 }
@@ -32,7 +33,7 @@ pub(crate) fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
     const AROUND: usize = 5;
     let patience = scenario.clients.patience();
     let deadline = scenario.clients.deadline;
-    let mut ideal = vec![Ideal { good: 0.0, calm: true }; bins.len()];
+    let mut ideal = vec![Ideal { good: 0.0, served: 0.0, calm: true }; bins.len()];
     let mut known = None;
     let (mut hint, mut backlog) = (0, 0.0f64);
     for (index, bin) in bins.iter().enumerate() {
@@ -51,8 +52,10 @@ pub(crate) fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
         backlog += f64::from(bin.offered);
         let served = backlog.min(capacity * STEP as f64);
         backlog -= served;
-        if backlog > room {
-            backlog = room;
+        let away = (backlog - room).max(0.0);
+        backlog -= away;
+        ideal[index].served = (f64::from(bin.offered) - away).max(0.0) * fits;
+        if away > 0.0 {
             let from = index.saturating_sub(AROUND);
             let to = (index + AROUND + 1).min(bins.len());
             ideal[from..to].iter_mut().for_each(|it| it.calm = false);

@@ -12,8 +12,9 @@ pub(crate) struct Bin {
     pub(crate) offered: u32,
     pub(crate) attempts: u32,
     pub(crate) rejected: u32,
-    /// Answered in time.
+    /// Answered in time, now; and of those that arrived now, later.
     pub(crate) good: u32,
+    pub(crate) served: u32,
     /// At the end of the piece; the limit is 0 where there is none.
     pub(crate) limit: usize,
     pub(crate) in_flight: usize,
@@ -110,6 +111,7 @@ impl Record {
         });
         if in_time {
             self.bin(now).good += 1;
+            self.bin(first).served += 1;
             self.windows(first).for_each(|tally| tally.served += 1);
         }
     }
