@@ -16,6 +16,7 @@ pub(crate) struct Options {
     pub(crate) laws: Vec<String>,
     set: Vec<(String, Value)>,
     pub(crate) search: bool,
+    pub(crate) check: bool,
     pub(crate) table: bool,
     pub(crate) json: bool,
     pub(crate) help: bool,
@@ -34,6 +35,7 @@ impl Options {
             };
             match argument.as_str() {
                 "-h" | "--help" => options.help = true,
+                "--check" => options.check = true,
                 "--json" => options.json = true,
                 "--no-search" => options.search = false,
                 "--table" => options.table = true,
@@ -70,7 +72,7 @@ impl Options {
             put(&mut table, key, value.clone()).map_err(complain)?;
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
         let mut scenario = Scenario::read(&name, &table, folder).map_err(complain)?;
         match (self.seed, self.seeds) {
             (Some(seed), count) => scenario.seeds = (seed..seed + count.unwrap_or(1)).collect(),

@@ -7,6 +7,7 @@
 mod cli;
 mod output;
 mod sim;
+mod svg;
 
 use std::process::ExitCode;
 

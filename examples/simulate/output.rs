@@ -5,18 +5,24 @@ use serde_json::{Map, Value, json};
 use crate::{
     cli::Options,
     sim::{
+        expect::check,
         metrics::{METRICS, Report, metric},
         oracle::{Static, best_static},
+        policy::Policy,
         scenario::Scenario,
         world,
     },
+    svg,
 };
 
 /// Whether all expectations held.
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if options.help {
-        println!("help comes later");
+        print!("{}", include_str!("FORMAT.md"));
         return Ok(true);
+    }
+    if options.check {
+        return check_all(options);
     }
     if options.table {
         return table(options).map(|()| true);
@@ -37,7 +43,23 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
             } else {
                 print(&scenario, &reports, best.as_ref(), &violations);
             }
+            if let Some(path) = &options.svg {
+                let drawing = svg::draw(&scenario, &reports[0]);
+                std::fs::write(path, drawing).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
         }
+    }
+    Ok(all_hold)
+}
+
+/// Checks the expectations and the controls of all scenarios, and prints what is wrong.
+fn check_all(options: &Options) -> Result<bool, String> {
+    let mut all_hold = true;
+    for scenario in options.scenarios(options.laws.first().map(String::as_str))? {
+        let wrong = check(&scenario);
+        println!("{} {}", if wrong.is_empty() { "ok    " } else { "FAILED" }, scenario.name);
+        wrong.iter().for_each(|it| println!("       {it}"));
+        all_hold &= wrong.is_empty();
     }
     Ok(all_hold)
 }
@@ -125,24 +147,40 @@ fn to_json(scenario: &Scenario, reports: &[Report], best: Option<&Static>, viola
     })
 }
 
-/// Laws by scenarios, in Markdown: one metric of each scenario's focus.
+/// A law for tables: the best limit that never moves, found anew for each scenario.
+const BEST_STATIC: Option<&str> = Some("best-static");
+
+/// Laws by scenarios, in Markdown: the metric of each scenario's focus, or the one that was asked for.
 fn table(options: &Options) -> Result<(), String> {
-    let name = options.metric.as_deref().unwrap_or("goodput");
-    let index = metric(name).ok_or_else(|| format!("--metric: found {name}"))?;
-    let laws: Vec<&str> = options.laws.iter().map(String::as_str).collect();
+    let wanted = options.metric.as_deref();
+    let asked =
+        wanted.map(|name| metric(name).ok_or_else(|| format!("--metric: found {name}, see --help"))).transpose()?;
+    let laws: Vec<Option<&str>> = match options.laws.as_slice() {
+        [] => vec![None],
+        laws => laws.iter().map(|law| Some(law.as_str())).collect(),
+    };
     let scenarios = options.scenarios(None)?;
-    let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
-    println!("| {name} | {} |", laws.join(" | "));
-    println!("|---|{}", "---:|".repeat(laws.len()));
-    let mut rows: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
-    for law in &laws {
-        for (row, scenario) in rows.iter_mut().zip(options.scenarios(Some(law))?) {
-            row.push(Report::mean(&reports(&scenario, None)).windows[scenario.focus][index]);
+    let mut rows: Vec<Vec<f64>> = vec![Vec::new(); scenarios.len()];
+    for &law in &laws {
+        for (row, mut scenario) in rows.iter_mut().zip(options.scenarios(law.filter(|_| law != BEST_STATIC))?) {
+            let (window, metric) = scenario.focus;
+            let metric = asked.unwrap_or(metric);
+            let best = (options.search || law == BEST_STATIC).then(|| best_static(&scenario, &scenario.seeds));
+            if let Some(best) = best.as_ref().filter(|_| law == BEST_STATIC) {
+                scenario.policy = Policy::fixed(best.limit);
+            }
+            let report = Report::mean(&reports(&scenario, best.as_ref()));
+            row.push(report.windows[window][metric]);
         }
     }
-    for (name, row) in names.iter().zip(rows) {
-        let cells: Vec<_> = row.iter().map(|value| format!("{value:.1}")).collect();
-        println!("| {name} | {} |", cells.join(" | "));
+    let heads: Vec<_> = laws.iter().map(|law| law.unwrap_or("as given")).collect();
+    println!("| scenario | {} |", heads.join(" | "));
+    println!("|---|{}", "---:|".repeat(laws.len()));
+    for (scenario, row) in scenarios.iter().zip(rows) {
+        let cells: Vec<_> = row.iter().map(|value| format!("{value:.2}")).collect();
+        let (window, metric) = scenario.focus;
+        let (window, metric) = (&scenario.windows[window].name, METRICS[asked.unwrap_or(metric)].0);
+        println!("| {}: {window}.{metric} | {} |", scenario.name, cells.join(" | "));
     }
     Ok(())
 }

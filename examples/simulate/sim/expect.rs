@@ -1,10 +1,12 @@
 //! What must come of a scenario, and the policies under which it must not.
 
 use super::{
-    metrics::{METRICS, Report, metric},
+    metrics::{METRICS, Report},
     node::Node,
+    oracle::{Static, best_static},
     policy::Policy,
-    scenario::Window,
+    scenario::{Scenario, Window, find},
+    world,
 };
 
 /// A range that a metric must be in.
@@ -61,10 +63,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn read(node: Node<'_>, windows: &[Window]) -> Self {
         let must_fail: Vec<String> = node.texts("must_fail").into_iter().map(str::to_owned).collect();
-        let known = |name: &String| {
-            name.split_once('.')
-                .is_some_and(|(window, key)| windows.iter().any(|it| it.name == window) && metric(key).is_some())
-        };
+        let known = |name: &String| find(name, windows).is_some();
         if must_fail.is_empty() || !must_fail.iter().all(known) {
             node.problem("must_fail", "wanted are names such as \"all.goodput\"");
         }
@@ -76,4 +75,38 @@ impl Control {
         node.finish();
         control
     }
+}
+
+/// Whether all holds that must hold, for every seed, and whether each control fails as it must. Says what is wrong.
+pub(crate) fn check(scenario: &Scenario) -> Vec<String> {
+    let of_static = METRICS.iter().position(|(name, _)| *name == "of_static");
+    let searches = scenario.expectations.iter().any(|it| Some(it.metric) == of_static);
+    let best = searches.then(|| best_static(scenario, &scenario.seeds));
+    let mut wrong = Vec::new();
+    for (index, &seed) in scenario.seeds.iter().enumerate() {
+        let violations = violations(scenario, &scenario.policy, seed, best.as_ref().map(|best| (best, index)));
+        wrong.extend(violations.iter().map(|(_, violation)| format!("seed {seed}: {violation}")));
+    }
+    for control in &scenario.controls {
+        let seed = scenario.seeds[0];
+        let violations = violations(scenario, &control.policy, seed, best.as_ref().map(|best| (best, 0)));
+        for name in &control.must_fail {
+            if !violations.iter().any(|(violated, _)| violated == name) {
+                wrong.push(format!("seed {seed}: {name} must not hold with {:?}, and does", control.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// The names of the expectations that one run violates, and how.
+fn violations(
+    scenario: &Scenario,
+    policy: &Policy,
+    seed: u64,
+    best: Option<(&Static, usize)>,
+) -> Vec<(String, String)> {
+    let report = Report::new(scenario, world::run(scenario, policy, seed), best);
+    let violated = |it: &Expectation| it.violation(&report).map(|violation| (it.name.clone(), violation));
+    scenario.expectations.iter().filter_map(violated).collect()
 }

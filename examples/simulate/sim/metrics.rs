@@ -93,7 +93,7 @@ fn values(
     tally.latencies.sort_unstable();
     let quantile = |part: usize| {
         let last = tally.latencies.len().saturating_sub(1);
-        tally.latencies.get(last * part / 100).map_or(0.0, |&micros| f64::from(micros) / 1_000.0)
+        tally.latencies.get(last * part / 100).map_or(0.0, |&latency| f64::from(latency) / 100.0)
     };
     let share = |it: &[f64; 3]| if it[2] > 0.0 { it[1] / it[2] } else { 1.0 };
     let squares = fair.iter().map(|it| share(it).powi(2)).sum::<f64>() * fair.len() as f64;
@@ -124,7 +124,8 @@ fn percent(value: f64, whole: f64) -> f64 {
 
 /// `value` in percent of `whole`; no part of nothing is 0 %.
 fn part(value: f64, whole: f64) -> f64 {
-    if whole > 0.0 { value / whole * 100.0 } else { 0.0 }
+    // A sum of nothing is -0.
+    if whole > 0.0 { value / whole * 100.0 + 0.0 } else { 0.0 }
 }
 
 /// For each tenant what it offered, what was answered in time, and its max-min fair share of `total`.

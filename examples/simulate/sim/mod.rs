@@ -1,6 +1,7 @@
 //! A simulator for overload: the handle of this crate in virtual time, between invented clients and an invented server.
 
 pub(crate) mod arrivals;
+mod attempt;
 pub(crate) mod expect;
 pub(crate) mod law;
 pub(crate) mod metrics;

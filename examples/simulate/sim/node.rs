@@ -12,16 +12,25 @@ use toml::{Table, Value};
 
 /// What is wrong with a scenario, all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(RefCell<Vec<String>>);
+pub(crate) struct Problems {
+    found: RefCell<Vec<String>>,
+    /// The names of all fields that were asked for, to see that they are documented.
+    asked: RefCell<BTreeSet<String>>,
+}
 
 impl Problems {
     pub(crate) fn add(&self, path: &str, what: impl Display) {
-        self.0.borrow_mut().push(format!("{path}: {what}"));
+        self.found.borrow_mut().push(format!("{path}: {what}"));
+    }
+
+    #[allow(dead_code, reason = "for a test")]
+    pub(crate) fn asked(&self) -> BTreeSet<String> {
+        self.asked.borrow().clone()
     }
 
     /// `value` if there is nothing wrong.
     pub(crate) fn check<T>(self, value: T) -> Result<T, String> {
-        let problems = self.0.into_inner();
+        let problems = self.found.into_inner();
         if problems.is_empty() { Ok(value) } else { Err(problems.join("\n")) }
     }
 }
@@ -56,6 +65,7 @@ impl<'a> Node<'a> {
 
     fn get(&self, key: &str) -> Option<&'a Value> {
         self.known.borrow_mut().insert(key.to_owned());
+        self.problems.asked.borrow_mut().insert(key.to_owned());
         self.table.get(key)
     }
 

@@ -1,7 +1,7 @@
 //! What could have been: perfect admission, and the best limit that never moves.
 //!
 //! Perfect admission is a fluid that knows the capacity of the server at each moment, never idles while there is work,
-//! and turns away on arrival whom it could not serve within the client's patience. It is blind for sizes: of what it
+//! and turns away on arrival whom it could not serve within the client's deadline, retries or not. It is blind for sizes: of what it
 //! serves, the part counts whose own service time fits the deadline. No policy that can't see sizes does better, but
 //! for the luck of small requests.
 
@@ -31,7 +31,6 @@ pub(crate) struct Ideal {
 )]
 pub(crate) fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
     const AROUND: usize = 5;
-    let patience = scenario.clients.patience();
     let deadline = scenario.clients.deadline;
     let mut ideal = vec![Ideal { good: 0.0, served: 0.0, calm: true }; bins.len()];
     let mut known = None;
@@ -48,7 +47,7 @@ pub(crate) fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
         known = Some((moment, fits));
         let capacity = scenario.server.capacity(work, &moment);
         let room =
-            if patience == u64::MAX { f64::INFINITY } else { capacity * (patience as f64 - moment.delay).max(0.0) };
+            if deadline == u64::MAX { f64::INFINITY } else { capacity * (deadline as f64 - moment.delay).max(0.0) };
         backlog += f64::from(bin.offered);
         let served = backlog.min(capacity * STEP as f64);
         backlog -= served;

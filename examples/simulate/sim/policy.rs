@@ -32,6 +32,8 @@ impl Clock for VirtualClock {
     }
 }
 
+type SetTime = fn(AdmissionBuilder, Duration) -> AdmissionBuilder;
+
 /// A `[policy]` table that was found to be good.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy(Table);
@@ -60,6 +62,11 @@ impl Policy {
         self.try_build("policy", &Problems::default(), clock).expect("the policy was found to be good when it was read")
     }
 
+    /// Whether there is any limit.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.law() != "none"
+    }
+
     /// The words of its `[policy.law]`, for people.
     pub(crate) fn law(&self) -> String {
         let law = self.0.get("law").and_then(toml::Value::as_table);
@@ -82,7 +89,7 @@ impl Policy {
             builder = builder.queue(places);
         }
         let time = |key| node.time(key).map(Duration::from_nanos);
-        let times: [(&str, fn(AdmissionBuilder, Duration) -> AdmissionBuilder); 3] = [
+        let times: [(&str, SetTime); 3] = [
             ("admission_timeout", AdmissionBuilder::admission_timeout),
             ("max_wait", AdmissionBuilder::max_wait),
             ("wait_timeout", AdmissionBuilder::wait_timeout),

@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     /// Attempts that were admitted and ended in it, and how many of them had missed the deadline.
     pub(crate) admitted: u64,
     pub(crate) late: u64,
-    /// Their latencies, in microseconds.
+    /// Their latencies, in units of 10 µs: twelve hours fit.
     pub(crate) latencies: Vec<u32>,
     /// For each tenant: requests that arrived in it, and those answered in time in it.
     pub(crate) tenants: Vec<(u64, u64)>,
@@ -102,7 +102,7 @@ impl Record {
 
     pub(crate) fn answered(&mut self, now: u64, answer: Answer) {
         let Answer { tenant, first, arrived, in_time } = answer;
-        let latency = u32::try_from((now - arrived) / 1_000).unwrap_or(u32::MAX);
+        let latency = u32::try_from((now - arrived) / 10_000).unwrap_or(u32::MAX);
         self.windows(now).for_each(|tally| {
             tally.admitted += 1;
             tally.late += u64::from(!in_time);
@@ -117,7 +117,15 @@ impl Record {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the number of pieces of a simulated time")]
+impl Record {
+    /// The run ended at `now`, with nothing left to do: what the handle showed last holds for the rest of the time.
+    pub(crate) fn end(&mut self, now: u64) {
+        let from = index(now).min(self.bins.len());
+        let limit = self.bins[..from].last().map_or(0, |bin| bin.limit);
+        self.bins[from..].iter_mut().for_each(|bin| bin.limit = limit);
+    }
+}
+
 pub(crate) const fn index(time: u64) -> usize {
     (time / STEP) as usize
 }

@@ -7,6 +7,7 @@ use toml::Table;
 use super::{
     arrivals::Arrivals,
     expect::{Control, Expectation},
+    metrics::metric,
     node::{Node, Problems},
     policy::Policy,
     random::Service,
@@ -30,8 +31,8 @@ pub(crate) struct Scenario {
     pub(crate) policy: Policy,
     /// Parts of the time that are measured; the first one is `all`.
     pub(crate) windows: Vec<Window>,
-    /// The window that stands for the scenario where there is room for one number only.
-    pub(crate) focus: usize,
+    /// The window and the metric that stand for the scenario where there is room for one number only.
+    pub(crate) focus: (usize, usize),
     pub(crate) expectations: Vec<Expectation>,
     pub(crate) controls: Vec<Control>,
 }
@@ -81,12 +82,6 @@ impl Clients {
         clients
     }
 
-    /// For how long a client tries at most, its retries included.
-    pub(crate) fn patience(&self) -> u64 {
-        let pauses = (0..self.retries).fold(0u64, |sum, attempt| sum.saturating_add(self.pause(attempt)));
-        self.deadline.saturating_mul(u64::from(self.retries) + 1).saturating_add(pauses)
-    }
-
     /// The longest pause before the retry after `attempt`, counted from 0.
     pub(crate) fn pause(&self, attempt: u32) -> u64 {
         self.backoff.saturating_mul(1u64.checked_shl(attempt).unwrap_or(u64::MAX)).min(self.max_backoff)
@@ -101,12 +96,18 @@ impl Scenario {
     /// Names everything that is wrong, one problem per line.
     pub(crate) fn read(name: &str, table: &Table, folder: &Path) -> Result<Self, String> {
         let problems = Problems::default();
-        let node = Node::new("", table, &problems);
+        let scenario = Self::read_noting(name, table, folder, &problems);
+        problems.check(scenario)
+    }
+
+    /// Like [`read`](Self::read), and leaves it to the caller to look at the problems.
+    pub(crate) fn read_noting(name: &str, table: &Table, folder: &Path, problems: &Problems) -> Self {
+        let node = Node::new("", table, problems);
         let duration = node.required("duration", node.time("duration"));
         let drain = node.time("drain").unwrap_or(60_000_000_000);
         let warmup = node.time("warmup").unwrap_or(0);
         let windows = read_windows(&node.child("windows"), warmup, duration, duration.saturating_add(drain));
-        let focus = node.text("focus").unwrap_or("all");
+        let focus = node.text("focus").unwrap_or("all.goodput");
         let policy = Policy::read(&node, "policy");
         let scenario = Self {
             name: node.text("name").unwrap_or(name).to_owned(),
@@ -120,9 +121,12 @@ impl Scenario {
             clients: Clients::read(node.child("clients")),
             timeline: Timeline::read(node.children("changes")),
             policy,
-            focus: windows.iter().position(|window| window.name == focus).unwrap_or_else(|| {
-                node.problem("focus", format!("found {focus:?}, known are the windows"));
-                0
+            focus: find(focus, &windows).unwrap_or_else(|| {
+                node.problem(
+                    "focus",
+                    format!("found {focus:?}, wanted is a window and a metric such as \"all.goodput\""),
+                );
+                (0, 0)
             }),
             expectations: Expectation::read(&node.child("expect"), &windows),
             controls: node.children("controls").into_iter().map(|control| Control::read(control, &windows)).collect(),
@@ -132,8 +136,14 @@ impl Scenario {
             node.problem("duration", "must be longer than the warmup, and not 0");
         }
         node.finish();
-        problems.check(scenario)
+        scenario
     }
+}
+
+/// The window and the metric that `name` names.
+pub(crate) fn find(name: &str, windows: &[Window]) -> Option<(usize, usize)> {
+    let (window, key) = name.split_once('.')?;
+    Some((windows.iter().position(|it| it.name == window)?, metric(key)?))
 }
 
 fn read_windows(node: &Node<'_>, warmup: u64, duration: u64, end: u64) -> Vec<Window> {
@@ -153,7 +163,7 @@ fn read_windows(node: &Node<'_>, warmup: u64, duration: u64, end: u64) -> Vec<Wi
 
 fn read_tenants(node: &Node<'_>, folder: &Path) -> Vec<Tenant> {
     let tenants: Vec<_> = node.children("tenants");
-    if node.has("arrivals") == !tenants.is_empty() {
+    if node.has("arrivals") != tenants.is_empty() {
         node.problem("arrivals", "wanted is either [arrivals] or [[tenants]] with arrivals of their own");
     }
     if tenants.is_empty() {

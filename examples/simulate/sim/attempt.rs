@@ -1,0 +1,232 @@
+//! What clients do in a run: ask, wait, get an answer, give up, come back.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use tower_admission::{Admit, Outcome, Permit, Rejection, Ticket};
+
+use super::{
+    random::Stream,
+    record::Answer,
+    server::{Abandoned, Job},
+    world::{Event, World},
+};
+
+/// What a client wants, whichever attempt it is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Call {
+    pub(super) tenant: usize,
+    pub(super) number: u64,
+    pub(super) first: u64,
+    pub(super) attempt: u32,
+    /// Nanoseconds as the bits of a float.
+    pub(super) work: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    call: Call,
+    arrived: u64,
+    /// Tells this attempt from others that used the same entry.
+    pub(super) serial: u64,
+    stage: Stage,
+    left: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    Waiting(Admit),
+    /// In the server, or, without a job there, its answer on the way back. Without a permit if the client left and
+    /// took it along.
+    Running(Option<Permit>, Option<Job>),
+    Free,
+}
+
+/// Whose wakers were called: the attempt and its serial number.
+pub(super) type WokenList = Arc<Mutex<Vec<(u32, u64)>>>;
+
+#[derive(Debug)]
+struct Woken {
+    id: u32,
+    serial: u64,
+    list: WokenList,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push((self.id, self.serial));
+    }
+}
+
+impl World<'_> {
+    pub(super) fn arrive(&mut self, call: Call) {
+        self.record.note(self.now, 4 + call.number * 8);
+        self.record.bin(self.now).attempts += 1;
+        let clients = &self.scenario.clients;
+        let mut ticket = Ticket::new().partition(self.scenario.tenants[call.tenant].partition.as_str());
+        if clients.sends_deadline && clients.deadline < u64::MAX {
+            ticket.limit_timeout(Duration::from_nanos(clients.deadline));
+        }
+        let stage = Stage::Waiting(self.admission.admit(ticket));
+        self.serial += 1;
+        let attempt = Attempt { call, arrived: self.now, serial: self.serial, stage, left: false };
+        let id =
+            self.free.pop().unwrap_or_else(|| u32::try_from(self.attempts.len()).expect("fewer than 2^32 attempts"));
+        match self.attempts.get_mut(id as usize) {
+            Some(entry) => *entry = attempt,
+            None => self.attempts.push(attempt),
+        }
+        self.waiting += 1;
+        if clients.deadline < u64::MAX {
+            let leaves = self.now.saturating_add(clients.deadline);
+            self.plan(leaves, Event::Leave(id, self.serial));
+        }
+        self.poll(id);
+    }
+
+    pub(super) fn poll_woken(&mut self) {
+        loop {
+            let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+            if woken.is_empty() {
+                break;
+            }
+            for (id, serial) in woken {
+                let attempt = &self.attempts[id as usize];
+                if attempt.serial == serial && matches!(attempt.stage, Stage::Waiting(_)) {
+                    self.poll(id);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, id: u32) {
+        let attempt = &mut self.attempts[id as usize];
+        let Stage::Waiting(admit) = &mut attempt.stage else { return };
+        let waker = Waker::from(Arc::new(Woken { id, serial: attempt.serial, list: Arc::clone(&self.woken) }));
+        let Poll::Ready(answer) = Pin::new(admit).poll(&mut Context::from_waker(&waker)) else { return };
+        self.waiting -= 1;
+        let call = attempt.call;
+        match answer {
+            Ok(permit) => {
+                let job = self.server.start(self.now, id, f64::from_bits(call.work));
+                self.in_flight += 1;
+                self.attempts[id as usize].stage = Stage::Running(Some(permit), Some(job));
+            }
+            Err(rejection) => {
+                self.record.note(self.now, 5 + (rejection.reason() as u64) * 8);
+                self.record.bin(self.now).rejected += 1;
+                self.release(id);
+                self.retry(call, Some(&rejection));
+            }
+        }
+    }
+
+    fn release(&mut self, id: u32) {
+        let attempt = &mut self.attempts[id as usize];
+        attempt.stage = Stage::Free;
+        attempt.serial = 0;
+        self.free.push(id);
+    }
+
+    /// The server is done with a request.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of less than a hundred days")]
+    pub(super) fn served(&mut self, id: u32) {
+        match self.moment.delay as u64 {
+            0 => self.deliver(id),
+            delay => {
+                let attempt = &mut self.attempts[id as usize];
+                if let Stage::Running(_, job) = &mut attempt.stage {
+                    *job = None;
+                }
+                let serial = attempt.serial;
+                self.plan(self.now + delay, Event::Deliver(id, serial));
+            }
+        }
+    }
+
+    pub(super) fn deliver(&mut self, id: u32) {
+        let attempt = &mut self.attempts[id as usize];
+        let Stage::Running(permit, _) = std::mem::replace(&mut attempt.stage, Stage::Free) else { return };
+        let answer = Answer {
+            tenant: attempt.call.tenant,
+            first: attempt.call.first,
+            arrived: attempt.arrived,
+            in_time: !attempt.left,
+        };
+        self.record.answered(self.now, answer);
+        self.release(id);
+        if let Some(permit) = permit {
+            self.in_flight -= 1;
+            permit.finish(Outcome::Success);
+        }
+    }
+
+    /// The client gives up, if it is still there.
+    pub(super) fn leave(&mut self, id: u32, serial: u64) {
+        let attempt = &mut self.attempts[id as usize];
+        if attempt.serial != serial {
+            return;
+        }
+        self.record.note(self.now, 6 + u64::from(id) * 8);
+        let call = attempt.call;
+        attempt.left = true;
+        match &mut attempt.stage {
+            Stage::Waiting(_) => {
+                self.waiting -= 1;
+                // Whoever gives up a place may let others in: they are polled after this event.
+                self.release(id);
+            }
+            Stage::Running(permit, job) => {
+                let job = *job;
+                match self.abandoned {
+                    Abandoned::Held => {}
+                    Abandoned::RunsOn => {
+                        self.in_flight -= usize::from(permit.is_some());
+                        drop(permit.take());
+                    }
+                    Abandoned::Stops => {
+                        self.in_flight -= usize::from(permit.is_some());
+                        drop(permit.take());
+                        let answer =
+                            Answer { tenant: call.tenant, first: call.first, arrived: attempt.arrived, in_time: false };
+                        self.record.answered(self.now, answer);
+                        if let Some(job) = job {
+                            self.server.stop(self.now, job);
+                        }
+                        self.release(id);
+                    }
+                }
+            }
+            Stage::Free => return,
+        }
+        self.retry(call, None);
+    }
+
+    /// Plans the next attempt of a client that was rejected or gave up, if it makes one.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "times of less than a hundred days"
+    )]
+    fn retry(&mut self, call: Call, rejection: Option<&Rejection>) {
+        let clients = &self.scenario.clients;
+        if call.attempt >= clients.retries {
+            return;
+        }
+        let mut pause = clients.pause(call.attempt);
+        if clients.jitter {
+            let index = call.number.wrapping_mul(128) + u64::from(call.attempt);
+            pause = (Stream::new(self.seed, 3 + call.tenant as u64, index).uniform() * pause as f64) as u64;
+        }
+        if let Some(rejection) = rejection.filter(|_| clients.heeds_retry_after) {
+            pause = pause.saturating_add(u64::try_from(rejection.retry_after().as_nanos()).unwrap_or(u64::MAX));
+        }
+        self.plan(self.now.saturating_add(pause), Event::Retry(Call { attempt: call.attempt + 1, ..call }));
+    }
+}
