@@ -65,10 +65,14 @@ impl Options {
             problem.lines().map(|line| format!("{}: {line}", path.display())).collect::<Vec<_>>().join("\n")
         };
         let mut table = read_table(path).map_err(complain)?;
+        let (whole, fields): (Vec<_>, Vec<_>) = self.set.iter().partition(|(key, _)| !key.contains('.'));
+        for (key, value) in whole {
+            put(&mut table, key, value.clone()).map_err(complain)?;
+        }
         if let Some(law) = law {
             put(&mut table, "policy.law", Value::Table(parse_law(law)?)).map_err(complain)?;
         }
-        for (key, value) in &self.set {
+        for (key, value) in fields {
             put(&mut table, key, value.clone()).map_err(complain)?;
         }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();

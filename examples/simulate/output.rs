@@ -165,7 +165,8 @@ fn table(options: &Options) -> Result<(), String> {
         for (row, mut scenario) in rows.iter_mut().zip(options.scenarios(law.filter(|_| law != BEST_STATIC))?) {
             let (window, metric) = scenario.focus;
             let metric = asked.unwrap_or(metric);
-            let best = (options.search || law == BEST_STATIC).then(|| best_static(&scenario, &scenario.seeds));
+            let searches = law == BEST_STATIC || METRICS[metric].0 == "of_static";
+            let best = searches.then(|| best_static(&scenario, &scenario.seeds));
             if let Some(best) = best.as_ref().filter(|_| law == BEST_STATIC) {
                 scenario.policy = Policy::fixed(best.limit);
             }

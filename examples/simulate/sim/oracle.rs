@@ -71,7 +71,8 @@ pub(crate) fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
     ideal
 }
 
-/// The limit, among many, under which most requests of the window `all` are answered in time, without a queue.
+/// The limit, among many, under which most requests are answered in time in the window that the scenario is about.
+/// Nobody waits, and there are no partitions.
 #[derive(Clone, Debug)]
 pub(crate) struct Static {
     pub(crate) limit: usize,
@@ -96,13 +97,15 @@ pub(crate) fn best_static(scenario: &Scenario, seeds: &[u64]) -> Static {
     let mut limits: Vec<usize> =
         (-9..=15).map(|step| (center * 2f64.powf(f64::from(step) / 3.0)).round().max(1.0) as usize).collect();
     limits.dedup();
-    let all = &scenario.windows[0];
+    let window = &scenario.windows[scenario.focus.0];
     let mut best: Option<(u64, Static)> = None;
     for limit in limits {
         let policy = Policy::fixed(limit);
         let records: Vec<Good> = seeds.iter().map(|&seed| good(&world::run(scenario, &policy, seed))).collect();
-        let total =
-            records.iter().map(|it| it[bins(all.from)..bins(all.to)].iter().map(|&n| u64::from(n)).sum::<u64>()).sum();
+        let total = records
+            .iter()
+            .map(|it| it[bins(window.from)..bins(window.to)].iter().map(|&n| u64::from(n)).sum::<u64>())
+            .sum();
         // A larger limit has to earn it.
         if best.as_ref().is_none_or(|&(most, _)| total as f64 > most as f64 * 1.000_5) {
             best = Some((total, Static { limit, records }));
