@@ -62,14 +62,9 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// Learns what the head of the response says, and attaches the slot to its body.
-    fn watch<B: Body>(self, response: Response<B>) -> Response<AdmissionBody<B>> {
-        let guard = self.guard(&response);
-        response.map(|body| AdmissionBody::new(body, guard))
-    }
-
-    /// What is left to do when the body ends: nothing, if it has ended already or nobody waits for it.
-    fn guard<B: Body>(self, response: &Response<B>) -> Option<Guard> {
+    /// Learns what the head of the response says. Answers what is left to do when its body ends: nothing, if that has
+    /// ended already or nobody waits for it.
+    fn watch<B: Body>(self, response: &Response<B>) -> Option<Guard> {
         let Self { permit, policy, is_connect } = self;
         let mut permit = permit?;
         let policy = response.extensions().get::<Policy>().map_or(policy, |own| own.or(policy));
@@ -147,8 +142,11 @@ where
                     // Only what is needed is moved out: the future that has ended is as large as it is done with.
                     let passage = passage.take();
                     state.set(State::Done { result: None });
-                    let Some(passage) = passage else { unreachable!() };
-                    return Poll::Ready(result.map(|response| passage.watch(response)));
+                    let guard = match (&result, passage) {
+                        (Ok(response), Some(passage)) => passage.watch(response),
+                        _ => None,
+                    };
+                    return Poll::Ready(result.map(|response| response.map(|body| AdmissionBody::new(body, guard))));
                 }
                 StateProj::Done { result } => {
                     let Some(result) = result.take() else { panic!("`ResponseFuture` was polled after it was ready") };
