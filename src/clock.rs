@@ -6,8 +6,8 @@ use crate::time::{Timestamp, nanos};
 
 /// A source of time.
 ///
-/// Read once when a request enters and once when it leaves, while the lock of the handle is held: it must be quick and
-/// neither block nor call back. It may jump or stand still; the handle never sees time run backwards.
+/// Read once when a request enters and once when it leaves, at times while the lock of the handle is held: it must be
+/// quick and neither block nor call back. It may jump or stand still; the handle never sees time run backwards.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// How much time has passed since some fixed moment, such as the making of the clock.
     fn now(&self) -> Duration;

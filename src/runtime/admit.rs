@@ -44,7 +44,8 @@ impl Shared {
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         self.ensure_driver();
         let partition = self.partition(ticket.partition_name());
-        let slot = self.turn(|state, time| state.engine.arrive_without_waiting(time.now(), partition));
+        let now = self.time.now();
+        let slot = self.turn(|state, _| state.engine.arrive_without_waiting(now, partition));
         match slot {
             Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
             Err(refusal) => Err(self.rejection(refusal)),
@@ -53,11 +54,9 @@ impl Shared {
 
     fn arrive_at(self: &Arc<Self>, partition: u16, timeout: Option<Duration>) -> Arrival {
         self.ensure_driver();
-        self.turn(|state, time| {
-            let now = time.now();
-            let deadline = timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
-            state.engine.arrive(now, partition, deadline)
-        })
+        let now = self.time.now();
+        let deadline = timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
+        self.turn(|state, _| state.engine.arrive(now, partition, deadline))
     }
 }
 

@@ -64,7 +64,9 @@ impl<H: Handle> Held<H> {
 
     pub(crate) fn observe(&mut self, outcome: Outcome) {
         if !self.slot.is_observed() {
-            self.handle.shared().turn(|state, time| state.engine.observe(time.now(), &mut self.slot, outcome));
+            let shared = self.handle.shared();
+            let now = shared.time.now();
+            shared.turn(|state, _| state.engine.observe(now, &mut self.slot, outcome));
         }
     }
 
@@ -82,10 +84,12 @@ impl<H: Handle> Held<H> {
     }
 
     fn give_back(&mut self, outcome: Outcome) {
-        self.handle.shared().turn(|state, time| {
+        let shared = self.handle.shared();
+        let now = (!self.slot.is_observed()).then(|| shared.time.now());
+        shared.turn(|state, time| {
             let engine = &mut state.engine;
-            if !self.slot.is_observed() {
-                engine.observe(time.now(), &mut self.slot, outcome);
+            if let Some(now) = now {
+                engine.observe(now, &mut self.slot, outcome);
                 engine.finish(engine.now(), &mut self.slot);
             } else {
                 let now = if engine.is_saturated() { time.now() } else { engine.now() };

@@ -63,8 +63,9 @@ impl Shared {
 
     /// Locks, lets `step` talk to the engine, unlocks, and wakes whoever's wait ended.
     ///
-    /// The clock is read inside the lock, by the step, so that the engine's time never runs backwards. No closure of
-    /// the user's, no waker and no recorder runs in here; laws and clocks do.
+    /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Those who wait
+    /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
+    /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
     pub(super) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         let mut state = lock(&self.state);
         let answer = step(&mut state, &self.time);
