@@ -16,8 +16,8 @@ use tower::{
     load_shed::LoadShed,
 };
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Outcome, Rejections, Ticket,
-    by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Hold, Outcome, Policy, Rejections,
+    Ticket, by_header,
     limit::{Aimd, Fixed, Limit},
     percent,
 };
@@ -63,6 +63,10 @@ pub const SERVICES: &[Contestant] = &[
     accepting(BARE, || accepts(Handler::<true>)),
     rejecting(BARE_DROPPING, || accepts(Handler::<false>)),
     accepting("AdmissionLayer", || accepts(fixed(MANY, Rejections::new()).layer(HANDLER))),
+    accepting("AdaptiveConcurrencyLayer, no partitions, until the head", || {
+        let until_the_head = Policy::new().hold(Hold::Head);
+        accepts(adaptive_alone().map(|layer| layer.policy(until_the_head)).layer(HANDLER))
+    }),
     accepting("AdaptiveConcurrencyLayer, no partitions", || accepts(adaptive_alone().layer(HANDLER))),
     accepting("AdaptiveConcurrencyLayer", || accepts(adaptive(MANY, Rejections::new()).layer(HANDLER))),
     accepting("tower ConcurrencyLimit", || accepts(ConcurrencyLimitLayer::new(MANY).layer(HANDLER))),
