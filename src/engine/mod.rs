@@ -244,7 +244,9 @@ impl Engine {
             self.drain.finished(now.since(slot.start));
         }
         self.vacate(slot.partition);
-        self.settle(now);
+        if self.in_line + self.at_gate > 0 {
+            self.settle(now);
+        }
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time: there is nobody to serve and nothing to measure on a

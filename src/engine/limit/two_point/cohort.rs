@@ -27,6 +27,8 @@ pub(super) struct Point {
     /// The part of requests that the service refused.
     pub(super) overloads: f64,
     pub(super) at: Timestamp,
+    /// How many cohorts in a row it was measured with.
+    pub(super) cohorts: u32,
     /// How many samples it takes to know the mean well enough.
     pub(super) samples_wanted: u32,
 }
@@ -43,6 +45,7 @@ impl Point {
             ln_rtt: mix(self.ln_rtt, newer.ln_rtt),
             error: (self.error * (1.0 - part)).hypot(newer.error * part),
             saturation: mix(self.saturation, newer.saturation),
+            cohorts: self.cohorts.saturating_add(1),
             ..*newer
         }
     }
@@ -155,6 +158,7 @@ impl Cohort {
             saturation: f64::from(self.saturated) / all,
             overloads: f64::from(self.overloads) / all,
             at: now,
+            cohorts: 1,
             samples_wanted: (wanted.clamp(f64::from(FEWEST), f64::from(MOST)) as u32).max(FEWEST),
         })
     }

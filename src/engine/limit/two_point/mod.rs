@@ -100,8 +100,8 @@ const FRESH: Duration = Duration::from_secs(3);
 const SHIFT: f64 = 0.4;
 /// From this part of refused requests on, the service says itself that it is too much.
 const REFUSED: f64 = 0.05;
-/// From this part of requests on that took the last slot, the limit is what holds the server back.
-const DEMAND: f64 = 0.1;
+/// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
+const DEMAND: f64 = 0.25;
 /// From this part on it turns some away by chance.
 const SOME_DEMAND: f64 = 0.02;
 
@@ -175,8 +175,7 @@ impl TwoPoint {
             self.low = None;
             self.gap = SHORTEST_GAP;
         }
-        let some_demand = point.saturation >= SOME_DEMAND && point.concurrency > 0.6 * self.limit;
-        if point.saturation < DEMAND && !some_demand {
+        if point.saturation < SOME_DEMAND {
             // Not at its limit: a lull, which is a lower point for free if it is low enough.
             if point.concurrency < 0.75 * self.limit {
                 self.low = Some(point);
@@ -203,11 +202,11 @@ impl TwoPoint {
         let halvings = (high.concurrency / low.concurrency).log2();
         let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
         let margin = (high.error.hypot(low.error) / halvings).exp();
-        if g < FLAT * margin.sqrt() && high.saturation > 0.5 {
+        if g < FLAT * margin.sqrt() && high.saturation > DEMAND {
             self.double(now);
         } else if g * margin < LOW_ENOUGH {
             self.grow((TARGET / g).powf(GAIN).min(2.0), now);
-        } else if g / margin <= HIGH_ENOUGH {
+        } else if g / margin <= HIGH_ENOUGH || high.cohorts < 2 {
             self.set(self.limit, now);
         } else if now.since(low.at) > FRESH {
             self.probe(now);
@@ -219,14 +218,17 @@ impl TwoPoint {
     }
 
     fn grow(&mut self, factor: f64, now: Timestamp) {
+        let limit = (self.limit * factor).max(self.limit + 1.0);
+        // The lower point of the new limit is whichever is nearer to half of it.
+        let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
+        self.low = self.low.into_iter().chain(self.high).min_by(|a, b| distance(a).total_cmp(&distance(b)));
         self.high = None;
-        self.set((self.limit * factor).max(self.limit + 1.0), now);
+        self.set(limit, now);
     }
 
     /// Grows to where the present point is the lower one.
     fn double(&mut self, now: Timestamp) {
         if clamp_to_limit(self.limit, self.min, self.max) < self.max {
-            self.low = self.high;
             self.grow(2.0, now);
         } else {
             self.set(self.limit, now);
