@@ -1,0 +1,105 @@
+//! A gRPC service without generated code, and its client.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Request, Response, uri::PathAndQuery};
+use http_body::Body;
+use tonic::{
+    Code, Status,
+    client::Grpc as GrpcClient,
+    server::{Grpc, NamedService},
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+use tower::{Service, service_fn};
+
+use super::probe::Probe;
+
+type Codec = ProstCodec<String, String>;
+
+/// `/test.Greeter/Say` answers when the probe lets it; `/test.Greeter/Overload` says in the trailers that it is full.
+#[derive(Clone, Debug)]
+pub(crate) struct Greeter(pub(crate) Probe);
+
+impl NamedService for Greeter {
+    const NAME: &'static str = "test.Greeter";
+}
+
+impl<B> Service<Request<B>> for Greeter
+where
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let probe = self.0.clone();
+        let mut grpc = Grpc::new(Codec::default());
+        Box::pin(async move {
+            if request.uri().path().ends_with("/Overload") {
+                let overload = service_fn(|_: tonic::Request<String>| async {
+                    let messages = [Ok("one".to_owned()), Err(Status::resource_exhausted("full"))];
+                    Ok(tonic::Response::new(tokio_stream::iter(messages)))
+                });
+                return Ok(grpc.server_streaming(overload, request).await);
+            }
+            let say = service_fn(move |request: tonic::Request<String>| {
+                let probe = probe.clone();
+                async move {
+                    probe.run().await;
+                    Ok(tonic::Response::new(request.into_inner()))
+                }
+            });
+            Ok(grpc.unary(say, request).await)
+        })
+    }
+}
+
+pub(crate) async fn connect(address: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
+}
+
+/// Calls `/test.Greeter/Say`, with a `grpc-timeout` if there is one.
+pub(crate) async fn say(channel: Channel, timeout: Option<Duration>) -> Result<String, Status> {
+    let mut request = tonic::Request::new("hello".to_owned());
+    if let Some(timeout) = timeout {
+        request.set_timeout(timeout);
+    }
+    let mut client = GrpcClient::new(channel);
+    client.ready().await.unwrap();
+    let response = client.unary(request, PathAndQuery::from_static("/test.Greeter/Say"), Codec::default()).await?;
+    Ok(response.into_inner())
+}
+
+/// Calls `/test.Greeter/Overload` and reads the stream to its end.
+pub(crate) async fn overload(channel: Channel) -> Code {
+    let mut client = GrpcClient::new(channel);
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/test.Greeter/Overload");
+    let request = tonic::Request::new("hello".to_owned());
+    let mut stream = client.server_streaming(request, path, Codec::default()).await.unwrap().into_inner();
+    assert_eq!(stream.message().await.unwrap().as_deref(), Some("one"));
+    stream.message().await.unwrap_err().code()
+}
+
+/// Opens a connection, calls `/test.Greeter/Say` once, and closes it. Answers 200 for OK, to be compared with HTTP.
+pub(crate) async fn say_once(address: SocketAddr) -> u16 {
+    match say(connect(address).await, None).await {
+        Ok(_) => 200,
+        Err(status) => panic!("{status}"),
+    }
+}
