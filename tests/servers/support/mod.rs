@@ -6,7 +6,7 @@ pub(crate) mod grpc;
 pub(crate) mod probe;
 pub(crate) mod server;
 
-use std::{future::Future, sync::Once, time::Duration};
+use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 use tower_admission::{Admission, AdmissionBuilder, Snapshot, limit::Fixed};
@@ -61,20 +61,4 @@ pub(crate) fn conserved(snapshot: &Snapshot, probe: &Probe) -> Result<(), String
         return Err(format!("{} were admitted and {ended} ended: {snapshot:#?}", snapshot.admitted()));
     }
     Ok(())
-}
-
-/// The message of panics that are part of a test.
-pub(crate) const ON_PURPOSE: &str = "on purpose";
-
-/// Keeps panics that are part of a test out of the output.
-pub(crate) fn quiet_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if info.payload().downcast_ref::<&str>() != Some(&ON_PURPOSE) {
-                loud(info);
-            }
-        }));
-    });
 }
