@@ -3,4 +3,5 @@
 
 mod idle_clones;
 mod one_limit;
+mod release;
 mod support;

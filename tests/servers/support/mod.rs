@@ -6,7 +6,12 @@ pub(crate) mod grpc;
 pub(crate) mod probe;
 pub(crate) mod server;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep, timeout};
 use tower_admission::{Admission, AdmissionBuilder, Snapshot, limit::Fixed};
@@ -34,6 +39,11 @@ pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) 
 pub(crate) async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
     let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
     output
+}
+
+/// Polls `future` once, on behalf of the task that calls.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
 /// Waits until nobody runs or waits any more; then each that arrived must have been admitted, rejected or have left.
