@@ -1,6 +1,11 @@
 //! HTTP clients with one connection each, to be closed or killed at will.
 
-use std::{convert::Infallible, net::SocketAddr};
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri, header::HOST};
@@ -8,9 +13,10 @@ use http_body_util::{BodyExt, Empty, combinators::UnsyncBoxBody};
 use hyper::{
     body::Incoming,
     client::conn::{http1, http2},
+    rt::Executor,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{net::TcpStream, task::AbortHandle};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, task::JoinSet};
 
 pub(crate) type Outgoing = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -25,7 +31,7 @@ pub(crate) enum Version {
 pub(crate) struct Client {
     address: SocketAddr,
     sender: Sender,
-    connection: AbortHandle,
+    tasks: Tasks,
 }
 
 #[derive(Debug)]
@@ -36,20 +42,27 @@ enum Sender {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr, version: Version) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
+        Self::over(TcpStream::connect(address).await.unwrap(), version).await
+    }
+
+    async fn over(stream: TcpStream, version: Version) -> Self {
         stream.set_nodelay(true).unwrap();
+        let address = stream.peer_addr().unwrap();
         let stream = TokioIo::new(stream);
-        let (sender, connection) = match version {
+        let tasks = Tasks::default();
+        let sender = match version {
             Version::H1 => {
                 let (sender, connection) = http1::handshake(stream).await.unwrap();
-                (Sender::H1(sender), tokio::spawn(async { drop(connection.with_upgrades().await) }).abort_handle())
+                tasks.execute(connection.with_upgrades());
+                Sender::H1(sender)
             }
             Version::H2 => {
-                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
-                (Sender::H2(sender), tokio::spawn(async { drop(connection.await) }).abort_handle())
+                let (sender, connection) = http2::handshake(tasks.clone(), stream).await.unwrap();
+                tasks.execute(connection);
+                Sender::H2(sender)
             }
         };
-        Self { address, sender, connection }
+        Self { address, sender, tasks }
     }
 
     /// Sends a request whose URI is a path; all that the version wants besides is filled in.
@@ -75,10 +88,17 @@ impl Client {
         self.send(get(path)).await
     }
 
+    /// A connection that ends with a reset when it is killed, where others are closed.
+    pub(crate) async fn connect_to_reset(address: SocketAddr, version: Version) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_zero_linger().unwrap();
+        Self::over(stream, version).await
+    }
+
     /// Another handle to the same HTTP/2 connection.
     pub(crate) fn share(&self) -> Self {
         let Sender::H2(sender) = &self.sender else { panic!("HTTP/1 connections can't be shared") };
-        Self { address: self.address, sender: Sender::H2(sender.clone()), connection: self.connection.clone() }
+        Self { address: self.address, sender: Sender::H2(sender.clone()), tasks: self.tasks.clone() }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -90,7 +110,21 @@ impl Client {
 
     /// Closes the socket without a word.
     pub(crate) fn kill(&self) {
-        self.connection.abort();
+        self.tasks.0.lock().unwrap().abort_all();
+    }
+}
+
+/// The tasks of a connection: it is closed when all of them are gone.
+#[derive(Clone, Debug, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        // A connection that breaks is what many tests are about.
+        self.0.lock().unwrap().spawn(async { drop(task.await) });
     }
 }
 
@@ -108,7 +142,8 @@ pub(crate) fn get(path: &str) -> Request<Outgoing> {
 
 /// Opens a connection, gets `path`, reads the answer to its end, and closes the connection. Answers the status.
 pub(crate) async fn get_once(address: SocketAddr, version: Version, path: String) -> u16 {
-    let response = Client::connect(address, version).await.get(&path).await.unwrap();
+    let mut client = Client::connect(address, version).await;
+    let response = client.get(&path).await.unwrap();
     let status = response.status().as_u16();
     response.into_body().collect().await.unwrap();
     status

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use tokio::{io::AsyncReadExt, sync::oneshot};
+use tokio::{io::AsyncReadExt, sync::oneshot, task::yield_now};
 use tower::Service;
 
 use super::probe::{Probe, Running};
@@ -84,7 +84,7 @@ impl Ends {
                 (204, Script { tells_end: true, ..Script::default() })
             }
             "/not-modified" => (304, Script::of(running, [Step::Data])),
-            "/length" => (200, Script { length: Some(8), ..Script::of(running, [Step::Data, Step::Data]) }),
+            "/length" => (200, Script { announces_length: true, ..Script::of(running, [Step::Data, Step::Data]) }),
             "/end-stream" => (200, Script { tells_end: true, ..Script::of(running, [Step::Data, Step::Data]) }),
             "/trailers" => (200, Script::of(running, [Step::Data, Step::Trailers])),
             "/body-error" => (200, Script::of(running, [Step::Data, Step::Error])),
@@ -141,7 +141,17 @@ impl<B> Service<Request<B>> for Ends {
                     this.answer(&mut request, running)
                 })
             }
-            _ => Box::pin(ready(self.answer(&mut request, running))),
+            "/no-content" => Box::pin(ready(self.answer(&mut request, running))),
+            _ => {
+                let this = self.clone();
+                Box::pin(async move {
+                    // Others get a chance to run at the same time.
+                    for _ in 0..3 {
+                        yield_now().await;
+                    }
+                    this.answer(&mut request, running)
+                })
+            }
         }
     }
 }
@@ -152,7 +162,9 @@ pub(crate) struct Script {
     steps: VecDeque<Step>,
     /// Whether `is_end_stream` is true after the last frame. To say so is optional.
     tells_end: bool,
-    length: Option<u64>,
+    announces_length: bool,
+    /// Every other time it is asked for a frame, it is not ready.
+    paused: bool,
     running: Option<Running>,
 }
 
@@ -175,7 +187,12 @@ impl Body for Script {
     type Data = Bytes;
     type Error = Failure;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        self.paused ^= true;
+        if self.paused {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let step = self.steps.pop_front();
         if matches!(step, None | Some(Step::Trailers | Step::Error)) || self.is_end_stream() {
             self.running = None;
@@ -190,6 +207,7 @@ impl Body for Script {
             Some(Step::Error) => Some(Err(Failure)),
             Some(Step::Panic) => fall_over(),
             Some(Step::Pending) => {
+                self.paused = false;
                 self.steps.push_front(Step::Pending);
                 return Poll::Pending;
             }
@@ -201,6 +219,6 @@ impl Body for Script {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, |_| SizeHint::with_exact(4 * self.steps.len() as u64))
+        if self.announces_length { SizeHint::with_exact(4 * self.steps.len() as u64) } else { SizeHint::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, error::Error, future::Future, net::SocketAddr};
 
-use axum::Router;
+use axum::{Router, serve::ListenerExt};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -48,6 +48,8 @@ impl Server {
     pub(crate) async fn axum(app: Router) -> Self {
         Self::start(|listener, stopped| async move {
             let stopped = async move { stopped.await.into_iter().for_each(|never| match never {}) };
+            // Small answers in two packets would wait for an acknowledgement each.
+            let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
             axum::serve(listener, app).with_graceful_shutdown(stopped).await.unwrap();
         })
         .await
@@ -68,6 +70,7 @@ impl Server {
                     _ = &mut stopped => break,
                     accepted = listener.accept() => accepted.unwrap().0,
                 };
+                stream.set_nodelay(true).unwrap();
                 let service = TowerToHyperService::new(service.clone());
                 connections.spawn(async move {
                     let server = auto::Builder::new(TokioExecutor::new());
@@ -92,7 +95,10 @@ impl Server {
     {
         Self::start(|listener, stopped| async move {
             let stopped = async move { stopped.await.into_iter().for_each(|never| match never {}) };
-            routes.serve_with_incoming_shutdown(TcpIncoming::from(listener), stopped).await.unwrap();
+            routes
+                .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stopped)
+                .await
+                .unwrap();
         })
         .await
     }
