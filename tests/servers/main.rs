@@ -5,3 +5,4 @@ mod idle_clones;
 mod one_limit;
 mod release;
 mod support;
+mod wire;

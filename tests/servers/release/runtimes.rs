@@ -40,12 +40,12 @@ fn a_runtime_that_ends_gives_back_the_slots_and_places_of_its_tasks() {
     let service = probe.arrivals().layer(AdmissionLayer::new(&admission).layer(Ends::new(&probe)));
     let requests = ATTEMPTS / 10;
     for round in 0..10 {
-        let runtime = if round % 2 == 0 { two_workers() } else { Builder::new_current_thread().build().unwrap() };
+        let runtime =
+            if round % 2 == 0 { two_workers() } else { Builder::new_current_thread().enable_time().build().unwrap() };
         for _ in 0..requests {
             runtime.spawn(service.clone().oneshot(Request::builder().uri("/hang").body(String::new()).unwrap()));
         }
         runtime.block_on(async {
-            // The runtime without timers can't sleep.
             while admission.snapshot().waiting < requests - LIMIT {
                 tokio::task::yield_now().await;
             }

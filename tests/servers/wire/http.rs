@@ -1,0 +1,140 @@
+//! HTTP/1 and HTTP/2, without gRPC.
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use tower::{ServiceBuilder, service_fn};
+use tower_admission::{Admission, AdmissionLayer, Reason, Rejections, Ticket, limit::Fixed};
+
+use super::{Full, full};
+use crate::support::{
+    client::{
+        Client, Outgoing,
+        Version::{self, H1, H2},
+        get,
+    },
+    ends::Ends,
+    probe::Probe,
+    server::Server,
+};
+
+fn request(path: &str, deadline: Option<&str>) -> Request<Outgoing> {
+    let mut request = get(path);
+    if let Some(deadline) = deadline {
+        request.headers_mut().insert("x-deadline", deadline.parse().unwrap());
+    }
+    request
+}
+
+/// Sends one request to a server with this layer, and reads the answer.
+async fn answer(layer: AdmissionLayer, version: Version, request: Request<Outgoing>) -> Response<Bytes> {
+    let server = Server::hyper(ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()))).await;
+    let mut client = Client::connect(server.address, version).await;
+    let (head, body) = client.send(request).await.unwrap().into_parts();
+    let answer = Response::from_parts(head, body.collect().await.unwrap().to_bytes());
+    drop(client);
+    server.stop().await;
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
+    for version in [H1, H2] {
+        for reason in Reason::ALL {
+            let full = Full::because_of(reason).await;
+            let layer = AdmissionLayer::new(&full.admission)
+                .classify(Full::classify)
+                .deadline_header("x-deadline".parse().unwrap());
+            let service = ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()));
+            let server = Server::hyper(service).await;
+            let mut client = Client::connect(server.address, version).await;
+            let (head, body) = client.send(request("/", full.deadline)).await.unwrap().into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+
+            let status = if reason == Reason::PartitionCap { 429 } else { 503 };
+            assert_eq!(head.status, status, "{reason}");
+            let delays: Vec<_> = head.headers.get_all(header::RETRY_AFTER).iter().collect();
+            let [delay] = delays[..] else { panic!("{reason}: {delays:?}") };
+            assert!(delay.to_str().unwrap().parse::<u64>().unwrap() >= 1, "{reason}: {delay:?}");
+            assert_eq!(head.headers[header::CONTENT_TYPE], "application/problem+json", "{reason}");
+            assert_eq!(head.headers[header::CACHE_CONTROL], "no-store", "{reason}");
+            assert_eq!(head.headers[header::CONTENT_LENGTH], body.len().to_string(), "{reason}");
+            let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(problem["reason"], reason.as_str());
+            assert_eq!(problem["status"], status, "{reason}");
+            for text in ["type", "title", "detail"] {
+                assert!(!problem[text].as_str().unwrap().is_empty(), "{reason}: {problem}");
+            }
+            drop(client);
+            server.stop().await;
+            full.counted(reason).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rejections_of_ones_own_replace_the_built_in_ones_where_there_is_one() {
+    for version in [H1, H2] {
+        let layer = AdmissionLayer::new(&full()).respond(|rejection, request| {
+            let text = format!("{} for {}", rejection.reason(), request.uri().path());
+            let teapot = Response::builder().status(StatusCode::IM_A_TEAPOT).header("x-own", "yes");
+            (request.uri().path() != "/built-in").then(|| teapot.body(text.into()).unwrap())
+        });
+        let own = answer(layer.clone(), version, request("/own", None)).await;
+        assert_eq!(
+            (own.status().as_u16(), &own.headers()["x-own"], &own.body()[..]),
+            (418, &"yes".parse().unwrap(), &b"limit for /own"[..])
+        );
+        assert!(!own.headers().contains_key(header::RETRY_AFTER));
+        let built_in = answer(layer, version, request("/built-in", None)).await;
+        assert_eq!(built_in.status(), 503);
+        assert!(built_in.headers().contains_key(header::RETRY_AFTER));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_of_a_reason_can_be_changed_and_the_body_follows() {
+    for version in [H1, H2] {
+        let too_many = Rejections::new().status(Reason::Limit, StatusCode::TOO_MANY_REQUESTS);
+        let answer = answer(AdmissionLayer::new(&full()).rejections(too_many), version, request("/", None)).await;
+        assert_eq!(answer.status(), 429);
+        let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!((&problem["status"], &problem["reason"]), (&429.into(), &"limit".into()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bare_rejections_have_a_status_and_nothing_else() {
+    for version in [H1, H2] {
+        let layer = AdmissionLayer::new(&full()).rejections(Rejections::new().bare());
+        let answer = answer(layer, version, request("/", None)).await;
+        assert_eq!((answer.status().as_u16(), answer.body().len()), (503, 0));
+        for name in [header::RETRY_AFTER, header::CONTENT_TYPE, header::CACHE_CONTROL] {
+            assert!(!answer.headers().contains_key(&name), "{name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_as_good_as_before_after_a_rejection() {
+    let admission = Admission::builder().limit(Fixed::new(1)).shed().build().unwrap();
+    let layer = AdmissionLayer::new(&admission);
+    let service = service_fn(async |_: Request<hyper::body::Incoming>| {
+        Ok::<_, std::convert::Infallible>(Response::new("done".to_owned()))
+    });
+    let server = Server::hyper(ServiceBuilder::new().layer(layer).service(service)).await;
+    for version in [H1, H2] {
+        let mut client = Client::connect(server.address, version).await;
+        for round in 0..100 {
+            let held = (round % 2 == 0).then(|| admission.try_admit(Ticket::new()).unwrap());
+            let answer = client.get("/").await.unwrap();
+            assert_eq!(answer.status(), if held.is_some() { 503 } else { 200 });
+            answer.into_body().collect().await.unwrap();
+            drop(held);
+            // The server lets go of the slot at its own pace.
+            crate::support::eventually("the slot is free", || admission.snapshot().in_flight == 0).await;
+            assert!(!client.is_closed());
+        }
+    }
+    server.stop().await;
+}

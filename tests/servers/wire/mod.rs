@@ -1,0 +1,81 @@
+//! What a rejected request is told, as it goes over the wire.
+
+mod grpc;
+mod http;
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tower_admission::{
+    Admission, AdmissionBuilder, Permit, Reason, Rejection, RequestHead, Ticket, limit::Fixed, percent,
+};
+
+use crate::support::eventually;
+
+const SOON: Duration = Duration::from_millis(10);
+
+/// A server that is full in such a way that the next request is rejected for one particular reason.
+struct Full {
+    admission: Admission,
+    /// In seconds, for the reason that is the caller's deadline.
+    deadline: Option<&'static str>,
+    permit: Permit,
+    waiters: Vec<JoinHandle<Result<Permit, Rejection>>>,
+}
+
+impl Full {
+    /// The partition of all requests: its name must be encoded in gRPC messages.
+    const PARTITION: &str = "büro 100%";
+
+    async fn because_of(reason: Reason) -> Self {
+        let one = || Admission::builder().limit(Fixed::new(1));
+        // In line, and at the gate.
+        let (builder, waiting): (AdmissionBuilder, _) = match reason {
+            Reason::Deadline => (one().queue(1), 0),
+            Reason::GateFull => (one().queue(1).max_waiting(0), 1),
+            Reason::GateTimeout => (one().queue(1).admission_timeout(SOON), 1),
+            Reason::Limit => (one().shed(), 0),
+            Reason::PartitionCap => (one().limit(Fixed::new(2)).shed(), 0),
+            Reason::QueueFull => (one().max_waiting(1), 1),
+            Reason::QueueTimeout => (one().queue(1).max_wait(SOON), 0),
+            other => panic!("{other} is new: how does one run into it?"),
+        };
+        let share = if reason == Reason::PartitionCap { percent(50).hard_cap() } else { percent(50) };
+        let admission = builder.partition(Self::PARTITION, share).build().unwrap();
+        let permit = admission.try_admit(Ticket::new().partition(Self::PARTITION)).unwrap();
+        let waiters: Vec<_> = (0..waiting)
+            .map(|_| {
+                let admission = admission.clone();
+                tokio::spawn(async move { admission.admit(Ticket::new().partition(Self::PARTITION)).await })
+            })
+            .collect();
+        eventually("the line is full", || admission.snapshot().waiting == waiting).await;
+        Self { admission, deadline: (reason == Reason::Deadline).then_some("0.01"), permit, waiters }
+    }
+
+    fn classify(_: &RequestHead<'_>, ticket: &mut Ticket<'_>) {
+        ticket.set_partition(Self::PARTITION);
+    }
+
+    /// Whether the request was rejected for this reason, says the handle.
+    async fn counted(self, reason: Reason) {
+        let snapshot = self.admission.snapshot();
+        let partition = snapshot.partition(Self::PARTITION).unwrap();
+        assert_eq!(
+            partition.rejected.iter().map(|(&word, &count)| (word, count)).collect::<Vec<_>>(),
+            [(reason.as_str(), 1)]
+        );
+        drop(self.permit);
+        for waiter in self.waiters {
+            drop(waiter.await.unwrap().unwrap());
+        }
+        eventually("nobody runs or waits", || crate::support::is_idle(&self.admission.snapshot())).await;
+    }
+}
+
+/// A handle whose only slot is taken for good.
+fn full() -> Admission {
+    let admission = Admission::builder().limit(Fixed::new(1)).shed().build().unwrap();
+    std::mem::forget(admission.try_admit(Ticket::new()).unwrap());
+    admission
+}
