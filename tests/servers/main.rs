@@ -3,6 +3,7 @@
 
 mod idle_clones;
 mod one_limit;
+mod policy;
 mod release;
 mod support;
 mod wire;

@@ -31,9 +31,7 @@ pub(super) enum Stack {
 impl Stack {
     pub(super) async fn serve(self, ends: &Ends, admission: &Admission) -> Server {
         let (arrivals, layer) = (ends.probe.arrivals(), AdmissionLayer::new(admission));
-        let infallible: MapErr<Ends, fn(Failure) -> Infallible> =
-            MapErr::new(ends.clone(), |Failure| unreachable!("it was not asked to fail"));
-        let router = Router::new().fallback_service(infallible);
+        let router = Router::new().fallback_service(infallible(ends.clone()));
         match self {
             Self::Axum => Server::axum(router.layer(layer).layer(arrivals)).await,
             Self::Hyper => {
@@ -45,6 +43,11 @@ impl Stack {
             }
         }
     }
+}
+
+/// For axum, whose services don't fail.
+pub(super) fn infallible(ends: Ends) -> MapErr<Ends, fn(Failure) -> Infallible> {
+    MapErr::new(ends, |Failure| unreachable!("it was not asked to fail"))
 }
 
 /// What a client does.

@@ -178,6 +178,11 @@ enum Step {
 }
 
 impl Script {
+    /// One frame, and then nothing.
+    pub(crate) fn endless() -> Self {
+        Self { steps: [Step::Data, Step::Pending].into(), ..Self::default() }
+    }
+
     fn of<const N: usize>(running: Running, steps: [Step; N]) -> Self {
         Self { steps: steps.into(), running: Some(running), ..Self::default() }
     }

@@ -1,0 +1,5 @@
+//! What is not subject to admission, what is learned from, and how long is waited.
+
+mod learning;
+mod modes;
+mod waits;
