@@ -11,11 +11,12 @@ use futures_util::{FutureExt, future::join_all};
 use http::{Method, Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use tower_admission::{AdmissionBody, AdmissionLayer, AdmissionService};
 use tower_http::timeout::TimeoutLayer;
 
-use super::{ATTEMPTS, all_is_given_back, eight_run};
+use super::{ATTEMPTS, LIMIT, all_is_given_back, eight_run};
 use crate::support::{
     bounded,
     ends::{Ends, Failure, Script},
@@ -226,7 +227,10 @@ async fn a_response_that_an_outer_layer_replaces_holds_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_an_outer_layer_times_out_holds_nothing() {
+    // No more at once than run, or most of them would be timed out in line.
+    static TURNS: Semaphore = Semaphore::const_new(LIMIT);
     a_thousand("TimeoutLayer", async |service, _, _| {
+        let _turn = TURNS.acquire().await.unwrap();
         let timeout = TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, Duration::from_millis(5));
         let answer = ServiceBuilder::new().layer(timeout).service(service).oneshot(request(Method::GET, "/hang")).await;
         assert_eq!(answer.unwrap().status(), 504);

@@ -70,36 +70,3 @@ async fn a_killed_connection_gives_back_the_slots_and_places_of_all_its_streams_
 async fn a_killed_connection_gives_back_the_slots_and_places_of_all_its_streams_on_tonic() {
     ten_connections_are_killed(Tonic).await;
 }
-
-/// One slot, held; a thousand waiters on ten connections, each of which resets its stream.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_are_reset_while_they_wait_give_back_their_places() {
-    for stack in [Hyper, Axum, Tonic] {
-        let (admission, probe) = (eight_run(), Probe::open());
-        let server = stack.serve(&Ends::new(&probe), &admission).await;
-        let held: Vec<_> = (0..LIMIT).map(|_| admission.try_admit(tower_admission::Ticket::new()).unwrap()).collect();
-        for _ in 0..ATTEMPTS / STREAMS {
-            let client = Client::connect(server.address, Version::H2).await;
-            let streams: Vec<_> = (0..STREAMS)
-                .map(|_| {
-                    let mut stream = client.share();
-                    tokio::spawn(async move { stream.get("/data").await.map(drop) })
-                })
-                .collect();
-            eventually("all wait", || admission.snapshot().waiting == STREAMS).await;
-            // Not the connection: the streams, one by one.
-            for stream in streams {
-                stream.abort();
-                assert!(stream.await.unwrap_err().is_cancelled());
-            }
-            eventually("nobody waits", || admission.snapshot().waiting == 0).await;
-            assert!(!client.is_closed());
-        }
-        assert_eq!(admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
-        drop(held);
-        (0..LIMIT).for_each(|_| probe.count_arrival());
-        crate::support::at_rest(&admission, &probe).await;
-        assert_eq!((probe.started(), probe.arrived()), (0, (ATTEMPTS + LIMIT) as u64));
-        server.stop().await;
-    }
-}

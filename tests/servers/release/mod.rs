@@ -7,6 +7,7 @@ mod connections;
 mod controls;
 mod in_process;
 mod killed;
+mod leaving;
 mod replaced;
 mod runtimes;
 mod waiters;

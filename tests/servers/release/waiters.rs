@@ -26,7 +26,7 @@ struct Line {
 type Answer = Result<Response<AdmissionBody<Script>>, Failure>;
 
 impl Line {
-    /// One may run; all others wait, for ten milliseconds at most.
+    /// One may run; all others wait.
     fn for_one(max_wait: Duration) -> Self {
         let admission = Admission::builder().limit(Fixed::new(1)).queue(ATTEMPTS).max_wait(max_wait).build().unwrap();
         let probe = Probe::open();
@@ -45,10 +45,6 @@ impl Line {
         let mut waiter: Pin<Box<dyn Future<Output = Answer> + Send>> = Box::pin(self.service.clone().call(request));
         assert!(poll_once(&mut waiter).await.is_pending());
         waiter
-    }
-
-    fn cancelled(&self) -> u64 {
-        self.admission.snapshot().partitions[0].cancelled_waiting
     }
 
     async fn is_empty(&self) {
@@ -78,7 +74,7 @@ async fn waiters_that_leave_before_their_turn_leave_nothing_behind() {
         waiters.pop();
         assert_eq!(line.admission.snapshot().waiting, waiters.len());
     }
-    assert_eq!(line.cancelled(), ATTEMPTS as u64);
+    assert_eq!(line.admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
     drop(held);
     assert_eq!(line.probe.started(), 0);
     line.is_empty().await;
@@ -128,7 +124,7 @@ async fn a_waiter_whose_slot_comes_free_when_its_time_is_up_is_answered_once() {
     let mut answered = [0, 0];
     for attempt in 0..ATTEMPTS {
         let (held, mut waiter) = (line.hold(), line.waiter().await);
-        // Just before, at the very moment, and just after; polled afterwards or dropped.
+        // A moment before, and at the very moment; polled afterwards or dropped.
         let early = [Duration::from_nanos(1), Duration::ZERO][attempt % 2];
         time::advance(WAIT - early).await;
         drop(held);

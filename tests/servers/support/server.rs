@@ -1,9 +1,10 @@
 //! Servers on loopback that are shut down again.
 
-use std::{convert::Infallible, error::Error, future::Future, net::SocketAddr};
+use std::{error::Error, future::Future, net::SocketAddr};
 
 use axum::{Router, serve::ListenerExt};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -28,13 +29,13 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    stop: oneshot::Sender<Infallible>,
+    stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Server {
     /// Serves with `serve` until the receiver says that the server is to stop.
-    pub(crate) async fn start<F>(serve: impl FnOnce(TcpListener, oneshot::Receiver<Infallible>) -> F) -> Self
+    pub(crate) async fn start<F>(serve: impl FnOnce(TcpListener, oneshot::Receiver<()>) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -47,10 +48,9 @@ impl Server {
     /// `axum::serve(listener, app)`.
     pub(crate) async fn axum(app: Router) -> Self {
         Self::start(|listener, stopped| async move {
-            let stopped = async move { stopped.await.into_iter().for_each(|never| match never {}) };
             // Small answers in two packets would wait for an acknowledgement each.
             let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
-            axum::serve(listener, app).with_graceful_shutdown(stopped).await.unwrap();
+            axum::serve(listener, app).with_graceful_shutdown(stopped.map(drop)).await.unwrap();
         })
         .await
     }
@@ -94,9 +94,8 @@ impl Server {
         B: Body<Data = Bytes, Error: Into<Failure>> + Send + 'static,
     {
         Self::start(|listener, stopped| async move {
-            let stopped = async move { stopped.await.into_iter().for_each(|never| match never {}) };
             routes
-                .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stopped)
+                .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stopped.map(drop))
                 .await
                 .unwrap();
         })

@@ -1,5 +1,7 @@
 //! One handle is one limit, wherever and however often its layer is applied.
 
+mod twice;
+
 use std::{convert::Infallible, future::Future};
 
 use axum::{
@@ -12,7 +14,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tonic::service::{LayerExt, Routes};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
-use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer};
 
 use crate::support::{
     at_rest, bounded, client,
@@ -214,47 +216,6 @@ async fn a_limit_that_lives_in_the_service_does_not_hold() {
     let send = |client| client::get_once(address, H1, format!("/{}", client % 4));
     crowd(&probe, "more than two run", || probe.running() > 2, send).await;
     assert!(probe.peak() > 2);
-    server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_on_the_router_and_on_its_routes_counts_once_and_leaves_one_warning() {
-    let admission = at_most_two_run_in(|layer, probe| four_routes(probe).route_layer(layer.clone()).layer(layer)).await;
-    assert_eq!(admission.warnings().len(), 1, "{:?}", admission.warnings());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handle_around_a_router_and_inside_it_counts_once_and_leaves_one_warning() {
-    let (admission, probe) = (two_run().build().unwrap(), Probe::closed());
-    let inside = four_routes(&probe).layer(AdmissionLayer::new(&admission));
-    let app = ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission)).service(inside);
-    at_most_two_run(&admission, &probe, |client| {
-        let app = app.clone();
-        async move { app.oneshot(request(&format!("/{}", client % 4))).await.unwrap().status().as_u16() }
-    })
-    .await;
-    assert_eq!(admission.warnings().len(), 1, "{:?}", admission.warnings());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_handles_both_count() {
-    let outer = Admission::builder().limit(Fixed::new(5)).queue(100).build().unwrap();
-    let (inner, probe) = (two_run().build().unwrap(), Probe::closed());
-    let (around, within) = (AdmissionLayer::new(&outer), AdmissionLayer::new(&inner));
-    let reached = Probe::open();
-    let app = four_routes(&probe).layer(within).layer(reached.arrivals()).layer(around).layer(probe.arrivals());
-    let server = Server::axum(app).await;
-    let address = server.address;
-    let settled = || {
-        let (outer, inner) = (outer.snapshot(), inner.snapshot());
-        outer.in_flight == 5 && outer.waiting == CONNECTIONS - 5 && inner.in_flight == 2 && inner.waiting == 3
-    };
-    let send = |client| client::get_once(address, H1, format!("/{}", client % 4));
-    crowd(&probe, "five are in, and two of them run", settled, send).await;
-    assert_eq!(probe.peak(), 2);
-    at_rest(&outer, &probe).await;
-    at_rest(&inner, &reached).await;
-    assert_eq!(outer.warnings().len() + inner.warnings().len(), 0);
     server.stop().await;
 }
 

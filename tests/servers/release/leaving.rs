@@ -1,0 +1,123 @@
+//! Clients that leave while their request waits: before its turn, and at the moment of it.
+
+use std::sync::Arc;
+
+use tokio::{sync::Barrier, task::JoinHandle};
+use tower_admission::{Admission, Permit, Ticket};
+
+use super::{
+    ATTEMPTS, LIMIT,
+    connections::Stack::{Axum, Hyper, Tonic},
+    eight_run,
+};
+use crate::support::{
+    at_rest,
+    client::{
+        Client,
+        Version::{H1, H2},
+    },
+    ends::Ends,
+    eventually,
+    probe::Probe,
+};
+
+const WAITERS: usize = 100;
+
+/// Takes all slots.
+fn hold(admission: &Admission, probe: &Probe) -> Vec<Permit> {
+    (0..LIMIT).for_each(|_| probe.count_arrival());
+    (0..LIMIT).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect()
+}
+
+fn send(mut client: Client, path: &'static str) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        // Whether it is answered before it leaves makes no difference.
+        drop(client.get(path).await);
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_that_are_reset_while_they_wait_give_back_their_places() {
+    for stack in [Hyper, Axum, Tonic] {
+        let (admission, probe) = (eight_run(), Probe::open());
+        let server = stack.serve(&Ends::new(&probe), &admission).await;
+        let held = hold(&admission, &probe);
+        for _ in 0..ATTEMPTS / WAITERS {
+            let client = Client::connect(server.address, H2).await;
+            let streams: Vec<_> = (0..WAITERS).map(|_| send(client.share(), "/data")).collect();
+            eventually("all wait", || admission.snapshot().waiting == WAITERS).await;
+            // Not the connection: the streams, one by one.
+            for stream in streams {
+                stream.abort();
+                assert!(stream.await.unwrap_err().is_cancelled());
+            }
+            eventually("nobody waits", || admission.snapshot().waiting == 0).await;
+            assert!(!client.is_closed());
+        }
+        assert_eq!(admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
+        drop(held);
+        at_rest(&admission, &probe).await;
+        assert_eq!((probe.started(), probe.arrived()), (0, (ATTEMPTS + LIMIT) as u64));
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_1_connections_that_are_closed_while_they_wait_give_back_their_places() {
+    for stack in [Hyper, Axum] {
+        let (admission, probe) = (eight_run(), Probe::open());
+        let server = stack.serve(&Ends::new(&probe), &admission).await;
+        let held = hold(&admission, &probe);
+        for _ in 0..ATTEMPTS / WAITERS {
+            let mut waiters = Vec::new();
+            for _ in 0..WAITERS {
+                waiters.push(send(Client::connect(server.address, H1).await, "/data"));
+            }
+            eventually("all wait", || admission.snapshot().waiting == WAITERS).await;
+            waiters.iter().for_each(JoinHandle::abort);
+            eventually("nobody waits", || admission.snapshot().waiting == 0).await;
+        }
+        assert_eq!(admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
+        drop(held);
+        at_rest(&admission, &probe).await;
+        assert_eq!((probe.started(), probe.arrived()), (0, (ATTEMPTS + LIMIT) as u64));
+        server.stop().await;
+    }
+}
+
+/// The client leaves at the same time as a slot comes free: before the grant, between the grant and its being
+/// fetched, or when the handler runs already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_when_its_turn_comes_gives_back_what_it_got() {
+    for (stack, version) in [(Hyper, H1), (Hyper, H2), (Axum, H1), (Tonic, H2)] {
+        let (admission, probe) = (eight_run(), Probe::open());
+        let server = stack.serve(&Ends::new(&probe), &admission).await;
+        // One connection for all streams; in HTTP/1 each has its own.
+        let shared = Client::connect(server.address, H2).await;
+        for _ in 0..ATTEMPTS {
+            let held = hold(&admission, &probe);
+            let client = if version == H1 { Client::connect(server.address, H1).await } else { shared.share() };
+            let waiter = send(client, "/hang");
+            eventually("it waits", || admission.snapshot().waiting == 1).await;
+            let meet = Arc::new(Barrier::new(2));
+            let release = tokio::spawn({
+                let meet = Arc::clone(&meet);
+                async move {
+                    meet.wait().await;
+                    drop(held);
+                }
+            });
+            meet.wait().await;
+            waiter.abort();
+            release.await.unwrap();
+            eventually("all is given back", || admission.snapshot().in_flight + admission.snapshot().waiting == 0)
+                .await;
+        }
+        at_rest(&admission, &probe).await;
+        assert_eq!(probe.arrived(), (ATTEMPTS * (LIMIT + 1)) as u64);
+        let cancelled = admission.snapshot().partitions[0].cancelled_waiting;
+        println!("{stack:?} {version:?}: {cancelled} left in line, {} ran", probe.started());
+        drop(shared);
+        server.stop().await;
+    }
+}
