@@ -2,7 +2,11 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use axum::{Router, http::StatusCode, routing::get, routing::post};
+use axum::{
+    Router,
+    http::StatusCode,
+    routing::{get, post},
+};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Method, Request};
@@ -12,7 +16,7 @@ use tokio::{sync::mpsc, time::sleep};
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tower::util::MapRequestLayer;
 use tower_admission::{
-    Admission, AdmissionLayer, Learn, Policy, Ticket,
+    Admission, AdmissionLayer, Learn, Policy, Rejection, RequestHead, Ticket,
     limit::{Aimd, Fixed, Limit},
 };
 
@@ -103,18 +107,25 @@ async fn ten_unavailable(app: Router) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejections_of_a_handle_within_are_not_learned_as_overloads() {
-    let (outer, inner) = (adaptive(NEVER), Admission::builder().limit(Fixed::new(1)).shed().build().unwrap());
-    let held = inner.try_admit(Ticket::new()).unwrap();
-    let app = Router::new().route("/", get(async || "done"));
-    ten_unavailable(app.layer(AdmissionLayer::new(&inner)).layer(AdmissionLayer::new(&outer))).await;
-    let snapshot = outer.snapshot();
-    assert_eq!((snapshot.limit, snapshot.partitions[0].overloads), (LIMIT, 0));
-    assert_eq!(snapshot.partitions[0].ignored, 10);
-    assert_eq!(inner.snapshot().rejected(), 10);
-    drop(held);
+    let own_answer = |_: &Rejection, _: &RequestHead<'_>| {
+        Some(http::Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).body(Bytes::new()).unwrap())
+    };
+    for answers_itself in [false, true] {
+        let (outer, inner) = (adaptive(NEVER), Admission::builder().limit(Fixed::new(1)).shed().build().unwrap());
+        let held = inner.try_admit(Ticket::new()).unwrap();
+        let within = AdmissionLayer::new(&inner);
+        let within = if answers_itself { within.respond(own_answer) } else { within };
+        let app = Router::new().route("/", get(async || "done"));
+        ten_unavailable(app.layer(within).layer(AdmissionLayer::new(&outer))).await;
+        let snapshot = outer.snapshot();
+        assert_eq!((snapshot.limit, snapshot.partitions[0].overloads), (LIMIT, 0));
+        assert_eq!(snapshot.partitions[0].ignored, 10);
+        assert_eq!(inner.snapshot().rejected(), 10);
+        drop(held);
+    }
 }
 
-/// The same for gRPC, whose rejections say RESOURCE_EXHAUSTED, and for answers of one's own.
+/// The same for gRPC, whose rejections say RESOURCE_EXHAUSTED.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejections_of_a_handle_within_are_not_learned_as_overloads_in_grpc_either() {
     let (outer, inner) = (adaptive(NEVER), Admission::builder().limit(Fixed::new(1)).shed().build().unwrap());

@@ -1,9 +1,9 @@
 //! Clients that leave while their request waits: before its turn, and at the moment of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Barrier, task::JoinHandle};
-use tower_admission::{Admission, Permit, Ticket};
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Barrier, task::JoinHandle};
+use tower_admission::{Admission, Permit, Ticket, limit::Fixed};
 
 use super::{
     ATTEMPTS, LIMIT,
@@ -118,6 +118,33 @@ async fn a_client_that_leaves_when_its_turn_comes_gives_back_what_it_got() {
         let cancelled = admission.snapshot().partitions[0].cancelled_waiting;
         println!("{stack:?} {version:?}: {cancelled} left in line, {} ran", probe.started());
         drop(shared);
+        server.stop().await;
+    }
+}
+
+/// HTTP/1 can't tell that a client has gone while there is something of it that nobody has read: the rest of a body,
+/// or a byte that belongs to no request. Only the longest wait ends such a wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_vanish_unseen_hold_their_places_no_longer_than_the_longest_wait() {
+    let unread_body = "POST /data HTTP/1.1\r\nhost: test\r\ncontent-length: 10\r\n\r\n";
+    let stray_byte = "GET /data HTTP/1.1\r\nhost: test\r\n\r\nG";
+    for (stack, request) in [(Hyper, unread_body), (Hyper, stray_byte), (Axum, unread_body), (Axum, stray_byte)] {
+        let wait = Duration::from_millis(500);
+        let admission = Admission::builder().limit(Fixed::new(LIMIT)).queue(ATTEMPTS).max_wait(wait).build().unwrap();
+        let probe = Probe::open();
+        let server = stack.serve(&Ends::new(&probe), &admission).await;
+        let held = hold(&admission, &probe);
+        for _ in 0..ATTEMPTS {
+            let mut socket = TcpStream::connect(server.address).await.unwrap();
+            socket.write_all(request.as_bytes()).await.unwrap();
+        }
+        eventually("all have come", || probe.arrived() == (ATTEMPTS + LIMIT) as u64).await;
+        eventually("nobody waits", || admission.snapshot().waiting == 0).await;
+        assert_eq!(admission.snapshot().in_flight, LIMIT);
+        drop(held);
+        at_rest(&admission, &probe).await;
+        assert_eq!(probe.started(), 0);
+        println!("{stack:?}, vanished: {:?}", admission.snapshot().partitions[0].rejected);
         server.stop().await;
     }
 }
