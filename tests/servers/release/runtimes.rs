@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use http::Request;
 use tokio::runtime::{Builder, Runtime};
 use tower::{Layer, ServiceExt};
-use tower_admission::{Admission, AdmissionLayer, Ticket, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Permit, Rejection, Ticket, limit::Fixed};
 
 use super::{
     ATTEMPTS, LIMIT, all_is_given_back,
@@ -13,6 +13,7 @@ use super::{
     eight_run,
 };
 use crate::support::{
+    bounded,
     client::{Client, Version},
     ends::Ends,
     is_idle,
@@ -86,6 +87,11 @@ fn a_server_whose_runtime_ends_gives_back_the_slots_and_places_of_all_its_reques
     }
 }
 
+/// Waits in a task of its own: whoever bounds the wait must not poll it.
+async fn wait(admission: &Admission) -> Result<Permit, Rejection> {
+    bounded("a wait", tokio::spawn(admission.admit(Ticket::new()))).await.unwrap()
+}
+
 /// The task that watches the time ends with its runtime, and must start again on the next.
 #[test]
 fn waits_end_by_time_on_the_next_runtime_too() {
@@ -94,12 +100,12 @@ fn waits_end_by_time_on_the_next_runtime_too() {
     let held = admission.try_admit(Ticket::new()).unwrap();
     for _ in 0..20 {
         let runtime = two_workers();
-        let rejection = runtime.block_on(admission.admit(Ticket::new())).unwrap_err();
+        let rejection = runtime.block_on(wait(&admission)).unwrap_err();
         assert_eq!(rejection.reason(), tower_admission::Reason::QueueTimeout);
     }
     // Those who wait on a runtime that stays are not forgotten when the other one takes the watch with it.
     let (ends, stays) = (two_workers(), two_workers());
-    ends.block_on(admission.admit(Ticket::new())).unwrap_err();
+    ends.block_on(wait(&admission)).unwrap_err();
     let waiter = stays.spawn(admission.admit(Ticket::new()));
     drop(ends);
     assert!(
