@@ -38,7 +38,7 @@ impl Engine {
     /// and brings no round-trip time.
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
         let now = self.advance(now);
-        self.partitions[slot.partition as usize].counts.overloads += 1;
+        self.partitions[slot.partition as usize].counts.late_overloads += 1;
         self.learn(now, slot, None, Outcome::Overload);
     }
 

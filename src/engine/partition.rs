@@ -43,6 +43,8 @@ pub(crate) struct Counts {
     pub(crate) rejected: [u64; Reason::ALL.len()],
     pub(crate) successes: u64,
     pub(crate) overloads: u64,
+    /// Among the successes, those whose trailers told of an overload.
+    pub(crate) late_overloads: u64,
     pub(crate) cancelled: u64,
     pub(crate) ignored: u64,
     pub(crate) rtt: Histogram,

@@ -69,6 +69,8 @@ pub struct PartitionSnapshot {
     pub successes: u64,
     /// See `successes`.
     pub overloads: u64,
+    /// How many of those that seemed successes told of an overload in their trailers.
+    pub late_overloads: u64,
     /// See `successes`.
     pub cancelled: u64,
     /// See `successes`.
@@ -129,7 +131,16 @@ impl Engine {
 impl super::Partition {
     fn snapshot(&self) -> PartitionSnapshot {
         let Counts {
-            admitted, queued, would_queue, cancelled_waiting, successes, overloads, cancelled, ignored, ..
+            admitted,
+            queued,
+            would_queue,
+            cancelled_waiting,
+            successes,
+            overloads,
+            late_overloads,
+            cancelled,
+            ignored,
+            ..
         } = self.counts;
         PartitionSnapshot {
             name: self.plan.name.to_string(),
@@ -147,6 +158,7 @@ impl super::Partition {
             rejected: by_reason(&self.counts.rejected),
             successes,
             overloads,
+            late_overloads,
             cancelled,
             ignored,
             rtt: Quantiles::of(&self.counts.rtt),

@@ -5,31 +5,32 @@
 //! and starts again on another runtime should its own end.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Weak,
-        atomic::{AtomicU8, Ordering},
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
     },
     task::Waker,
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{
+    runtime::{Handle, Id},
+    sync::Notify,
+};
 
-use super::turn::Shared;
+use super::turn::{Shared, lock};
 use crate::time::Timestamp;
 
 /// How often metrics are published, and how long the driver sleeps at most.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-const STOPPED: u8 = 0;
-const RUNNING: u8 = 1;
-/// Its runtime has no timers. Trying again with every request would only repeat the panic.
-const BROKEN: u8 = 2;
-
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    state: AtomicU8,
+    runs: AtomicBool,
     look: Arc<Notify>,
+    /// A runtime that has no timers. Trying again with every request would only repeat the panic.
+    without_timers: Mutex<Option<Id>>,
 }
 
 impl Driver {
@@ -49,7 +50,7 @@ impl Drop for Driver {
 impl Shared {
     /// Starts the driver unless it runs already.
     pub(super) fn ensure_driver(self: &Arc<Self>) {
-        if self.driver.state.load(Ordering::Relaxed) == STOPPED {
+        if !self.driver.runs.load(Ordering::Relaxed) {
             self.start_driver();
         }
     }
@@ -57,15 +58,23 @@ impl Shared {
     #[cold]
     fn start_driver(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let start = self.driver.state.compare_exchange(STOPPED, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
-        if start.is_ok() {
-            let stopped = Stopped(Arc::downgrade(self));
-            runtime.spawn(drive(stopped, Arc::clone(&self.driver.look)));
+        if *lock(&self.driver.without_timers) == Some(runtime.id()) || self.driver.runs.swap(true, Ordering::Relaxed) {
+            return;
         }
+        let stopped = Stopped(Arc::downgrade(self));
+        runtime.spawn(drive(stopped, Arc::clone(&self.driver.look)));
     }
 }
 
 async fn drive(stopped: Stopped, look: Arc<Notify>) {
+    // Making a timer panics where there are none.
+    if catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_err() {
+        if let Some(shared) = stopped.0.upgrade() {
+            *lock(&shared.driver.without_timers) = Some(Handle::current().id());
+            shared.warn("a Tokio runtime has no timers (enable_time): waits on it don't end by time");
+        }
+        return;
+    }
     let mut publish_at = Timestamp::ZERO;
     loop {
         let Some(shared) = stopped.0.upgrade() else { return };
@@ -77,7 +86,10 @@ async fn drive(stopped: Stopped, look: Arc<Notify>) {
             (now, next)
         });
         if now >= publish_at {
-            shared.publish();
+            // Waits must end whatever a recorder does.
+            if catch_unwind(AssertUnwindSafe(|| shared.publish())).is_err() {
+                shared.warn("the metrics recorder panicked");
+            }
             publish_at = now.after(INTERVAL);
         }
         drop(shared);
@@ -92,14 +104,7 @@ struct Stopped(Weak<Shared>);
 impl Drop for Stopped {
     fn drop(&mut self) {
         let Some(shared) = self.0.upgrade() else { return };
-        if std::thread::panicking() {
-            shared.driver.state.store(BROKEN, Ordering::Relaxed);
-            shared.warn(
-                "the Tokio runtime has no timers (enable_time): waits don't end by time, metrics aren't published",
-            );
-            return;
-        }
-        shared.driver.state.store(STOPPED, Ordering::Relaxed);
+        shared.driver.runs.store(false, Ordering::Relaxed);
         // Those who wait on another runtime, where there is one, look for themselves and start a new driver.
         let wakers = shared.turn(|state, _| {
             state.armed = Timestamp::NEVER;

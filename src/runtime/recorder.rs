@@ -62,6 +62,7 @@ impl Recorder {
             for (outcome, count) in [
                 ("cancelled", counts.cancelled),
                 ("ignored", counts.ignored),
+                ("late_overload", counts.late_overloads),
                 ("overload", counts.overloads),
                 ("success", counts.successes),
             ] {
