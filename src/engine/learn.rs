@@ -5,16 +5,17 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, Slot, limit::Sample, plan::Mode, shares::allocate};
+use super::{Engine, OBSERVED, Slot, limit::Sample, plan::Mode, shares::allocate};
 use crate::{outcome::Outcome, time::Timestamp};
 
 impl Engine {
     /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
     /// later, when the last byte of the response is gone.
     pub(crate) fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
-        if std::mem::replace(&mut slot.observed, true) {
+        if slot.is_observed() {
             return;
         }
+        slot.marks |= OBSERVED;
         let now = self.advance(now);
         let rtt = now.since(slot.start);
         let counts = &mut self.partitions[slot.partition as usize].counts;
@@ -31,6 +32,7 @@ impl Engine {
                 self.drain.answered(rtt);
             }
         }
+        let rtt = if outcome == Outcome::Overload { rtt } else { self.classes.normalise(slot.class, rtt) };
         self.learn(now, slot, Some(rtt), outcome);
     }
 
@@ -44,7 +46,7 @@ impl Engine {
 
     fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
         // What ran beyond the limit, because decisions don't bind, says nothing about the limit.
-        if !slot.counted {
+        if !slot.is_counted() {
             return;
         }
         let in_flight = slot.in_flight as usize;

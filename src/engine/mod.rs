@@ -17,6 +17,7 @@
 //! 3. Room in the line and a waiter at the gate never coexist.
 //! 4. Every request that arrived is running, waiting, finished, rejected or cancelled: exactly one of them.
 
+mod classes;
 mod deadlines;
 mod drain;
 mod histogram;
@@ -44,6 +45,7 @@ pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot};
 pub(crate) use waiters::Key;
 
 use self::{
+    classes::Classes,
     deadlines::Deadlines,
     drain::Drain,
     limit::Law,
@@ -81,6 +83,7 @@ pub(crate) struct Engine {
     sequence: u64,
     notices: VecDeque<Key>,
     drain: Drain,
+    classes: Classes,
     law_panics: u64,
 }
 
@@ -100,20 +103,36 @@ pub(crate) struct Slot {
     /// Requests in flight when this one was admitted, itself included.
     in_flight: u32,
     partition: u16,
-    /// Whether it occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
-    counted: bool,
-    /// Whether its sample was taken.
-    observed: bool,
+    /// The kind of work; see [`Engine::class`].
+    class: u8,
+    marks: u8,
 }
 
+/// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
+const COUNTED: u8 = 1;
+/// Its sample was taken.
+const OBSERVED: u8 = 2;
+
 impl Slot {
+    const fn new(start: Timestamp, in_flight: u32, partition: u16, marks: u8) -> Self {
+        Self { start, in_flight, partition, class: 0, marks }
+    }
+
+    pub(crate) const fn set_class(&mut self, class: u8) {
+        self.class = class;
+    }
+
     pub(crate) const fn is_observed(&self) -> bool {
-        self.observed
+        self.marks & OBSERVED != 0
     }
 
     /// Whether there is nothing left to tell the engine.
     pub(crate) const fn is_finished(&self) -> bool {
-        self.observed && !self.counted
+        self.marks == OBSERVED
+    }
+
+    const fn is_counted(&self) -> bool {
+        self.marks & COUNTED != 0
     }
 }
 
@@ -161,6 +180,7 @@ impl Engine {
             sequence: 0,
             notices: VecDeque::new(),
             drain: Drain::default(),
+            classes: Classes::default(),
             law_panics: 0,
         };
         engine.resize(engine.law.limit());
@@ -171,7 +191,7 @@ impl Engine {
     pub(crate) fn arrive(&mut self, now: Timestamp, partition: u16, caller_deadline: Timestamp) -> Arrival {
         let now = self.advance(now);
         if self.mode == Mode::Off {
-            return Arrival::Admit(Slot { start: now, in_flight: 0, partition, counted: false, observed: true });
+            return Arrival::Admit(Slot::new(now, 0, partition, OBSERVED));
         }
         if self.finds_room(now, partition) {
             return Arrival::Admit(self.occupy(now, partition));
@@ -191,6 +211,11 @@ impl Engine {
         }
     }
 
+    /// The number of a kind of work, for [`Slot::set_class`]: round-trip times are compared within their kind.
+    pub(crate) fn class(&mut self, name: &str) -> u8 {
+        self.classes.number(name)
+    }
+
     /// Asks for the slot of a waiter. Whatever the timers say, this answer counts.
     pub(crate) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let now = self.advance(now);
@@ -208,7 +233,7 @@ impl Engine {
                 counts.admitted += 1;
                 counts.queued += 1;
                 counts.wait.record(now.since(since));
-                Ok(Slot { start: now, in_flight, partition, counted: true, observed: false })
+                Ok(Slot::new(now, in_flight, partition, COUNTED))
             }
             Stage::Refused(refusal) => Err(refusal),
         };
@@ -236,9 +261,10 @@ impl Engine {
 
     /// Gives a slot back, once.
     pub(crate) fn finish(&mut self, now: Timestamp, slot: &mut Slot) {
-        if !std::mem::replace(&mut slot.counted, false) {
+        if !slot.is_counted() {
             return;
         }
+        slot.marks &= !COUNTED;
         let now = self.advance(now);
         if self.is_saturated() {
             self.drain.finished(now.since(slot.start));

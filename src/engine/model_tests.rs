@@ -429,7 +429,7 @@ impl Pair {
             }
             Verb::Finish(which) if !self.running.is_empty() => {
                 let (partition, mut slot) = self.running.remove(which % self.running.len());
-                let counted = slot.counted;
+                let counted = slot.is_counted();
                 self.engine.finish(now, &mut slot);
                 self.model.keep_time = u64::try_from(self.engine.keep_time().as_nanos()).unwrap();
                 if counted {

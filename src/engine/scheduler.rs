@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Arrival, Engine, Key, Place, Refusal, Slot,
+    Arrival, COUNTED, Engine, Key, Place, Refusal, Slot,
     plan::{Mode, PartitionMode},
     waiters::Stage,
 };
@@ -34,7 +34,7 @@ impl Engine {
         let in_flight = self.take_slot(partition);
         self.partitions[partition as usize].counts.admitted += 1;
         self.drain.started(now);
-        Slot { start: now, in_flight, partition, counted: true, observed: false }
+        Slot::new(now, in_flight, partition, COUNTED)
     }
 
     /// Counts one more running and answers how many that are.
@@ -76,7 +76,7 @@ impl Engine {
                 Err(reason) => counts.would_reject[reason.index()] += 1,
             }
             counts.admitted += 1;
-            return Arrival::Admit(Slot { start: now, in_flight: 0, partition, counted: false, observed: false });
+            return Arrival::Admit(Slot::new(now, 0, partition, 0));
         }
         let joined = place.and_then(|stage| self.join(now, partition, caller_deadline, stage));
         self.check();

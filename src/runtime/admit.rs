@@ -19,6 +19,14 @@ use crate::{
     time::Timestamp,
 };
 
+/// A ticket in numbers.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    partition: u16,
+    class: u8,
+    timeout: Option<Duration>,
+}
+
 /// What became of a request that arrived.
 #[derive(Debug)]
 pub(crate) enum Entry<H: Handle> {
@@ -31,32 +39,45 @@ impl<H: Handle + Clone> Entry<H> {
     /// Lets a request arrive. One turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        match shared.arrive_at(shared.partition(ticket.partition_name()), ticket.remaining()) {
+        let terms = shared.terms(ticket);
+        match shared.arrive_at(terms) {
             Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
             Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
-            Arrival::Wait(place) => Self::Wait(Waiting { handle: handle.clone(), place: Some(place) }),
+            Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, terms.class)),
         }
     }
 }
 
 impl Shared {
+    fn terms(&self, ticket: &Ticket<'_>) -> Terms {
+        // A turn of its own, but only for those who tell kinds of work apart.
+        let class = ticket.class_name().map_or(0, |name| self.turn(|state, _| state.engine.class(name)));
+        Terms { partition: self.partition(ticket.partition_name()), class, timeout: ticket.remaining() }
+    }
+
     /// Lets a request arrive that doesn't wait.
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         self.ensure_driver();
-        let partition = self.partition(ticket.partition_name());
+        let terms = self.terms(ticket);
         let now = self.time.now();
-        let slot = self.turn(|state, _| state.engine.arrive_without_waiting(now, partition));
-        match slot {
-            Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
+        match self.turn(|state, _| state.engine.arrive_without_waiting(now, terms.partition)) {
+            Ok(mut slot) => {
+                slot.set_class(terms.class);
+                Ok(Permit::new(Held::new(Arc::clone(self), slot)))
+            }
             Err(refusal) => Err(self.rejection(refusal)),
         }
     }
 
-    fn arrive_at(self: &Arc<Self>, partition: u16, timeout: Option<Duration>) -> Arrival {
+    fn arrive_at(self: &Arc<Self>, terms: Terms) -> Arrival {
         self.ensure_driver();
         let now = self.time.now();
-        let deadline = timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
-        self.turn(|state, _| state.engine.arrive(now, partition, deadline))
+        let deadline = terms.timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
+        let mut arrival = self.turn(|state, _| state.engine.arrive(now, terms.partition, deadline));
+        if let Arrival::Admit(slot) = &mut arrival {
+            slot.set_class(terms.class);
+        }
+        arrival
     }
 }
 
@@ -66,9 +87,14 @@ pub(crate) struct Waiting<H: Handle> {
     handle: H,
     /// `None` once it was answered.
     place: Option<Place>,
+    class: u8,
 }
 
 impl<H: Handle> Waiting<H> {
+    const fn new(handle: H, place: Place, class: u8) -> Self {
+        Self { handle, place: Some(place), class }
+    }
+
     pub(crate) const fn handle(&self) -> &H {
         &self.handle
     }
@@ -94,7 +120,10 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
             Poll::Ready(answer) => {
                 self.place = None;
                 Poll::Ready(match answer {
-                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot)),
+                    Ok(mut slot) => {
+                        slot.set_class(self.class);
+                        Ok(Held::new(self.handle.clone(), slot))
+                    }
                     Err(refusal) => Err(self.handle.shared().rejection(refusal)),
                 })
             }
@@ -127,16 +156,14 @@ pub struct Admit {
 
 #[derive(Debug)]
 enum AdmitState {
-    Arriving { shared: Arc<Shared>, partition: u16, timeout: Option<Duration> },
+    Arriving { shared: Arc<Shared>, terms: Terms },
     Waiting(Waiting<Arc<Shared>>),
     Done,
 }
 
 impl Admit {
     pub(super) fn new(shared: &Arc<Shared>, ticket: &Ticket<'_>) -> Self {
-        let partition = shared.partition(ticket.partition_name());
-        let shared = Arc::clone(shared);
-        Self { state: AdmitState::Arriving { shared, partition, timeout: ticket.remaining() } }
+        Self { state: AdmitState::Arriving { shared: Arc::clone(shared), terms: shared.terms(ticket) } }
     }
 }
 
@@ -146,11 +173,11 @@ impl Future for Admit {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
-                AdmitState::Arriving { shared, partition, timeout } => match shared.arrive_at(partition, timeout) {
+                AdmitState::Arriving { shared, terms } => match shared.arrive_at(terms) {
                     Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
                     Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
                     Arrival::Wait(place) => {
-                        self.state = AdmitState::Waiting(Waiting { handle: shared, place: Some(place) });
+                        self.state = AdmitState::Waiting(Waiting::new(shared, place, terms.class));
                     }
                 },
                 AdmitState::Waiting(mut waiting) => {

@@ -1,4 +1,7 @@
-use tower_admission::{Admission, Mode, Outcome, Ticket, limit::Fixed};
+use tower_admission::{
+    Admission, Mode, Outcome, Ticket,
+    limit::{Aimd, Fixed, Limit},
+};
 
 use super::{assert_at_rest, ms, poll_once};
 
@@ -64,4 +67,22 @@ async fn a_permit_reports_once_and_silence_is_a_cancellation() {
     let it = &snapshot.partitions[0];
     assert_eq!((it.successes, it.overloads, it.cancelled, it.ignored), (1, 0, 1, 1));
     assert!((0.030..=0.050).contains(&it.rtt.p50), "{:?}", it.rtt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shift_of_the_mix_does_not_move_a_limit_that_knows_the_classes() {
+    for (knows, expected) in [(true, 20..=400), (false, 1..=1)] {
+        let law = Limit::per_sample(Aimd::new(ms(100)).initial(20));
+        let admission = Admission::builder().limit(law).build().unwrap();
+        for (kind, millis, count) in [("look-up", 5, 200), ("report", 400, 200)] {
+            for _ in 0..count {
+                let ticket = if knows { Ticket::new().class(kind) } else { Ticket::new() };
+                let permit = admission.admit(ticket).await.unwrap();
+                tokio::time::advance(ms(millis)).await;
+                permit.finish(Outcome::Success);
+            }
+        }
+        let limit = admission.snapshot().limit;
+        assert!(expected.contains(&limit), "{limit} where classes are known: {knows}");
+    }
 }

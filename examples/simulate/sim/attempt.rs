@@ -69,6 +69,9 @@ impl World<'_> {
         self.record.bin(self.now).attempts += 1;
         let clients = &self.scenario.clients;
         let mut ticket = Ticket::new().partition(self.scenario.tenants[call.tenant].partition.as_str());
+        if let Some(class) = self.scenario.service.class(f64::from_bits(call.work)) {
+            ticket.set_class(class);
+        }
         if clients.sends_deadline && clients.deadline < u64::MAX {
             ticket.limit_timeout(Duration::from_nanos(clients.deadline));
         }

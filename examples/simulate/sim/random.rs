@@ -49,6 +49,8 @@ pub(crate) struct Service {
     /// The slow requests among two kinds.
     slow: f64,
     slow_share: f64,
+    /// Whether the handle is told which requests are slow ones.
+    classes: bool,
     alpha: f64,
     max: f64,
 }
@@ -75,8 +77,16 @@ impl Service {
             ("uniform", Kind::Uniform),
         ];
         let kind = node.one_of("distribution", &kinds).unwrap_or(Kind::Exponential);
-        let mut service =
-            Self { kind, mean: 0.0, sigma: 0.0, slow: 0.0, slow_share: 0.0, alpha: 2.0, max: f64::INFINITY };
+        let mut service = Self {
+            kind,
+            mean: 0.0,
+            sigma: 0.0,
+            slow: 0.0,
+            slow_share: 0.0,
+            classes: false,
+            alpha: 2.0,
+            max: f64::INFINITY,
+        };
         if kind == Kind::Uniform {
             let (low, high) = node.span("range").unwrap_or_else(|| node.required("range", None));
             (service.mean, service.slow) = (low as f64, high as f64);
@@ -88,6 +98,7 @@ impl Service {
                 service.slow = node.required("slow", node.time("slow")) as f64;
                 service.slow_share = node.required("slow_share", node.number("slow_share", 0.0..=1.0));
                 service.sigma = node.number("sigma", 0.0..=3.0).unwrap_or(0.0);
+                service.classes = node.flag("classes").unwrap_or(false);
             }
             Kind::Lognormal => service.sigma = node.number("sigma", 0.0..=3.0).unwrap_or(0.5),
             Kind::Pareto => {
@@ -98,6 +109,11 @@ impl Service {
         }
         node.finish();
         service
+    }
+
+    /// The class of a request with this much work, where the handle is told.
+    pub(crate) fn class(&self, work: f64) -> Option<&'static str> {
+        self.classes.then(|| if work > (self.mean * self.slow).sqrt() { "slow" } else { "fast" })
     }
 
     /// One request's work. Draws as many numbers whatever the distribution is.

@@ -53,13 +53,21 @@ type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Syn
 #[must_use]
 pub struct By {
     key: Box<Key>,
+    sets: Sets,
     table: Option<HashMap<String, String>>,
     next: Option<Box<Self>>,
 }
 
+/// What the key of a request says.
+#[derive(Clone, Copy, Debug)]
+enum Sets {
+    Class,
+    Partition,
+}
+
 impl By {
     fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
-        Self { key: Box::new(key), table: None, next: None }
+        Self { key: Box::new(key), sets: Sets::Partition, table: None, next: None }
     }
 
     /// Translates keys into partitions; a key that is not in the table counts as missing.
@@ -76,6 +84,18 @@ impl By {
         self
     }
 
+    /// The key is the kind of work rather than the partition; see [`Ticket::class`].
+    ///
+    /// ```
+    /// use tower_admission::{by_grpc_method, by_header};
+    ///
+    /// let classify = (by_header("x-tenant"), by_grpc_method().as_class());
+    /// ```
+    pub fn as_class(mut self) -> Self {
+        self.sets = Sets::Class;
+        self
+    }
+
     /// Where the key is missing, `next` is asked.
     pub fn or(mut self, next: Self) -> Self {
         self.next = Some(match self.next.take() {
@@ -88,14 +108,33 @@ impl By {
     fn classify_by<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
         let key = (self.key)(request).filter(|key| !key.is_empty());
         match (key, &self.table) {
-            (Some(key), None) => ticket.set_partition(key),
-            (Some(key), Some(table)) if table.contains_key(&*key) => ticket.set_partition(table[&*key].clone()),
+            (Some(key), None) => self.sets.set(ticket, key),
+            (Some(key), Some(table)) if table.contains_key(&*key) => {
+                self.sets.set(ticket, Cow::Owned(table[&*key].clone()));
+            }
             _ => {
                 if let Some(next) = &self.next {
                     next.classify_by(request, ticket);
                 }
             }
         }
+    }
+}
+
+impl Sets {
+    fn set<'r>(self, ticket: &mut Ticket<'r>, key: Cow<'r, str>) {
+        match self {
+            Self::Class => ticket.set_class(key),
+            Self::Partition => ticket.set_partition(key),
+        }
+    }
+}
+
+/// Both, one after the other.
+impl<A: Classify, B: Classify> Classify for (A, B) {
+    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+        self.0.classify(request, ticket);
+        self.1.classify(request, ticket);
     }
 }
 
