@@ -45,9 +45,9 @@ impl<'r> RequestHead<'r> {
         self.extensions
     }
 
-    /// The value of a header as text; the first one, where there are several.
+    /// The value of a header as text, UTF-8 included; the first one, where there are several.
     pub fn header(&self, name: &HeaderName) -> Option<&'r str> {
-        self.headers.get(name)?.to_str().ok()
+        std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
     }
 
     /// Whether this is a gRPC or gRPC-Web call, by its content type.

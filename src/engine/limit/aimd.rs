@@ -35,8 +35,9 @@ pub struct Aimd {
 impl Aimd {
     /// Answers that take longer than `threshold` mean that the server is too full.
     ///
-    /// Twice the latency of an idle server is a fair start; a threshold below that latency drives the limit to its
-    /// minimum.
+    /// Half of what the callers wait for is a fair start: answers that take longer are about to be late. A threshold near
+    /// the latency of an idle server takes every dependency that slows down for overload, and drives the limit to its
+    /// minimum. Set [`max`](Self::max) as well, to what the slowest server that you prepare for can still answer in time.
     pub const fn new(threshold: Duration) -> Self {
         Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20 }
     }

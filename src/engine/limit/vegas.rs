@@ -25,8 +25,8 @@ use std::time::Duration;
 use super::{Law, Sample, clamp_to_limit, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
-/// Estimates the queue from how much slower requests are than the fastest. See the
-/// [source](https://docs.rs/tower-admission) of the formula in the module.
+/// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
+/// concurrency-limits. Its minimum is that of single samples, so put a [`Windowed`](super::Windowed) before it.
 ///
 /// Starts at 20, at most 1,000, without smoothing, unless told otherwise.
 #[derive(Clone, Debug)]
