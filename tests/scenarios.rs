@@ -55,7 +55,6 @@ scenarios! {
     mix_overload "mix-overload"
     mix_shift "mix-shift"
     noisy_neighbour "noisy-neighbour"
-    #[ignore = "79 instead of 95: a tenant that floods the line takes the places of those below their share"]
     noisy_neighbour_burst "noisy-neighbour-burst"
     overload_10x "overload-10x"
     overload_pool "overload-pool"

@@ -72,10 +72,9 @@ impl Engine {
         self.limit = limit.max(1);
         allocate(self.limit, &self.parts, &mut self.shares);
         for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
+            self.kept -= it.kept_slots();
             it.resize(self.limit, share);
-            let before = it.kept();
-            it.level = it.level.min(it.owed);
-            self.kept -= before - it.kept();
+            self.kept += it.kept_slots();
         }
     }
 
@@ -89,12 +88,14 @@ impl Engine {
         assert_eq!(self.in_line, sum(|it| it.line.len()), "waiters in line are conserved");
         assert_eq!(self.at_gate, sum(|it| it.gate.len()), "waiters at the gate are conserved");
         assert!(self.waiters.len() >= self.in_line + self.at_gate, "every waiter has an entry");
-        assert_eq!(self.kept, sum(super::Partition::kept), "what is kept is conserved");
+        assert_eq!(self.kept, sum(super::Partition::kept_slots), "what is kept is conserved");
         assert!(self.limit >= 1, "the limit is never below 1");
         for (index, it) in self.partitions.iter().enumerate() {
             let may_run = u16::try_from(index).is_ok_and(|partition| self.may_run(partition));
             let eligible = may_run || self.mode != Mode::Enforce;
             assert!(!eligible || it.waiting() == 0, "a free slot and a waiter that may take it coexist");
+            let enters = u16::try_from(index).is_ok_and(|partition| self.line_has_room(partition));
+            assert!(!enters || it.gate.len() == 0, "room in the line and a waiter at the gate coexist");
         }
     }
 }

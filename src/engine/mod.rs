@@ -21,6 +21,7 @@ mod classes;
 mod deadlines;
 mod drain;
 mod histogram;
+mod kept;
 mod learn;
 pub(crate) mod limit;
 mod partition;
@@ -76,6 +77,8 @@ pub(crate) struct Engine {
     queue: Option<usize>,
     /// How many slots are kept for partitions that were turned away below their share.
     kept: usize,
+    /// Whether anything is kept for anybody, slots or places.
+    keeps: bool,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     waiters: Waiters,
@@ -175,6 +178,7 @@ impl Engine {
             gate: plan.gate,
             queue: plan.queue,
             kept: 0,
+            keeps: false,
             waiters: Waiters::default(),
             deadlines: Deadlines::default(),
             sequence: 0,
@@ -270,7 +274,7 @@ impl Engine {
             self.drain.finished(now.since(slot.start));
         }
         self.vacate(slot.partition);
-        if self.in_line + self.at_gate > 0 {
+        if self.in_line + self.at_gate > 0 || self.keeps {
             self.settle(now);
         }
     }
@@ -284,10 +288,15 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map(|(at, _)| at);
-        if self.kept == 0 || self.in_line + self.at_gate == 0 {
+        if self.in_line + self.at_gate == 0 || !self.keeps {
             return deadline;
         }
-        let kept = self.partitions.iter().filter(|it| it.kept() > 0).map(|it| it.level_until).min();
+        let places = self.line.places.count(self.limit);
+        let kept = self.partitions.iter().flat_map(|it| {
+            let slots = (it.kept_slots() > 0).then(|| it.slots.until());
+            let places = (it.kept_places(places) > 0).then(|| it.places.until());
+            slots.into_iter().chain(places)
+        });
         deadline.into_iter().chain(kept).min()
     }
 

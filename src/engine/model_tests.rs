@@ -111,6 +111,8 @@ struct Model {
     running: Vec<usize>,
     /// Up to how many running requests slots are kept for a partition that was turned away below its share, until when.
     kept: Vec<(usize, u64)>,
+    /// The same for places in line.
+    kept_places: Vec<(usize, u64)>,
     /// How long that is, which the engine takes from what it measured.
     keep_time: u64,
     /// In order of arrival.
@@ -121,7 +123,8 @@ struct Model {
 impl Model {
     fn new(setup: &Setup, mistake: Mistake) -> Self {
         let running = vec![0; setup.parts.len()];
-        let (kept, keep_time) = (vec![(0, 0); setup.parts.len()], 0);
+        let kept = vec![(0, 0); setup.parts.len()];
+        let (kept_places, keep_time) = (kept.clone(), 0);
         let (limit, mode) = (setup.limit, Mode::Enforce);
         Self {
             setup: setup.clone(),
@@ -131,6 +134,7 @@ impl Model {
             now: 0,
             running,
             kept,
+            kept_places,
             keep_time,
             people: Vec::new(),
             ids: 0,
@@ -165,43 +169,76 @@ impl Model {
         self.people.iter().filter(|person| person.at == at).count()
     }
 
-    fn room_in_line(&self) -> bool {
+    fn room_in_line(&self, partition: usize) -> bool {
         let inside = self.running.iter().sum::<usize>() + self.count(At::Line);
         let gate = self.setup.queue.map_or(usize::MAX, |queue| self.limit + queue);
-        self.count(At::Line) < self.setup.line_places() && inside < gate
+        let below = self.in_line(partition) < self.share_of_places(partition);
+        let others = (0..self.running.len()).filter(|&other| other != partition && !below);
+        let kept: usize = others.map(|other| self.unused_places(other)).sum();
+        self.count(At::Line) + kept < self.setup.line_places() && inside < gate
     }
 
     /// What is kept and not used.
     fn unused(&self, partition: usize) -> usize {
-        self.kept[partition].0.saturating_sub(self.running[partition])
+        self.kept[partition].0.min(self.share(partition)).saturating_sub(self.running[partition])
     }
 
-    /// A slot is kept for whoever was turned away below its share, for `time`.
-    fn keep(&mut self, partition: usize, time: u64) {
+    fn in_line(&self, partition: usize) -> usize {
+        self.people.iter().filter(|person| person.partition == partition && person.at == At::Line).count()
+    }
+
+    fn share_of_places(&self, partition: usize) -> usize {
+        self.setup.line_places() * self.setup.parts[partition].0 as usize / WHOLE as usize
+    }
+
+    fn unused_places(&self, partition: usize) -> usize {
+        let level = self.kept_places[partition].0.min(self.share_of_places(partition));
+        level.saturating_sub(self.in_line(partition))
+    }
+
+    fn keeps_anything(&self) -> bool {
+        self.kept.iter().chain(&self.kept_places).any(|&(level, _)| level > 0)
+    }
+
+    /// Room is kept for whoever was turned away below its share: a place, if it `waits` and has some left, else a slot.
+    fn keep(&mut self, partition: usize, waits: bool) {
+        let until = self.now + self.keep_time;
+        let places = self.share_of_places(partition);
         let (part, mode) = self.setup.parts[partition];
-        let share = if mode == PartitionMode::Overcommit || part == 0 { 0 } else { self.share(partition) };
-        let level = self.kept[partition].0.max(self.running[partition]) + 1;
-        if level <= share && self.mistake != Mistake::KeepsNothing {
-            self.kept[partition] = (level, self.now + time);
+        if self.mistake == Mistake::KeepsNothing {
+        } else if waits && self.in_line(partition) < places {
+            let level = self.kept_places[partition].0.min(places).max(self.in_line(partition)) + 1;
+            if level <= places {
+                self.kept_places[partition] = (level, until);
+            }
+        } else if mode != PartitionMode::Overcommit && part > 0 {
+            let level = self.kept[partition].0.min(self.share(partition)).max(self.running[partition]) + 1;
+            if level <= self.share(partition) {
+                self.kept[partition] = (level, until);
+            }
         }
     }
 
     fn forget_kept(&mut self) {
+        let until = self.now + self.keep_time;
         for partition in 0..self.running.len() {
-            let unused = self.unused(partition);
-            if unused > 0 && self.kept[partition].1 <= self.now {
-                self.kept[partition] = (self.running[partition] + unused / 2, self.now + self.keep_time);
+            let half = |used, unused| if unused > 0 { used + unused / 2 } else { 0 };
+            if self.kept[partition].1 <= self.now {
+                self.kept[partition] = (half(self.running[partition], self.unused(partition)), until);
+            }
+            if self.kept_places[partition].1 <= self.now {
+                self.kept_places[partition] = (half(self.in_line(partition), self.unused_places(partition)), until);
             }
         }
     }
 
     fn arrive(&mut self, partition: usize, patience: Option<u64>) -> Answer {
-        if self.mode != Mode::Off && !self.may_run(partition) && (0..self.running.len()).any(|it| self.unused(it) > 0) {
+        if self.mode != Mode::Off && !self.may_run(partition) && self.keeps_anything() {
             self.settle();
         }
         let answer = self.answer(partition, patience);
         if matches!(answer, Answer::Rejected(_)) {
-            self.keep(partition, self.keep_time);
+            self.keep(partition, true);
         }
         answer
     }
@@ -221,7 +258,7 @@ impl Model {
         }
         let (at, wait) = if patience_ends <= self.now {
             return Answer::Rejected(Reason::Deadline);
-        } else if self.room_in_line() {
+        } else if self.room_in_line(partition) {
             (At::Line, self.setup.line_wait)
         } else if self.count(At::Gate) < self.setup.gate_places() {
             (At::Gate, Some(self.setup.gate_wait))
@@ -270,8 +307,10 @@ impl Model {
                 self.running[self.people[next].partition] += 1;
             }
         }
-        while self.room_in_line() {
-            let Some(person) = self.people.iter_mut().find(|person| person.at == At::Gate) else { break };
+        while let Some(next) = (0..self.people.len())
+            .find(|&i| self.people[i].at == At::Gate && self.room_in_line(self.people[i].partition))
+        {
+            let person = &mut self.people[next];
             person.at = At::Line;
             let wait_ends = self.setup.line_wait.map_or(u64::MAX, |wait| self.now + wait * SECOND);
             person.wait_ends = wait_ends.min(person.patience_ends);
@@ -332,11 +371,6 @@ impl Pair {
                 self.engine.resize(limit);
                 self.engine.settle(now);
                 self.model.limit = limit;
-                for partition in 0..partitions {
-                    let share = self.model.share(partition);
-                    let kept = &mut self.model.kept[partition].0;
-                    *kept = (*kept).min(share);
-                }
                 self.model.settle();
             }
             Verb::SetMode(mode) => {
@@ -366,10 +400,7 @@ impl Pair {
             Verb::ArriveWithoutWaiting { partition } => {
                 let partition = partition % partitions;
                 self.arrived += u64::from(self.model.mode != Mode::Off);
-                if self.model.mode != Mode::Off
-                    && !self.model.may_run(partition)
-                    && (0..partitions).any(|it| self.model.unused(it) > 0)
-                {
+                if self.model.mode != Mode::Off && !self.model.may_run(partition) && self.model.keeps_anything() {
                     self.model.settle();
                 }
                 let admits = self.model.mode != Mode::Enforce || self.model.may_run(partition);
@@ -383,7 +414,7 @@ impl Pair {
                         }
                         self.running.push((partition, slot));
                     }
-                    Err(_) => self.model.keep(partition, self.model.keep_time),
+                    Err(_) => self.model.keep(partition, false),
                 }
             }
             Verb::Claim(which) if !self.waiting.is_empty() => {

@@ -2,11 +2,12 @@
 
 use super::{
     histogram::Histogram,
+    kept::Kept,
     plan::{PartitionMode, PartitionPlan},
-    shares::ceil_share,
+    shares::{WHOLE, ceil_share},
     waiters::List,
 };
-use crate::{rejection::Reason, time::Timestamp};
+use crate::rejection::Reason;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -21,10 +22,9 @@ pub(crate) struct Partition {
     /// Runs up to this many whatever the limit says.
     pub(crate) overcommit: usize,
     pub(crate) running: usize,
-    /// Up to how many running requests slots are kept for it, because it was turned away below its share; and when half
-    /// of what it doesn't use is let go.
-    pub(crate) level: usize,
-    pub(crate) level_until: Timestamp,
+    /// What is kept for it because it was turned away below its share.
+    pub(super) slots: Kept,
+    pub(super) places: Kept,
     pub(crate) line: List,
     pub(crate) gate: List,
     pub(crate) counts: Counts,
@@ -60,8 +60,8 @@ impl Partition {
             cap: usize::MAX,
             overcommit: 0,
             running: 0,
-            level: 0,
-            level_until: Timestamp::ZERO,
+            slots: Kept::default(),
+            places: Kept::default(),
             line: List::default(),
             gate: List::default(),
             counts: Counts::default(),
@@ -84,8 +84,19 @@ impl Partition {
     }
 
     /// How many slots are kept for it.
-    pub(crate) const fn kept(&self) -> usize {
-        self.level.saturating_sub(self.running)
+    pub(crate) fn kept_slots(&self) -> usize {
+        self.slots.unused(self.running, self.owed)
+    }
+
+    /// Its share of so many places in line.
+    pub(crate) fn share_of(&self, places: usize) -> usize {
+        let share = places as u128 * u128::from(self.plan.part) / u128::from(WHOLE);
+        usize::try_from(share).unwrap_or(places)
+    }
+
+    /// How many of so many places in line are kept for it.
+    pub(crate) fn kept_places(&self, places: usize) -> usize {
+        self.places.unused(self.line.len(), self.share_of(places))
     }
 
     pub(crate) const fn waiting(&self) -> usize {

@@ -18,13 +18,13 @@ impl Engine {
     /// Beyond its share a partition leaves alone what is kept for others.
     pub(super) fn may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
-        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept() };
+        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept_slots() };
         (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
     }
 
     /// Whether a request that arrives may run, after what is kept for nobody any more was let go.
     pub(super) fn finds_room(&mut self, now: Timestamp, partition: u16) -> bool {
-        if self.kept > 0 && !self.may_run(partition) {
+        if self.keeps && !self.may_run(partition) {
             self.settle(now);
         }
         self.may_run(partition)
@@ -41,7 +41,7 @@ impl Engine {
     fn take_slot(&mut self, partition: u16) -> u32 {
         self.running += 1;
         let it = &mut self.partitions[partition as usize];
-        self.kept -= usize::from(it.kept() > 0);
+        self.kept -= usize::from(it.kept_slots() > 0);
         it.running += 1;
         debug_assert!(
             self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
@@ -54,7 +54,7 @@ impl Engine {
         let it = &mut self.partitions[partition as usize];
         self.running -= 1;
         it.running -= 1;
-        self.kept += usize::from(it.kept() > 0);
+        self.kept += usize::from(it.kept_slots() > 0);
     }
 
     /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
@@ -62,7 +62,7 @@ impl Engine {
     pub(super) fn queue_or_refuse(&mut self, now: Timestamp, partition: u16, caller_deadline: Timestamp) -> Arrival {
         let place = if caller_deadline <= now {
             Err(Reason::Deadline)
-        } else if self.line_has_room() {
+        } else if self.line_has_room(partition) {
             Ok(Stage::Line)
         } else if self.at_gate < self.gate.places.count(self.limit) {
             Ok(Stage::Gate)
@@ -83,24 +83,35 @@ impl Engine {
         match joined {
             Ok(key) => Arrival::Wait(Place(key)),
             Err(reason) => {
-                self.keep_slot(now, partition);
+                self.keep_room(now, partition);
                 Arrival::Reject(self.refuse(now, partition, reason))
             }
         }
     }
 
-    /// Keeps one more slot for a partition that was turned away below its share.
-    ///
-    /// If it could wait, it would get the next freed slot. Where it can't, because nobody may wait or because others fill
-    /// the places, that slot would go to whoever comes first, which is whoever comes most often. So slots are kept for it,
-    /// up to as many as it had use for at once, and half of those that it leaves unused are let go every so often.
+    /// Keeps room for a partition whose request is turned away: a place in line where it has a share of them left, else
+    /// a slot.
+    fn keep_room(&mut self, now: Timestamp, partition: u16) {
+        let until = now.after(self.keep_time());
+        let places = self.line.places.count(self.limit);
+        let it = &mut self.partitions[partition as usize];
+        let (waiting, share) = (it.line.len(), it.share_of(places));
+        if waiting < share {
+            it.places.raise(waiting, share, until);
+            self.keeps = true;
+        } else {
+            self.keep_slot(now, partition);
+        }
+    }
+
     fn keep_slot(&mut self, now: Timestamp, partition: u16) {
         let until = now.after(self.keep_time());
         let it = &mut self.partitions[partition as usize];
-        let level = it.level.max(it.running) + 1;
-        if level <= it.owed && it.plan.mode != PartitionMode::Overcommit {
-            self.kept += level - it.running - it.kept();
-            (it.level, it.level_until) = (level, until);
+        if it.plan.mode != PartitionMode::Overcommit {
+            let before = it.kept_slots();
+            it.slots.raise(it.running, it.owed, until);
+            self.kept += it.kept_slots() - before;
+            self.keeps = true;
         }
     }
 
@@ -111,27 +122,34 @@ impl Engine {
 
     /// Lets go of half of what was kept and not used for some time.
     fn let_go(&mut self, now: Timestamp) {
-        if self.kept == 0 {
-            return;
-        }
         let until = now.after(self.keep_time());
-        for it in self.partitions.iter_mut().filter(|it| it.kept() > 0 && it.level_until <= now) {
-            let kept = it.kept() / 2;
-            self.kept -= it.kept() - kept;
-            (it.level, it.level_until) = (it.running + kept, until);
+        let places = self.line.places.count(self.limit);
+        self.keeps = false;
+        for it in &mut self.partitions {
+            self.kept -= it.kept_slots();
+            self.keeps |= it.slots.let_go(it.running, it.owed, now, until);
+            self.kept += it.kept_slots();
+            self.keeps |= it.places.let_go(it.line.len(), it.share_of(places), now, until);
         }
     }
 
-    /// Whether one more may wait in line. What waits there is bounded by the queue, and together with what runs by
-    /// the gate: both matter, for a partition at its hard cap waits while the server runs less than its limit, and a
-    /// limit that shrank runs more.
-    fn line_has_room(&self) -> bool {
+    /// Whether one more of this partition may wait in line. What waits there is bounded by the queue, and together with
+    /// what runs by the gate: both matter, for a partition at its hard cap waits while the server runs less than its
+    /// limit, and a limit that shrank runs more. Beyond its share a partition leaves alone what is kept for others.
+    pub(super) fn line_has_room(&self, partition: u16) -> bool {
         let places = self.line.places.count(self.limit);
+        let it = &self.partitions[partition as usize];
+        let kept = if it.line.len() < it.share_of(places) {
+            0
+        } else {
+            let all: usize = self.partitions.iter().map(|it| it.kept_places(places)).sum();
+            all - it.kept_places(places)
+        };
         let within_gate = self.queue.is_none_or(|queue| {
             let gate = self.limit.saturating_add(queue);
             self.running.saturating_add(self.in_line) < gate
         });
-        self.in_line < places && within_gate
+        self.in_line.saturating_add(kept) < places && within_gate
     }
 
     /// For a request that can't run at once and does not wait.
@@ -236,7 +254,9 @@ impl Engine {
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
     pub(super) fn settle(&mut self, now: Timestamp) {
-        self.let_go(now);
+        if self.keeps {
+            self.let_go(now);
+        }
         while self.in_line + self.at_gate > 0 {
             let Some(key) = self.next_to_run() else { break };
             if self.waiters.get(key).deadline <= now {
@@ -245,10 +265,11 @@ impl Engine {
                 self.grant(now, key);
             }
         }
-        while self.at_gate > 0 && self.line_has_room() {
-            let Some(key) = self.oldest(|engine, index| engine.waiters.front(engine.partitions[index].gate)) else {
-                break;
-            };
+        while self.at_gate > 0 {
+            let enters = |index: usize| u16::try_from(index).is_ok_and(|partition| self.line_has_room(partition));
+            let first = self
+                .oldest(|engine, index| engine.waiters.front(engine.partitions[index].gate).filter(|_| enters(index)));
+            let Some(key) = first else { break };
             self.leave(key);
             self.enlist(now, key, Stage::Line);
         }
