@@ -39,7 +39,7 @@
 //! # What else keeps it honest
 //!
 //! - *It grows only on demand*: at least a tenth of the requests must have met the limit.
-//! - *Slow start*: while `g < 1.25` and nearly all requests meet the limit, it doubles. The point before the doubling is the
+//! - *Slow start*: while `g < 1.15` and many requests meet the limit, it doubles. The point before the doubling is the
 //!   lower point after it, so this needs no probes.
 //! - *Noise margin*: 1.5 is widened by the standard error of both points on either side; within, the limit stays.
 //! - *A shift at equal concurrency clears the lower point*: latency that changed without the limit having changed is news
@@ -89,7 +89,7 @@ const LOW_ENOUGH: f64 = 1.35;
 const HIGH_ENOUGH: f64 = 1.7;
 const GAIN: f64 = 0.7;
 /// Below this latency hardly depends on the limit.
-const FLAT: f64 = 1.25;
+const FLAT: f64 = 1.15;
 /// Above this half of the limit is as good.
 const FLOODED: f64 = 1.85;
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
@@ -202,9 +202,11 @@ impl TwoPoint {
         let halvings = (high.concurrency / low.concurrency).log2();
         let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
         let margin = (high.error.hypot(low.error) / halvings).exp();
-        if g < FLAT * margin.sqrt() && high.saturation > DEMAND {
+        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
+        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
+        if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
             self.double(now);
-        } else if g * margin < LOW_ENOUGH {
+        } else if g * margin < LOW_ENOUGH && settled {
             self.grow((TARGET / g).powf(GAIN).min(2.0), now);
         } else if g / margin <= HIGH_ENOUGH || high.cohorts < 2 {
             self.set(self.limit, now);
