@@ -94,6 +94,9 @@ const FLAT: f64 = 1.15;
 const FLOODED: f64 = 1.85;
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 const LONGEST_GAP: Duration = Duration::from_secs(40);
+/// A lower point that is further below than this many halvings tells little about the last of them: latency grows slowly
+/// at first.
+const FAR: f64 = 1.35;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
 /// A change of latency by more than this at the same concurrency is one of the environment.
@@ -208,6 +211,8 @@ impl TwoPoint {
             self.double(now);
         } else if g * margin < LOW_ENOUGH && settled {
             self.grow((TARGET / g).powf(GAIN).min(2.0), now);
+        } else if halvings > FAR {
+            self.probe(now);
         } else if g / margin <= HIGH_ENOUGH || high.cohorts < 2 {
             self.set(self.limit, now);
         } else if now.since(low.at) > FRESH {
