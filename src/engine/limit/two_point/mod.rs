@@ -160,7 +160,16 @@ impl TwoPoint {
         self.cohort = Some(Cohort::open(now, self.samples_wanted));
     }
 
+    /// Half of what ran, which may be less than half of the limit.
+    fn probed_limit(&self) -> f64 {
+        self.high.map_or(self.limit, |high| high.concurrency.min(self.limit)) / 2.0
+    }
+
+    /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.
     fn probe(&mut self, now: Timestamp) {
+        if self.low.is_some_and(|low| low.at == now) {
+            return self.set(self.limit, now);
+        }
         self.phase = Phase::Probe;
         self.cohort = Some(Cohort::open(now, self.samples_wanted));
     }
@@ -252,7 +261,7 @@ impl TwoPoint {
     fn is_stuck(&self, now: Timestamp) -> bool {
         let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
         // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
-        let turns = f64::from(self.samples_wanted) / (self.limit / 2.0).max(1.0) + 2.0;
+        let turns = f64::from(self.samples_wanted) / self.probed_limit().max(1.0) + 2.0;
         let usual = Duration::try_from_secs_f64(turns * high.ln_rtt.exp() / 1e9).unwrap_or(LONGEST_GAP);
         cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
     }
@@ -272,7 +281,10 @@ impl TwoPoint {
 
 impl Law for TwoPoint {
     fn limit(&self) -> usize {
-        let limit = if self.phase == Phase::Probe { self.limit / 2.0 } else { self.limit };
+        let limit = match self.phase {
+            Phase::Probe => self.probed_limit(),
+            Phase::Watch => self.limit,
+        };
         clamp_to_limit(limit, self.min, self.max)
     }
 
