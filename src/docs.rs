@@ -15,6 +15,11 @@ pub mod migrating {}
 #[doc = include_str!("docs/placement.md")]
 pub mod placement {}
 
+#[doc = include_str!("docs/tuning.md")]
+///
+#[doc = include_str!("docs/two-point.svg")]
+pub mod tuning {}
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -23,7 +23,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let admission = Admission::builder()
-//!     .limit(Fixed::new(100))                      // or Aimd::new(Duration::from_millis(250)): learned
+//!     .limit(Fixed::new(100))                      // or TwoPoint::new(): learned
 //!     .queue(400)                                  // up to 400 more wait their turn …
 //!     .max_wait(Duration::from_secs(10))           // … for at most 10 s
 //!     .partition("checkout", percent(60))          // guaranteed to the callers that say so
@@ -62,7 +62,7 @@
 //!
 //! # Pages
 //!
-//! [Where the layer belongs](docs::placement) · [Guarantees and what is not guaranteed](docs::guarantees) ·
+//! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
 //! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Architecture](docs::architecture)
 //!
 //! # Features

@@ -245,3 +245,52 @@ fn every_field_is_documented() {
     let missing: Vec<_> = asked.iter().filter(|field| !text.contains(field.as_str())).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// The law without a threshold, with its defaults and on its own, collapses nowhere: at least so many percent of the
+/// metric that each scenario is about, as the mean of three seeds.
+#[test]
+fn two_point_holds_where_the_other_laws_fail() {
+    for (name, least) in [
+        ("born-in-overload", 95.0),
+        ("cold-start", 95.0),
+        ("cold-start-slow", 80.0),
+        ("delay-pool", 85.0),
+        ("drop-pool", 93.0),
+        ("heavy-tail", 98.0),
+        ("low-traffic", 99.0),
+        ("mix-overload", 75.0),
+        ("mix-shift", 93.0),
+        ("overload-10x", 90.0),
+        ("overload-pool", 90.0),
+        ("overload-shared", 92.0),
+        ("ramp-shared", 92.0),
+        ("retry-storm", 99.0),
+        ("steady-pool", 99.9),
+        ("steady-shared", 99.9),
+        ("step-shared", 93.0),
+        ("tight-deadline", 92.0),
+        ("workers-lost", 85.0),
+    ] {
+        let found = focus(name, "two-point");
+        assert!(found >= least, "{name}: {found} instead of {least}");
+    }
+    // The same scenarios tell laws apart.
+    assert!(focus("cold-start", "windowed-aimd") < 50.0);
+    assert!(focus("delay-pool", "gradient2") < 50.0);
+    assert!(focus("overload-shared", "none") < 10.0);
+}
+
+/// The metric that a scenario is about, where `law` alone decides: the mean of three seeds.
+fn focus(name: &str, law: &str) -> f64 {
+    let policy = format!("shed = true\nlaw = {{ kind = \"{law}\" }}").parse::<Table>().unwrap();
+    let text = std::fs::read_to_string(format!("{FOLDER}/{name}.toml")).unwrap();
+    let mut table = text.parse::<Table>().unwrap();
+    table.insert("policy".to_owned(), policy.into());
+    // What must hold is said for the policy of the file.
+    table.remove("expect");
+    table.remove("controls");
+    let scenario = Scenario::read(name, &table, Path::new(FOLDER)).unwrap();
+    let (window, metric) = scenario.focus;
+    let sum: f64 = (1..=3).map(|seed| report(&scenario, &scenario.policy, seed).windows[window][metric]).sum();
+    sum / 3.0
+}
