@@ -30,16 +30,17 @@ impl Kept {
     }
 
     /// Lets half of what is not in use go if it is time to, and asks again at `until`. Where all is in use, nothing needs
-    /// to be kept any more. Answers whether anything is.
-    pub(super) fn let_go(&mut self, used: usize, share: usize, now: Timestamp, until: Timestamp) -> bool {
+    /// to be kept any more. Answers when to come back, if anything is kept.
+    pub(super) fn let_go(&mut self, used: usize, share: usize, now: Timestamp, until: Timestamp) -> Timestamp {
         if self.until <= now {
             let unused = self.unused(used, share);
             *self = Self { level: if unused > 0 { used + unused / 2 } else { 0 }, until };
         }
-        self.level > 0
+        self.until()
     }
 
+    /// When some of it is let go; never, where nothing is kept.
     pub(super) const fn until(self) -> Timestamp {
-        self.until
+        if self.level > 0 { self.until } else { Timestamp::NEVER }
     }
 }

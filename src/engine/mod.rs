@@ -77,8 +77,8 @@ pub(crate) struct Engine {
     queue: Option<usize>,
     /// How many slots are kept for partitions that were turned away below their share.
     kept: usize,
-    /// Whether anything is kept for anybody, slots or places.
-    keeps: bool,
+    /// When some of what is kept, slots or places, is let go; never, where nothing is.
+    lets_go_at: Timestamp,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     waiters: Waiters,
@@ -178,7 +178,7 @@ impl Engine {
             gate: plan.gate,
             queue: plan.queue,
             kept: 0,
-            keeps: false,
+            lets_go_at: Timestamp::NEVER,
             waiters: Waiters::default(),
             deadlines: Deadlines::default(),
             sequence: 0,
@@ -274,7 +274,7 @@ impl Engine {
             self.drain.finished(now.since(slot.start));
         }
         self.vacate(slot.partition);
-        if self.in_line + self.at_gate > 0 || self.keeps {
+        if self.in_line + self.at_gate > 0 || self.lets_go_at <= now {
             self.settle(now);
         }
     }
@@ -288,16 +288,10 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map(|(at, _)| at);
-        if self.in_line + self.at_gate == 0 || !self.keeps {
-            return deadline;
-        }
-        let places = self.line.places.count(self.limit);
-        let kept = self.partitions.iter().flat_map(|it| {
-            let slots = (it.kept_slots() > 0).then(|| it.slots.until());
-            let places = (it.kept_places(places) > 0).then(|| it.places.until());
-            slots.into_iter().chain(places)
-        });
-        deadline.into_iter().chain(kept).min()
+        // What is let go may be for those who wait.
+        let waiting = self.in_line + self.at_gate > 0;
+        let lets_go = Some(self.lets_go_at).filter(|&at| waiting && at != Timestamp::NEVER);
+        deadline.into_iter().chain(lets_go).min()
     }
 
     /// Turns away whose wait is over.

@@ -90,8 +90,11 @@ impl Partition {
 
     /// Its share of so many places in line.
     pub(crate) fn share_of(&self, places: usize) -> usize {
-        let share = places as u128 * u128::from(self.plan.part) / u128::from(WHOLE);
-        usize::try_from(share).unwrap_or(places)
+        // Nobody has trillions of places; beyond that, rounding first is exact enough.
+        match places.checked_mul(self.plan.part as usize) {
+            Some(product) => product / WHOLE as usize,
+            None => places / WHOLE as usize * self.plan.part as usize,
+        }
     }
 
     /// How many of so many places in line are kept for it.

@@ -24,7 +24,7 @@ impl Engine {
 
     /// Whether a request that arrives may run, after what is kept for nobody any more was let go.
     pub(super) fn finds_room(&mut self, now: Timestamp, partition: u16) -> bool {
-        if self.keeps && !self.may_run(partition) {
+        if self.lets_go_at <= now && !self.may_run(partition) {
             self.settle(now);
         }
         self.may_run(partition)
@@ -96,9 +96,9 @@ impl Engine {
         let places = self.line.places.count(self.limit);
         let it = &mut self.partitions[partition as usize];
         let (waiting, share) = (it.line.len(), it.share_of(places));
-        if waiting < share {
+        if share > 0 && waiting < share {
             it.places.raise(waiting, share, until);
-            self.keeps = true;
+            self.lets_go_at = self.lets_go_at.min(it.places.until());
         } else {
             self.keep_slot(now, partition);
         }
@@ -111,7 +111,7 @@ impl Engine {
             let before = it.kept_slots();
             it.slots.raise(it.running, it.owed, until);
             self.kept += it.kept_slots() - before;
-            self.keeps = true;
+            self.lets_go_at = self.lets_go_at.min(it.slots.until());
         }
     }
 
@@ -124,12 +124,13 @@ impl Engine {
     fn let_go(&mut self, now: Timestamp) {
         let until = now.after(self.keep_time());
         let places = self.line.places.count(self.limit);
-        self.keeps = false;
+        self.lets_go_at = Timestamp::NEVER;
         for it in &mut self.partitions {
             self.kept -= it.kept_slots();
-            self.keeps |= it.slots.let_go(it.running, it.owed, now, until);
+            let slots = it.slots.let_go(it.running, it.owed, now, until);
             self.kept += it.kept_slots();
-            self.keeps |= it.places.let_go(it.line.len(), it.share_of(places), now, until);
+            let places = it.places.let_go(it.line.len(), it.share_of(places), now, until);
+            self.lets_go_at = self.lets_go_at.min(slots).min(places);
         }
     }
 
@@ -138,8 +139,11 @@ impl Engine {
     /// limit, and a limit that shrank runs more. Beyond its share a partition leaves alone what is kept for others.
     pub(super) fn line_has_room(&self, partition: u16) -> bool {
         let places = self.line.places.count(self.limit);
+        if self.in_line >= places {
+            return false;
+        }
         let it = &self.partitions[partition as usize];
-        let kept = if it.line.len() < it.share_of(places) {
+        let kept = if self.lets_go_at == Timestamp::NEVER || it.line.len() < it.share_of(places) {
             0
         } else {
             let all: usize = self.partitions.iter().map(|it| it.kept_places(places)).sum();
@@ -254,7 +258,7 @@ impl Engine {
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
     pub(super) fn settle(&mut self, now: Timestamp) {
-        if self.keeps {
+        if self.lets_go_at <= now {
             self.let_go(now);
         }
         while self.in_line + self.at_gate > 0 {

@@ -10,7 +10,7 @@ use std::{
     process::{self, Command},
 };
 
-use overhead::contestants::{BARE, Contestant, SERVICES, find};
+use overhead::contestants::{BARE, Contestant, LAWS, SERVICES, find};
 
 const SHORT: u64 = 1_000;
 const LONG: u64 = 6_000;
@@ -29,7 +29,7 @@ pub(crate) fn table() {
     println!("| contestant | instructions | net | locked | net |");
     println!("|---|---:|---:|---:|---:|");
     let mut costs: Vec<(&str, Cost)> = Vec::new();
-    for contestant in SERVICES {
+    for contestant in SERVICES.iter().chain(LAWS) {
         let cost = locking.cost(contestant);
         let base = costs.iter().find(|(name, _)| *name == contestant.baseline);
         let (net, net_locked) =

@@ -18,7 +18,7 @@ use tower::{
 use tower_admission::{
     AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Hold, Outcome, Policy, Rejections,
     Ticket, by_header,
-    limit::{Aimd, Fixed, Limit},
+    limit::{Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas},
     percent,
 };
 
@@ -107,6 +107,22 @@ pub const LAWS: &[Contestant] = &[
         name: "Aimd behind the default window",
         baseline: "Fixed",
         prepare: || Box::new(Permits::of(aimd(MANY))),
+    },
+    Contestant {
+        name: "Vegas, one step per sample",
+        baseline: "Fixed",
+        prepare: || Box::new(Permits::of(Limit::per_sample(Vegas::new().initial(MANY).max(MANY)))),
+    },
+    Contestant {
+        name: "Gradient2, one step per sample",
+        baseline: "Fixed",
+        prepare: || Box::new(Permits::of(Limit::per_sample(Gradient2::new().initial(MANY).max(MANY)))),
+    },
+    Contestant { name: "Gradient", baseline: "Fixed", prepare: || Box::new(Permits::of(Gradient::new().max(MANY))) },
+    Contestant {
+        name: "TwoPoint",
+        baseline: "Fixed",
+        prepare: || Box::new(Permits::of(TwoPoint::new().initial(MANY).max(MANY))),
     },
 ];
 
