@@ -65,7 +65,7 @@ fn room(path: &Path) -> Option<(&'static str, u8)> {
 }
 
 fn is_test(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_tests"))
+    path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("_tests"))
 }
 
 /// What is wrong with one file, given its text.
