@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample};
+use super::{Law, Sample, range_problems};
 use crate::{outcome::Outcome, problem::Problem};
 
 /// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
@@ -122,22 +122,10 @@ impl Law for Aimd {
                 format!("found {}, allowed is 0.5 or more and less than 1", self.backoff),
             ));
         }
-        if self.min == 0 {
-            problems.push(Problem::new("aimd.min", "found 0, allowed is 1 or more"));
-        }
-        if self.max < self.min {
-            problems
-                .push(Problem::new("aimd.max", format!("found {}, allowed is min ({}) or more", self.max, self.min)));
-        }
-        if self.max > MAX_LIMIT {
-            problems.push(Problem::new("aimd.max", format!("found {}, allowed is {MAX_LIMIT} or less", self.max)));
-        }
+        problems.extend(range_problems("aimd", self.min, self.max));
         problems
     }
 }
-
-/// Counts of running requests are kept in 32 bits where every permit carries one.
-const MAX_LIMIT: usize = u32::MAX as usize;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@
 //! returns to 1, and the limit climbs to its maximum. Given to it bare, 600 samples are seconds; put a
 //! [`Windowed`](super::Windowed) before it to make them minutes.
 
-use super::{Law, Sample, clamp_to_limit, smallest};
+use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Compares the round-trip time with its own long-term average.
@@ -193,16 +193,7 @@ impl Law for Gradient2 {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if self.min == 0 {
-            problems.push(Problem::new("gradient2.min", "found 0, allowed is 1 or more"));
-        }
-        if self.max < self.min {
-            problems.push(Problem::new(
-                "gradient2.max",
-                format!("found {}, allowed is min ({}) or more", self.max, self.min),
-            ));
-        }
+        let mut problems = range_problems("gradient2", self.min, self.max);
         if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
             problems.push(Problem::new(
                 "gradient2.smoothing",

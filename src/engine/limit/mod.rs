@@ -156,6 +156,21 @@ impl<L: Law + 'static> From<Windowed<L>> for Limit {
     }
 }
 
+/// What is wrong with the range of a law.
+fn range_problems(law: &str, min: usize, max: usize) -> Vec<Problem> {
+    /// Every permit carries a count of running requests, in 32 bits.
+    const LARGEST: usize = u32::MAX as usize;
+    let mut problems = Vec::new();
+    if min == 0 {
+        problems.push(Problem::new(format!("{law}.min"), "found 0, allowed is 1 or more"));
+    }
+    if max < min || max > LARGEST {
+        let allowed = format!("allowed is min ({min}) or more and at most {LARGEST}");
+        problems.push(Problem::new(format!("{law}.max"), format!("found {max}, {allowed}")));
+    }
+    problems
+}
+
 /// An estimate as a limit: rounded down, in range, whatever it is.
 #[expect(
     clippy::cast_possible_truncation,

@@ -22,7 +22,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, clamp_to_limit, smallest};
+use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
@@ -210,10 +210,7 @@ impl Law for Vegas {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if self.max == 0 {
-            problems.push(Problem::new("vegas.max", "found 0, allowed is 1 or more"));
-        }
+        let mut problems = range_problems("vegas", 1, self.max);
         if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
             problems.push(Problem::new(
                 "vegas.smoothing",

@@ -29,8 +29,9 @@
 //!
 //! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
 //! about half as many requests ran. Under a standing overload there are no such lulls, and a *probe* makes one: for one
-//! cohort the limit is half of what it was. Probes are rare, every 5 to 40 s, and last for a few round-trip times, so they
-//! cost less than one percent of the throughput.
+//! cohort the limit is half of what ran. A probe lasts for a few round-trip times. The next one comes after 5 s, and after
+//! twice as long, 40 s at most, each time that a probe finds the limit right; a limit that moves starts anew. So a steady
+//! overload has few of them, and a changing one pays: see the table in [`docs::tuning`](crate::docs::tuning).
 //!
 //! *No cut without a probe.* If the environment becomes slower, a downstream service say, both points rise and `g` stays:
 //! a limit that falls then would throw away throughput that is there. Only a fresh lower point tells the two apart. A
@@ -50,12 +51,12 @@ mod cohort;
 use std::time::Duration;
 
 use self::cohort::{Cohort, Point};
-use super::{Law, Sample, clamp_to_limit};
+use super::{Law, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
 /// Finds the limit by itself, without a threshold: compares latency at the limit with latency at half of it.
 ///
-/// The default law. Starts at 20, within 1 and 10,000, unless told otherwise.
+/// Starts at 20, within 1 and 10,000, unless told otherwise.
 #[derive(Clone, Debug)]
 pub struct TwoPoint {
     min: usize,
@@ -306,16 +307,6 @@ impl Law for TwoPoint {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if self.min == 0 {
-            problems.push(Problem::new("two_point.min", "found 0, allowed is 1 or more"));
-        }
-        if self.max < self.min {
-            problems.push(Problem::new(
-                "two_point.max",
-                format!("found {}, allowed is min ({}) or more", self.max, self.min),
-            ));
-        }
-        problems
+        range_problems("two_point", self.min, self.max)
     }
 }
