@@ -163,7 +163,8 @@ impl Pair {
                     self.model.settle();
                 }
             }
-            Verb::Claim(_) | Verb::Cancel(_) | Verb::Finish(_) => prop_assert_eq!(Answer::Done, Answer::Done),
+            // Nobody is there to do it.
+            Verb::Claim(_) | Verb::Cancel(_) | Verb::Finish(_) => {}
         }
         self.compare()
     }

@@ -51,7 +51,6 @@ pub(super) enum Answer {
     Admitted,
     Waits,
     Rejected(Reason),
-    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
