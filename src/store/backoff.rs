@@ -1,0 +1,67 @@
+//! How long to wait before asking again.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// Waits that double up to a cap, each with jitter: between half of it and all of it.
+///
+/// Half is kept so that nobody polls without pause; the other half is random, so that those who failed together don't
+/// come back together.
+#[derive(Clone, Debug)]
+pub(crate) struct Backoff {
+    longest: Duration,
+    next: Duration,
+    rng: Rng,
+}
+
+impl Backoff {
+    pub(crate) fn new(first: Duration, longest: Duration, rng: Rng) -> Self {
+        Self { longest, next: first, rng }
+    }
+
+    pub(crate) fn wait(&mut self) -> Duration {
+        let wait = self.next.mul_f64(0.5 + 0.5 * self.rng.f64());
+        self.next = self.next.saturating_mul(2).min(self.longest);
+        wait
+    }
+}
+
+/// A generator of its own for each who waits: seeded, the waits can be told in advance.
+#[derive(Debug)]
+pub(crate) struct Seeds(std::sync::Mutex<Rng>);
+
+impl Seeds {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        Self(std::sync::Mutex::new(seed.map_or_else(Rng::new, Rng::with_seed)))
+    }
+
+    pub(crate) fn next(&self) -> Rng {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(seed: u64) -> Vec<Duration> {
+        let rng = Seeds::new(Some(seed)).next();
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100), rng);
+        (0..8).map(|_| backoff.wait()).collect()
+    }
+
+    #[test]
+    fn waits_double_with_jitter_and_are_capped() {
+        for (index, wait) in waits(1).into_iter().enumerate() {
+            let full = Duration::from_millis(10 << index).min(Duration::from_millis(100));
+            assert!(wait >= full / 2 && wait <= full, "{index}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_all_waits() {
+        assert_eq!(waits(7), waits(7));
+        assert_ne!(waits(7), waits(8), "control: the seed matters");
+    }
+}

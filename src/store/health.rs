@@ -1,0 +1,34 @@
+//! Whether a store answers.
+
+use std::time::Duration;
+
+/// What is known of a store: whether it answers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Health {
+    /// It answers.
+    Up,
+    /// It failed lately, but is still asked.
+    Failing {
+        /// How often in a row.
+        failures: u32,
+    },
+    /// It is left alone, and probed by one request at a time. All others fail at once.
+    Down {
+        /// For how long.
+        since: Duration,
+        /// How many probes failed.
+        probes: u32,
+    },
+}
+
+impl Health {
+    /// The stable machine word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Failing { .. } => "failing",
+            Self::Down { .. } => "down",
+        }
+    }
+}

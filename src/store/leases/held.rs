@@ -1,0 +1,100 @@
+//! The guard of a request that was admitted.
+
+use std::{fmt, sync::Arc};
+
+use super::Inner;
+use crate::store::{
+    Debt, Lease, Store, Token,
+    share::{Loss, Unit},
+};
+
+/// What a request holds of the shared limits; given back when dropped.
+///
+/// Dropping it waits for nothing and works on any thread: what must go to the store is handed over to the store's own
+/// task.
+#[must_use = "dropped, it is given back"]
+pub struct Held {
+    inner: Arc<Inner>,
+    what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// The rules are open while the store is gone.
+    Nothing,
+    /// A lease of its own.
+    Single { token: Token, loss: Arc<Loss> },
+    /// Units of the blocks that this process holds.
+    Units(Vec<Unit>),
+    /// Counted in this process alone, since the store is gone.
+    Local(Lease),
+}
+
+impl Held {
+    pub(super) fn new(inner: &Arc<Inner>, what: What) -> Self {
+        Self { inner: Arc::clone(inner), what }
+    }
+
+    /// Whether the store has taken it back while the work went on: this process was stopped for too long, or the
+    /// store lost its data. Others may run in its place.
+    pub fn is_lost(&self) -> bool {
+        match &self.what {
+            What::Single { loss, .. } => loss.happened(),
+            What::Units(units) => units.iter().any(|unit| unit.loss.happened()),
+            What::Nothing | What::Local(_) => false,
+        }
+    }
+
+    /// Waits until it is lost; for ever if it never is. Cancel safe.
+    pub async fn lost(&self) {
+        match &self.what {
+            What::Single { loss, .. } => loss.wait().await,
+            What::Units(units) if !units.is_empty() => {
+                let mut waits: Vec<_> = units.iter().map(|unit| Box::pin(unit.loss.wait())).collect();
+                std::future::poll_fn(|cx| {
+                    if waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready()) {
+                        std::task::Poll::Ready(())
+                    } else {
+                        std::task::Poll::Pending
+                    }
+                })
+                .await;
+            }
+            What::Units(_) | What::Nothing | What::Local(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether this process counted it by itself, or nobody did, since the store was gone.
+    pub const fn is_without_store(&self) -> bool {
+        matches!(self.what, What::Nothing | What::Local(_))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        match &self.what {
+            What::Nothing => {}
+            What::Local(lease) => self.inner.local.settle(Debt::Lease(lease.clone())),
+            What::Single { token, .. } => {
+                let single = self.inner.single().remove(token);
+                let Some(single) = single else { return };
+                let caps = Arc::clone(&single.lease.caps);
+                self.inner.store.settle(Debt::Lease(single.lease));
+                caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
+            }
+            What::Units(units) => {
+                {
+                    let mut shares = self.inner.shares();
+                    units.iter().for_each(|unit| shares.put_back(unit));
+                }
+                units.iter().for_each(|unit| self.inner.waits.ring(unit.key.as_str()));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("lost", &self.is_lost()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,360 @@
+//! Leases for requests: taken, kept alive while the work runs, given back when it ends.
+
+mod driver;
+mod held;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+pub use self::held::Held;
+use self::held::What;
+use super::{
+    Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
+    backoff::{Backoff, Seeds},
+    gone::{Instead, instead},
+    share::{Loss, Missing, Shares},
+    turnstile::Turnstiles,
+};
+
+/// Pauses between two questions of one who waits for a cap that others hold.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long what is counted in this process alone may be held: it is given back by being dropped.
+const FOR_GOOD: Duration = Duration::from_secs(365 * 86_400);
+
+/// Admits requests under limits that are shared by all who use the same store.
+///
+/// A clone is the same. The first use starts one task on the current Tokio runtime, which renews what is held; it ends
+/// with the last clone and the last [`Held`].
+#[derive(Clone)]
+pub struct Leases(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    settings: LeasesBuilder,
+    waits: Turnstiles,
+    refills: Turnstiles,
+    seeds: Seeds,
+    /// What the store granted to single requests.
+    single: Mutex<HashMap<Token, Single>>,
+    shares: Mutex<Shares>,
+    /// Counts instead of the store while that is gone.
+    local: MemoryStore,
+    driver: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Single {
+    lease: Lease,
+    /// When the store was last asked to keep it.
+    asked_at: Instant,
+    loss: Arc<Loss>,
+}
+
+/// Why a request was not admitted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// One of its claims can't be met.
+    Full {
+        /// The index of the claim.
+        claim: usize,
+        /// When it is worth coming back: exact for a rate, at the latest for a cap.
+        retry_after: Duration,
+    },
+    /// The store gave no answer, and the rule says that nobody is admitted then.
+    Store(StoreError),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { claim, .. } => write!(f, "the shared limit of claim {claim} is used up"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Full { .. } => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}
+
+/// Settings of [`Leases`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LeasesBuilder {
+    expiry: Duration,
+    wait: Duration,
+    local_shares: bool,
+    seed: Option<u64>,
+}
+
+impl LeasesBuilder {
+    /// After how long the store takes back what is not renewed; 10 s unless set, 100 ms at least.
+    ///
+    /// A process that dies gives its leases back after this time; one that is stopped for longer loses them.
+    pub const fn expiry(mut self, expiry: Duration) -> Self {
+        self.expiry = if expiry.as_millis() < 100 { Duration::from_millis(100) } else { expiry };
+        self
+    }
+
+    /// How long [`Leases::wait`] waits; 2 s unless set.
+    pub const fn wait_budget(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Whether this process holds blocks of capacity and admits from them without a round trip; off unless set.
+    ///
+    /// The caps hold all the same. What one process holds and does not use is missing elsewhere, until somebody
+    /// waits for it or the next renewal: for caps that are much larger than the number of processes.
+    pub const fn local_shares(mut self, local_shares: bool) -> Self {
+        self.local_shares = local_shares;
+        self
+    }
+
+    /// Makes all jitter repeatable, for tests.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Leases from `store`.
+    pub fn build(self, store: Arc<dyn Store>) -> Leases {
+        Leases(Arc::new(Inner {
+            waits: Turnstiles::default(),
+            refills: Turnstiles::default(),
+            seeds: Seeds::new(self.seed),
+            single: Mutex::default(),
+            shares: Mutex::new(Shares::new(self.expiry)),
+            local: MemoryStore::new(),
+            driver: Mutex::default(),
+            store,
+            settings: self,
+        }))
+    }
+}
+
+impl Leases {
+    /// Settings to be changed and built.
+    pub const fn builder() -> LeasesBuilder {
+        LeasesBuilder { expiry: Duration::from_secs(10), wait: Duration::from_secs(2), local_shares: false, seed: None }
+    }
+
+    /// Admits a request from capacity that is held here already: at once, without the store.
+    pub fn admit_from_here(&self, claims: &Claims) -> Option<Held> {
+        if !self.0.settings.local_shares {
+            return None;
+        }
+        let units = self.shares().take(claims.as_slice(), Instant::now()).ok()?;
+        Some(Held::new(&self.0, What::Units(units)))
+    }
+
+    /// Admits a request now or not at all: asks the store where need be, for one of its timeouts at most and claim.
+    ///
+    /// Cancel safe: what was granted to nobody is given back.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Full`] if a claim can't be met, [`Refused::Store`] if the store is gone and one of the rules is
+    /// closed then.
+    pub async fn admit(&self, claims: &Claims) -> Result<Held, Refused> {
+        self.try_admit(claims, false).await
+    }
+
+    /// Admits a request as soon as its claims can be met, waiting for at most the wait budget.
+    ///
+    /// However many wait for one key, one of them asks the store: with pauses that grow, and at once when capacity is
+    /// freed in this process or notice comes from another. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Self::admit), after the wait. An error of the store ends the wait at once.
+    pub async fn wait(&self, claims: &Claims) -> Result<Held, Refused> {
+        let deadline = Instant::now() + self.0.settings.wait;
+        let first = claims.as_slice().iter().find(|claim| self.0.waits.standing(&claim.key) > 0);
+        // Who finds others waiting stands behind them.
+        let (mut refused, key) = match first {
+            Some(claim) => (Refused::Full { claim: 0, retry_after: Duration::ZERO }, claim.key.clone()),
+            None => match self.try_admit(claims, true).await {
+                Err(Refused::Full { claim, retry_after }) => {
+                    let key = claims.as_slice().get(claim).map(|claim| claim.key.clone());
+                    let refused = Refused::Full { claim, retry_after };
+                    let Some(key) = key else { return Err(refused) };
+                    (refused, key)
+                }
+                decided => return decided,
+            },
+        };
+        let Ok(place) = timeout_at(deadline, self.0.waits.stand(&key)).await else { return Err(refused) };
+        match place.failure() {
+            Some(error) if error.is_gone() => return self.without_store(claims, error).await,
+            Some(error) => return Err(Refused::Store(error)),
+            None => {}
+        }
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
+        loop {
+            match self.try_admit(claims, true).await {
+                Err(full @ Refused::Full { .. }) => refused = full,
+                decided => {
+                    if let Err(Refused::Store(error)) = &decided {
+                        place.fail(error);
+                    }
+                    return decided;
+                }
+            }
+            let pause = (Instant::now() + pauses.wait()).min(deadline);
+            // Rung or not, it is time to look again.
+            let _ = timeout_at(pause, place.freed()).await;
+            if Instant::now() >= deadline {
+                return Err(refused);
+            }
+        }
+    }
+
+    /// Whether the store answers.
+    pub fn health(&self) -> Health {
+        self.0.store.health()
+    }
+
+    /// How many wait for the cap or rate at `key` in this process.
+    pub fn waiting(&self, key: &Key) -> usize {
+        self.0.waits.standing(key)
+    }
+
+    /// How many units of the cap at `key` this process holds in its local share, and how many of them are in use.
+    pub fn local_share(&self, key: &Key) -> (u32, u32) {
+        self.shares().of(key)
+    }
+
+    /// How many leases and units were lost while their work ran.
+    pub fn lost(&self) -> u64 {
+        self.shares().lost
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.0.shares()
+    }
+
+    async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+        self.0.wake_driver();
+        let asked = if self.0.settings.local_shares {
+            self.take_from_shares(claims, waits).await
+        } else {
+            self.ask_store(claims, waits).await
+        };
+        match asked {
+            Err(Refused::Store(error)) if error.is_gone() => self.without_store(claims, error).await,
+            decided => decided,
+        }
+    }
+
+    async fn ask_store(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+        let token = Token::random().map_err(Refused::Store)?;
+        let mut request = Request::new(token, claims.clone(), self.0.settings.expiry);
+        if waits {
+            request = request.waiting();
+        }
+        let asked_at = Instant::now();
+        match self.0.store.acquire(&request).await.map_err(Refused::Store)? {
+            Acquired::Granted(lease) => {
+                let loss = Arc::<Loss>::default();
+                if !lease.caps.is_empty() {
+                    let single = Single { lease, asked_at, loss: Arc::clone(&loss) };
+                    self.0.single().insert(token, single);
+                }
+                Ok(Held::new(&self.0, What::Single { token, loss }))
+            }
+            Acquired::Full(full) => Err(Refused::Full { claim: full.claim, retry_after: full.retry_after }),
+        }
+    }
+
+    /// From the blocks held here, which are made larger where they don't suffice.
+    async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+        let full = |missing: Missing| Refused::Full { claim: missing.claim, retry_after: missing.retry_after };
+        let (mut rounds, mut refilled) = (0, None);
+        loop {
+            let missing = match self.shares().take(claims.as_slice(), Instant::now()) {
+                Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
+                Err(missing) => missing,
+            };
+            let claim = claims.as_slice().get(missing.claim).ok_or_else(|| full(missing))?;
+            // The store has just been asked for this one and has none; or others take what comes faster, which the
+            // line is for.
+            if refilled == Some(missing.claim) || rounds > 2 * claims.as_slice().len() {
+                return Err(full(missing));
+            }
+            rounds += 1;
+            let place = self.0.refills.stand(&claim.key).await;
+            if let Some(error) = place.failure() {
+                return Err(Refused::Store(error));
+            }
+            let again = self.shares().take(claims.as_slice(), Instant::now());
+            match again {
+                Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
+                // Somebody asked while this one stood in line, and there is not enough for all.
+                Err(now) if now.claim == missing.claim && now.answers > missing.answers + 1 => return Err(full(now)),
+                Err(now) if now.claim != missing.claim => {}
+                Err(_) => {
+                    refilled = Some(missing.claim);
+                    self.0.refill(claim, place.standing(), waits).await.map_err(|error| {
+                        place.fail(&error);
+                        Refused::Store(error)
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// What the rules say for the time while the store is gone.
+    async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<Held, Refused> {
+        let local = match instead(claims) {
+            Instead::Refuse => return Err(Refused::Store(error)),
+            Instead::Admit => return Ok(Held::new(&self.0, What::Nothing)),
+            Instead::Locally(claims) => claims,
+        };
+        let request = Request::new(Token::random().map_err(Refused::Store)?, local.clone(), FOR_GOOD);
+        match self.0.local.acquire(&request).await.map_err(Refused::Store)? {
+            Acquired::Granted(lease) => Ok(Held::new(&self.0, What::Local(lease))),
+            Acquired::Full(full) => {
+                // Its index among all claims, of which open ones were left out.
+                let key = local.as_slice().get(full.claim).map(|claim| &claim.key);
+                let claim = claims.as_slice().iter().position(|claim| Some(&claim.key) == key).unwrap_or(0);
+                Err(Refused::Full { claim, retry_after: full.retry_after })
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn single(&self) -> MutexGuard<'_, HashMap<Token, Single>> {
+        self.single.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leases")
+            .field("store", &self.0.store)
+            .field("settings", &self.0.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,327 @@
+//! The admission lock: one at a time per organisation, for a check-then-act of one's own.
+//!
+//! Counting one's runs and then starting one races with others who do the same. Where the count is not a cap of this
+//! crate, the lock makes the two one step. It is held as briefly as that takes and is not renewed unless asked.
+
+mod guard;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout_at},
+};
+
+pub use self::guard::LockGuard;
+use self::guard::Standing;
+use super::{
+    Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token, WaitSeries,
+    backoff::{Backoff, Seeds},
+    turnstile::Turnstiles,
+    waits::Waits,
+};
+
+/// How one who finds the lock taken comes back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum LockRetry {
+    /// Each caller by itself after the same pause. Those who came together come back together.
+    Fixed(Duration),
+    /// One caller per process and organisation, after pauses that double from `first` to `longest` and are cut by up
+    /// to a half at random; at once when notice comes that the lock is free.
+    Jittered {
+        /// The first pause.
+        first: Duration,
+        /// The longest pause.
+        longest: Duration,
+    },
+    /// As jittered, and in the order in which the processes came.
+    Queue {
+        /// The pause of the one who is next.
+        first: Duration,
+        /// The longest pause, of those far behind.
+        longest: Duration,
+    },
+}
+
+impl Default for LockRetry {
+    fn default() -> Self {
+        Self::Jittered { first: Duration::from_millis(5), longest: Duration::from_millis(100) }
+    }
+}
+
+/// Why the lock was not taken.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum LockFailure {
+    /// Others held it for the whole wait.
+    Busy,
+    /// The store gave no answer. Not retried: whoever asks next is told at once.
+    Store(StoreError),
+}
+
+/// The lock could not be taken: 503, try again later.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LockError {
+    failure: LockFailure,
+    waited: Duration,
+}
+
+impl LockError {
+    /// Why.
+    pub const fn failure(&self) -> &LockFailure {
+        &self.failure
+    }
+
+    /// How long was waited.
+    pub const fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("concurrency gate unavailable")
+    }
+}
+
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.failure {
+            LockFailure::Busy => None,
+            LockFailure::Store(error) => Some(error),
+        }
+    }
+}
+
+/// Who wants the lock, and how its wait is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct LockCaller<'a> {
+    organisation: &'a str,
+    class: &'a str,
+    endpoint: &'a str,
+    patience: Duration,
+}
+
+impl<'a> LockCaller<'a> {
+    /// Somebody of `organisation`, whose lock it is.
+    pub const fn new(organisation: &'a str) -> Self {
+        Self { organisation, class: "default", endpoint: "default", patience: Duration::MAX }
+    }
+
+    /// Under which class of tenants and which endpoint its wait is counted.
+    #[must_use]
+    pub const fn counted_as(mut self, class: &'a str, endpoint: &'a str) -> Self {
+        self.class = class;
+        self.endpoint = endpoint;
+        self
+    }
+
+    /// Waits for `patience` at most, if that is less than the budget of the lock: until a deadline, say.
+    #[must_use]
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+}
+
+/// One lock per organisation, among all processes that use the same store. A clone is the same.
+#[derive(Clone)]
+pub struct AdmissionLock(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn Store>,
+    keys: Keys,
+    settings: LockBuilder,
+    lines: Turnstiles,
+    seeds: Seeds,
+    waits: Waits,
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Settings of an [`AdmissionLock`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct LockBuilder {
+    expiry: Duration,
+    wait: Duration,
+    retry: LockRetry,
+    seed: Option<u64>,
+}
+
+impl LockBuilder {
+    /// When the lock of a holder that died is freed; 10 s unless set. A holder that takes longer has lost it.
+    pub const fn expiry(mut self, expiry: Duration) -> Self {
+        self.expiry = expiry;
+        self
+    }
+
+    /// How long to wait for the lock; 2 s unless set.
+    pub const fn wait_budget(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How to come back when it is taken; [`LockRetry::Jittered`] unless set.
+    pub const fn retry(mut self, retry: LockRetry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Makes all jitter repeatable, for tests.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The locks in `store`.
+    pub fn build(self, store: Arc<dyn Store>, keys: Keys) -> AdmissionLock {
+        AdmissionLock(Arc::new(Inner {
+            store,
+            keys,
+            lines: Turnstiles::default(),
+            seeds: Seeds::new(self.seed),
+            waits: Waits::default(),
+            listener: Mutex::default(),
+            settings: self,
+        }))
+    }
+}
+
+impl AdmissionLock {
+    /// Settings to be changed and built.
+    pub fn builder() -> LockBuilder {
+        let (expiry, wait) = (Duration::from_secs(10), Duration::from_secs(2));
+        LockBuilder { expiry, wait, retry: LockRetry::default(), seed: None }
+    }
+
+    /// Takes the lock of the caller's organisation.
+    ///
+    /// Cancel safe: a lock that was taken for nobody is freed.
+    ///
+    /// # Errors
+    ///
+    /// [`LockFailure::Busy`] after the wait budget or the caller's patience, [`LockFailure::Store`] at once.
+    pub async fn acquire(&self, caller: LockCaller<'_>) -> Result<LockGuard, LockError> {
+        let began = Instant::now();
+        let deadline = began + self.0.settings.wait.min(caller.patience);
+        let taken = match self.lock_of(caller.organisation) {
+            Ok(lock) => timeout_at(deadline, self.take(lock)).await.unwrap_or(Err(LockFailure::Busy)),
+            Err(error) => Err(LockFailure::Store(error)),
+        };
+        let waited = began.elapsed();
+        self.0.waits.record(caller.class, caller.endpoint, waited, taken.as_ref().err());
+        match taken {
+            Ok((lock, asked_at)) => Ok(LockGuard::new(Arc::clone(&self.0), lock, asked_at)),
+            Err(failure) => Err(LockError { failure, waited }),
+        }
+    }
+
+    /// How long callers waited, by class and endpoint.
+    pub fn waits(&self) -> Vec<WaitSeries> {
+        self.0.waits.snapshot()
+    }
+
+    /// How many requests for locks were sent to the store.
+    pub fn requests(&self) -> u64 {
+        self.0.waits.requests()
+    }
+
+    fn lock_of(&self, organisation: &str) -> Result<Locked, StoreError> {
+        let key = self.0.keys.admission(organisation);
+        Ok(Locked { key, token: Token::random()?, expiry: self.0.settings.expiry })
+    }
+
+    async fn take(&self, lock: Locked) -> Result<(Locked, Instant), LockFailure> {
+        let (first, longest, queue) = match self.0.settings.retry {
+            LockRetry::Fixed(pause) => return self.take_alone(lock, pause).await,
+            LockRetry::Jittered { first, longest } => (first, longest, false),
+            LockRetry::Queue { first, longest } => (first, longest, true),
+        };
+        Inner::listen(&self.0);
+        let place = self.0.lines.stand(&lock.key).await;
+        if let Some(error) = place.failure() {
+            return Err(LockFailure::Store(error));
+        }
+        let mut pauses = Backoff::new(first, longest, self.0.seeds.next());
+        let request = LockRequest { lock: lock.clone(), queue, waits: true };
+        let mut standing = Standing::new(&self.0.store, &request);
+        loop {
+            let asked_at = Instant::now();
+            match self.ask(&request).await.inspect_err(|error| place.fail(error)).map_err(LockFailure::Store)? {
+                LockAnswer::Taken => {
+                    standing.leave();
+                    return Ok((lock, asked_at));
+                }
+                // Far behind, there is no hurry.
+                LockAnswer::Busy { ahead } if ahead > 1 => {
+                    let pause = first.saturating_mul(ahead).min(longest);
+                    let mut jitter = Backoff::new(pause, pause, self.0.seeds.next());
+                    let _ = timeout_at(Instant::now() + jitter.wait(), place.freed()).await;
+                }
+                LockAnswer::Busy { .. } => {
+                    // Rung or not, it is time to look again.
+                    let _ = timeout_at(Instant::now() + pauses.wait(), place.freed()).await;
+                }
+            }
+        }
+    }
+
+    /// Without a line and without jitter.
+    async fn take_alone(&self, lock: Locked, pause: Duration) -> Result<(Locked, Instant), LockFailure> {
+        let request = LockRequest { lock: lock.clone(), queue: false, waits: false };
+        loop {
+            let asked_at = Instant::now();
+            if self.ask(&request).await.map_err(LockFailure::Store)? == LockAnswer::Taken {
+                return Ok((lock, asked_at));
+            }
+            sleep(pause).await;
+        }
+    }
+
+    fn ask<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+        self.0.waits.asked();
+        self.0.store.lock(request)
+    }
+}
+
+impl Inner {
+    /// Sees to it that notices are heard, on the current runtime.
+    fn listen(inner: &Arc<Self>) {
+        let mut listener = inner.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if listener.as_ref().is_none_or(JoinHandle::is_finished)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            *listener = Some(runtime.spawn(hear(Arc::downgrade(inner), inner.store.notices())));
+        }
+    }
+}
+
+async fn hear(inner: Weak<Inner>, mut notices: Notices) {
+    while let Some(notice) = notices.next().await {
+        let Some(inner) = inner.upgrade() else { return };
+        match notice {
+            Notice::Freed(key) => inner.lines.ring(&key),
+            Notice::Missed => inner.lines.ring_all(),
+            Notice::Wanted(_) => {}
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            listener.abort();
+        }
+    }
+}
+
+impl fmt::Debug for AdmissionLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionLock").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! Locks and their queues, as pure state: the time is an argument, in microseconds.
+
+use std::collections::HashMap;
+
+use super::micros;
+use crate::store::{Key, LockAnswer, LockRequest, Locked, Notice, Token};
+
+/// Who stands in the queue of a lock and doesn't ask for this long is gone.
+const PATIENCE: u64 = 1_000_000;
+
+/// For how long a wish for a lock is remembered.
+const WANTED: u64 = 2_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Locks(HashMap<Key, Lock>);
+
+#[derive(Debug, Default)]
+struct Lock {
+    holder: Option<(Token, u64)>,
+    /// In order of arrival, with the time of the last question.
+    queue: Vec<(Token, u64)>,
+    wanted_until: u64,
+}
+
+impl Lock {
+    fn sweep(&mut self, now: u64) {
+        self.holder = self.holder.filter(|&(_, until)| until > now);
+        self.queue.retain(|&(_, asked)| asked + PATIENCE > now);
+    }
+
+    fn is_held_by(&self, token: Token) -> bool {
+        self.holder.is_some_and(|(holder, _)| holder == token)
+    }
+}
+
+impl Locks {
+    pub(super) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
+        let Locked { key, token, expiry } = &request.lock;
+        let lock = self.0.entry(key.clone()).or_default();
+        lock.sweep(now);
+        if lock.is_held_by(*token) {
+            return LockAnswer::Taken;
+        }
+        let place = lock.queue.iter().position(|(waiting, _)| waiting == token);
+        let ahead = if request.queue { place.unwrap_or(lock.queue.len()) } else { 0 };
+        if lock.holder.is_none() && ahead == 0 {
+            lock.holder = Some((*token, now + micros(*expiry)));
+            lock.queue.retain(|(waiting, _)| waiting != token);
+            return LockAnswer::Taken;
+        }
+        if request.queue {
+            match place.and_then(|place| lock.queue.get_mut(place)) {
+                Some((_, asked)) => *asked = now,
+                None => lock.queue.push((*token, now)),
+            }
+        }
+        if request.waits {
+            lock.wanted_until = now + WANTED;
+        }
+        LockAnswer::Busy { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) }
+    }
+
+    pub(super) fn extend(&mut self, lock: &Locked, now: u64) -> bool {
+        let Some(state) = self.0.get_mut(&lock.key) else { return false };
+        state.sweep(now);
+        let held = state.is_held_by(lock.token);
+        if held {
+            state.holder = Some((lock.token, now + micros(lock.expiry)));
+        }
+        held
+    }
+
+    pub(super) fn unlock(&mut self, lock: &Locked, now: u64, notices: &mut Vec<Notice>) -> bool {
+        let Some(state) = self.0.get_mut(&lock.key) else { return false };
+        state.sweep(now);
+        let held = state.is_held_by(lock.token);
+        if held {
+            state.holder = None;
+            if state.wanted_until > now {
+                notices.push(Notice::Freed(lock.key.as_str().into()));
+            }
+        }
+        state.queue.retain(|(waiting, _)| *waiting != lock.token);
+        if state.holder.is_none() && state.queue.is_empty() {
+            self.0.remove(&lock.key);
+        }
+        held
+    }
+}

@@ -1,0 +1,104 @@
+//! Limits that several processes share: leases, rates and locks in a store.
+//!
+//! A cap that only one process knows is the cap times the number of processes. A [`Store`] counts for all of them:
+//!
+//! - [`Store::acquire`] decides all caps and rates of a request together, all or nothing, by the time of the store.
+//!   What it grants is a [`Lease`]: it has an unguessable [`Token`] and an expiry, is renewed while the work runs, and
+//!   is taken back when its holder dies.
+//! - [`Store::hold`] lends a process a block of a cap, from which it admits without a round trip.
+//! - [`Store::lock`] is the primitive for a check-then-act of one's own.
+//!
+//! [`MemoryStore`] is the default and needs no server. `RedisStore` (feature `redis`) shares with other processes. The
+//! same tests hold both to the same behaviour.
+//!
+//! Most users want what is built on them: [`Leases`] and [`AdmissionLock`]. [What is promised, what is not, and what it
+//! costs](crate::docs::shared_limits).
+
+mod answer;
+mod backoff;
+#[cfg(feature = "redis")]
+mod breaker;
+mod claim;
+mod error;
+mod gone;
+mod health;
+mod keys;
+mod leases;
+mod lock;
+mod memory;
+#[cfg(feature = "redis")]
+mod redis;
+mod share;
+#[cfg(test)]
+mod share_tests;
+mod token;
+mod turnstile;
+mod waits;
+
+use std::{fmt, future::Future, pin::Pin};
+
+#[cfg(feature = "redis")]
+pub use self::redis::{AfterRestart, RedisBuilder, RedisStore};
+pub use self::{
+    answer::{
+        Acquired, Block, BlockRequest, Debt, Drawn, Full, Lease, LockAnswer, LockRequest, Locked, Notice, Notices,
+        Released, Renewed, StoreTime,
+    },
+    claim::{Claim, Claims, RateMode, Request},
+    error::StoreError,
+    gone::WhenGone,
+    health::Health,
+    keys::{Key, Keys},
+    leases::{Held, Leases, LeasesBuilder, Refused},
+    lock::{AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry},
+    memory::MemoryStore,
+    token::Token,
+    waits::{WaitCounts, WaitSeries},
+};
+
+/// A future in a box: [`Store`] can be used as `dyn Store`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What an answer of a store comes as.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Counts for all processes that use it.
+///
+/// Every method is cancel safe: what is granted in an answer that nobody waits for any more is given back, at the
+/// latest when it expires. No answer takes longer than the timeout of the store.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Decides all claims of one request together: grants all of them or charges none.
+    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired>;
+
+    /// Lets leases live for another expiry, and says which of them are lost. Lost ones hold nothing any more.
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed>;
+
+    /// Gives the caps of leases back; what was charged on rates stays charged. Others' leases are never touched,
+    /// since a token is compared.
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
+
+    /// Changes the block of a cap that a process holds, or renews it.
+    fn hold<'a>(&'a self, request: &'a BlockRequest) -> Answer<'a, Block>;
+
+    /// Charges up to `most` units of a rate at once.
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, Drawn>;
+
+    /// Takes a lock if it is free: sets it if absent, with an expiry and a token.
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer>;
+
+    /// Lets a lock live for another expiry if `token` holds it; says whether it did.
+    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
+
+    /// Frees a lock if `token` holds it; says whether it did.
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
+
+    /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
+    fn settle(&self, debt: Debt);
+
+    /// What is freed and what is wanted, from all processes, where somebody waits. Some may be missing: notices are
+    /// hints to look.
+    fn notices(&self) -> Notices;
+
+    /// Whether the store answers.
+    fn health(&self) -> Health;
+}

@@ -1,0 +1,77 @@
+//! The scripts, and how they are sent.
+
+use std::{fmt, sync::LazyLock};
+
+use redis::Cmd;
+
+/// A script and the name under which the server keeps it.
+#[derive(Debug)]
+pub(super) struct Script {
+    text: &'static str,
+    sha: String,
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        $(pub(super) static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(concat!(include_str!("prelude.lua"), include_str!($file))));)+
+    };
+}
+
+scripts! {
+    ACQUIRE = "acquire.lua",
+    DRAW = "draw.lua",
+    EXTEND = "extend.lua",
+    HOLD = "hold.lua",
+    LOCK = "lock.lua",
+    RELEASE = "release.lua",
+    RENEW = "renew.lua",
+    UNLOCK = "unlock.lua",
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, sha: sha1_smol::Sha1::from(text).digest().to_string() }
+    }
+}
+
+/// One run of a script.
+#[derive(Debug)]
+pub(super) struct Call {
+    script: &'static Script,
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+impl Call {
+    pub(super) fn new(script: &'static Script) -> Self {
+        Self { script, keys: Vec::with_capacity(8), args: Vec::with_capacity(16) }
+    }
+
+    pub(super) fn key(mut self, key: impl Into<String>) -> Self {
+        self.keys.push(key.into());
+        self
+    }
+
+    pub(super) fn arg(mut self, arg: impl fmt::Display) -> Self {
+        self.args.push(arg.to_string());
+        self
+    }
+
+    /// By name: what is sent first.
+    pub(super) fn by_name(&self) -> Cmd {
+        self.command("EVALSHA", &self.script.sha)
+    }
+
+    /// With its text: for a server that doesn't know it, which it then does. One command rather than two, so nobody
+    /// can make the server forget it in between.
+    pub(super) fn in_full(&self) -> Cmd {
+        self.command("EVAL", self.script.text)
+    }
+
+    fn command(&self, name: &str, script: &str) -> Cmd {
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}

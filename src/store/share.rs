@@ -1,0 +1,312 @@
+//! What this process holds of each key, to admit from without a round trip.
+//!
+//! Pure state: the time is an argument, and asking the store is somebody else's business. The rules that keep the cap:
+//!
+//! - Units count as held from the moment the store says so, and as returned from the moment before it is told.
+//! - Nothing new is admitted from a block later than 70 % of its expiry after it was *asked* for. A process that is
+//!   stopped for less than the rest can't use units that others were given meanwhile.
+//! - One block per key under one token, its size in absolute numbers: a lost or late answer is set right by the next.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
+
+/// The part of its expiry for which a block may be used.
+const USABLE: f64 = 0.7;
+
+/// Tells those who hold a lease or a unit that it is lost.
+#[derive(Debug, Default)]
+pub(crate) struct Loss {
+    lost: AtomicBool,
+    told: Notify,
+}
+
+impl Loss {
+    pub(crate) fn happen(&self) {
+        self.lost.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+
+    pub(crate) fn happened(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn wait(&self) {
+        let told = self.told.notified();
+        tokio::pin!(told);
+        // Listens before it looks, so that nothing happens in between.
+        told.as_mut().enable();
+        if !self.happened() {
+            told.await;
+        }
+    }
+}
+
+/// The block of one cap.
+#[derive(Debug)]
+struct Share {
+    token: Token,
+    claim: Claim,
+    sequence: u64,
+    units: u32,
+    used: u32,
+    /// The most that were used at once since the last renewal.
+    peak: u32,
+    /// How many more to ask for when it runs out. Doubles with each time.
+    step: u32,
+    /// When the block was last asked for.
+    asked_at: Instant,
+    /// How often the store was asked for more: who stood in line meanwhile need not ask again.
+    answers: u64,
+    retry_after: Duration,
+    /// How many more are used than the store still counts: work that goes on although its unit is lost.
+    uncounted: u32,
+    loss: Arc<Loss>,
+}
+
+/// One unit of a block.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) key: Key,
+    block: Token,
+    pub(crate) loss: Arc<Loss>,
+}
+
+/// Units of a rate that were paid for in advance.
+#[derive(Debug)]
+struct Purse {
+    units: u32,
+    until: Instant,
+    step: u32,
+    answers: u64,
+    retry_after: Duration,
+}
+
+/// All that this process holds.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    caps: HashMap<Key, Share>,
+    purses: HashMap<Key, Purse>,
+    expiry: Duration,
+    pub(crate) lost: u64,
+}
+
+/// Why nothing could be taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Missing {
+    /// The index of the claim.
+    pub(crate) claim: usize,
+    /// How many answers there had been for it, and what the last one said.
+    pub(crate) answers: u64,
+    pub(crate) retry_after: Duration,
+}
+
+impl Shares {
+    pub(crate) fn new(expiry: Duration) -> Self {
+        Self { caps: HashMap::new(), purses: HashMap::new(), expiry, lost: 0 }
+    }
+
+    /// Takes one unit for each claim, or none.
+    pub(crate) fn take(&mut self, claims: &[Claim], now: Instant) -> Result<Vec<Unit>, Missing> {
+        for (index, claim) in claims.iter().enumerate() {
+            let (there, answers, retry_after) = if claim.is_cap() {
+                self.caps.get(&claim.key).map_or((false, 0, Duration::ZERO), |share| {
+                    (share.has_room(now, self.expiry), share.answers, share.retry_after)
+                })
+            } else {
+                self.purses.get(&claim.key).map_or((false, 0, Duration::ZERO), |purse| {
+                    (purse.units > 0 && now < purse.until, purse.answers, purse.retry_after)
+                })
+            };
+            if !there {
+                return Err(Missing { claim: index, answers, retry_after });
+            }
+        }
+        let mut taken = Vec::with_capacity(claims.len());
+        for claim in claims {
+            if let Some(share) = self.caps.get_mut(&claim.key).filter(|_| claim.is_cap()) {
+                share.used += 1;
+                share.peak = share.peak.max(share.used);
+                taken.push(Unit { key: claim.key.clone(), block: share.token, loss: Arc::clone(&share.loss) });
+            } else if let Some(purse) = self.purses.get_mut(&claim.key) {
+                purse.units -= 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Gives one unit back, unless the whole block was lost meanwhile.
+    pub(crate) fn put_back(&mut self, unit: &Unit) {
+        if let Some(share) = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block) {
+            share.used = share.used.saturating_sub(1);
+        }
+    }
+
+    /// What to ask the store for when a claim of a cap can't be met: one for each who stands in line, and some more.
+    pub(crate) fn refill(
+        &mut self,
+        claim: &Claim,
+        standing: usize,
+        waits: bool,
+        now: Instant,
+    ) -> Result<BlockRequest, StoreError> {
+        self.forget_if_expired(&claim.key, now);
+        if !self.caps.contains_key(&claim.key) {
+            self.caps.insert(claim.key.clone(), Share::new(claim.clone(), now)?);
+        }
+        let Some(share) = self.caps.get_mut(&claim.key) else { return Err(StoreError::Unavailable) };
+        // The bound may have changed with the configuration.
+        share.claim = claim.clone();
+        let standing = u32::try_from(standing).unwrap_or(u32::MAX);
+        let want = share.used.saturating_add(share.step.max(standing)).min(share.claim.bound().get());
+        share.step = share.step.saturating_mul(2).min(share.claim.bound().get());
+        Ok(share.ask(want, waits, self.expiry))
+    }
+
+    /// What to ask for to keep a block, and what is used of it; less than before if it was not needed.
+    /// `None` if there is nothing to keep.
+    pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<BlockRequest> {
+        self.forget_if_expired(key, now);
+        let share = self.caps.get_mut(key)?;
+        let want = if give_all { share.used } else { share.peak.max(share.used) };
+        if give_all && want >= share.units {
+            return None;
+        }
+        share.peak = share.used;
+        share.step = (share.step / 2).max(1);
+        if want == 0 && share.units == 0 {
+            self.caps.remove(key);
+            return None;
+        }
+        Some(share.ask(want, false, self.expiry))
+    }
+
+    /// The store answered to `request`, which was sent at `sent`.
+    pub(crate) fn answered(&mut self, request: &BlockRequest, block: Block, sent: Instant) {
+        let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };
+        share.answers += 1;
+        share.retry_after = block.retry_after;
+        if share.sequence != request.sequence {
+            // A newer question is on its way, and its answer is what counts.
+            return;
+        }
+        share.units = block.units;
+        share.asked_at = sent;
+        let uncounted = share.used.saturating_sub(block.units);
+        if uncounted > share.uncounted {
+            self.lost += u64::from(uncounted - share.uncounted);
+            // Which of them is lost, nobody can say: all are told.
+            share.loss.happen();
+            share.loss = Arc::default();
+        }
+        share.uncounted = uncounted;
+    }
+
+    /// What a rate was drawn.
+    pub(crate) fn drawn(&mut self, key: &Key, drawn: Drawn, sent: Instant) {
+        let purse = self.purses.entry(key.clone()).or_insert_with(|| Purse::new(sent));
+        purse.answers += 1;
+        if drawn.units == 0 {
+            purse.retry_after = drawn.after;
+            purse.step = 1;
+            return;
+        }
+        // What is left of before goes with it: at worst it is used as late as the new ones.
+        let left = if sent < purse.until { purse.units } else { 0 };
+        let usable = drawn.after.min(self.expiry.mul_f64(USABLE));
+        let until = sent + usable;
+        purse.until = if left > 0 { purse.until.min(until) } else { until };
+        purse.units = left + drawn.units;
+        purse.step = purse.step.saturating_mul(2).min(1_024);
+    }
+
+    /// How many units of a rate to draw.
+    pub(crate) fn draw(&self, claim: &Claim, standing: usize) -> u32 {
+        let step = self.purses.get(&claim.key).map_or(1, |purse| purse.step);
+        // Never more than a tenth: what one process holds, others can't use.
+        let most = (claim.bound().get() / 10).max(1);
+        step.max(u32::try_from(standing).unwrap_or(u32::MAX)).min(most)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.caps.keys().cloned().collect()
+    }
+
+    /// Units held and used of a cap.
+    pub(crate) fn of(&self, key: &Key) -> (u32, u32) {
+        self.caps.get(key).map_or((0, 0), |share| (share.units, share.used))
+    }
+
+    /// Gives up the blocks that are over by then, and forgets what nobody can use any more.
+    pub(crate) fn give_up(&mut self, over_by: Instant) {
+        for key in self.keys() {
+            self.forget_if_expired(&key, over_by);
+        }
+        self.purses.retain(|_, purse| over_by < purse.until + self.expiry);
+    }
+
+    /// A block that was not renewed in time is not ours any more, whatever the store would say.
+    fn forget_if_expired(&mut self, key: &Key, now: Instant) {
+        let expired = self.caps.get(key).is_some_and(|share| now >= share.asked_at + self.expiry && share.units > 0);
+        if expired && let Some(share) = self.caps.remove(key) {
+            self.lost += u64::from(share.used);
+            share.loss.happen();
+        }
+    }
+}
+
+impl Share {
+    fn new(claim: Claim, now: Instant) -> Result<Self, StoreError> {
+        Ok(Self {
+            token: Token::random()?,
+            claim,
+            sequence: 0,
+            units: 0,
+            used: 0,
+            peak: 0,
+            step: 1,
+            asked_at: now,
+            answers: 0,
+            retry_after: Duration::ZERO,
+            uncounted: 0,
+            loss: Arc::default(),
+        })
+    }
+
+    fn has_room(&self, now: Instant, expiry: Duration) -> bool {
+        self.used < self.units && now < self.asked_at + expiry.mul_f64(USABLE)
+    }
+
+    fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> BlockRequest {
+        let had = self.units;
+        self.sequence += 1;
+        // What is to be returned is not used from now on.
+        self.units = self.units.min(want);
+        BlockRequest {
+            token: self.token,
+            key: self.claim.key.clone(),
+            bound: self.claim.bound(),
+            used: self.used,
+            want,
+            had: had.min(want),
+            sequence: self.sequence,
+            expiry,
+            waits,
+        }
+    }
+}
+
+impl Purse {
+    const fn new(now: Instant) -> Self {
+        Self { units: 0, until: now, step: 1, answers: 0, retry_after: Duration::ZERO }
+    }
+}

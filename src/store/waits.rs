@@ -1,0 +1,122 @@
+//! How long callers waited for a lock, by class and endpoint.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::LockFailure;
+
+/// Upper ends of the buckets, in milliseconds; one more for what is longer.
+const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
+
+/// Most series: what comes after these is counted together.
+const SERIES: usize = 64;
+
+/// Where the rest is counted.
+const OTHER: &str = "other";
+
+/// Waits of one kind of caller.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct WaitCounts {
+    /// How many waits were at most as long as the bound of the same index in [`WaitCounts::bounds`], and longer than
+    /// the one before; the last one counts those that were longer than all.
+    pub buckets: [u64; BOUNDS.len() + 1],
+    /// The sum of all waits.
+    pub total: Duration,
+    /// How many got the lock.
+    pub taken: u64,
+    /// How many gave up.
+    pub busy: u64,
+    /// How many failed because of the store.
+    pub failed: u64,
+}
+
+impl WaitCounts {
+    /// The upper ends of the buckets.
+    pub fn bounds() -> impl Iterator<Item = Duration> {
+        BOUNDS.into_iter().map(Duration::from_millis)
+    }
+}
+
+/// Waits of one class of tenants at one endpoint.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct WaitSeries {
+    /// The class.
+    pub class: String,
+    /// The endpoint.
+    pub endpoint: String,
+    /// What was counted.
+    pub counts: WaitCounts,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    series: Mutex<BTreeMap<(String, String), WaitCounts>>,
+    requests: AtomicU64,
+}
+
+impl Waits {
+    pub(crate) fn record(&self, class: &str, endpoint: &str, waited: Duration, failure: Option<&LockFailure>) {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut name = (class.to_owned(), endpoint.to_owned());
+        if !series.contains_key(&name) && series.len() >= SERIES - 1 {
+            name = (OTHER.to_owned(), OTHER.to_owned());
+        }
+        let counts = series.entry(name).or_default();
+        let bucket = BOUNDS.iter().position(|&bound| waited <= Duration::from_millis(bound)).unwrap_or(BOUNDS.len());
+        counts.buckets[bucket] += 1;
+        counts.total = counts.total.saturating_add(waited);
+        match failure {
+            None => counts.taken += 1,
+            Some(LockFailure::Busy) => counts.busy += 1,
+            Some(LockFailure::Store(_)) => counts.failed += 1,
+        }
+    }
+
+    pub(crate) fn asked(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<WaitSeries> {
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = |((class, endpoint), counts): (&(String, String), &WaitCounts)| WaitSeries {
+            class: class.clone(),
+            endpoint: endpoint.clone(),
+            counts: counts.clone(),
+        };
+        series.iter().map(copy).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_counted_in_their_bucket_and_series_are_bounded() {
+        let waits = Waits::default();
+        waits.record("gold", "start", Duration::from_millis(2), None);
+        waits.record("gold", "start", Duration::from_secs(60), Some(&LockFailure::Busy));
+        let counts = waits.snapshot()[0].counts.clone();
+        assert_eq!((counts.buckets[1], counts.buckets[12]), (1, 1));
+        assert_eq!((counts.taken, counts.busy, counts.failed), (1, 1, 0));
+        for class in 0..1_000 {
+            waits.record(&class.to_string(), "start", Duration::ZERO, None);
+        }
+        let series = waits.snapshot();
+        assert_eq!(series.len(), SERIES);
+        let all: u64 = series.iter().map(|one| one.counts.taken).sum();
+        assert_eq!(all, 1_001, "none is left out");
+    }
+}

@@ -1,0 +1,80 @@
+//! What all tests share: servers of their own, bounded waits, and an independent witness of who runs.
+
+pub(crate) mod ledger;
+pub(crate) mod proxy;
+pub(crate) mod server;
+
+use std::{future::Future, num::NonZeroU32, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+use tower_admission::store::{Acquired, Claim, Claims, Keys, Lease, RateMode, Request, Store, Token};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether to repeat as often as the documentation says.
+pub(crate) fn soak() -> bool {
+    std::env::var_os("SOAK").is_some()
+}
+
+/// How often a fault is repeated.
+pub(crate) fn repeats() -> usize {
+    if soak() { 20 } else { 2 }
+}
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn keys() -> Keys {
+    Keys::new("test").unwrap()
+}
+
+pub(crate) fn number(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
+}
+
+/// A cap on a label of one namespace.
+pub(crate) fn cap(name: &str, bound: u32) -> Claim {
+    Claim::cap(keys().cap("acme", "label", name), number(bound))
+}
+
+pub(crate) fn rate(name: &str, maximum: u32, mode: RateMode) -> Claim {
+    Claim::rate(keys().rate("acme", "label", name), number(maximum), mode)
+}
+
+pub(crate) fn claims<const N: usize>(claims: [Claim; N]) -> Claims {
+    Claims::new(claims.into()).unwrap()
+}
+
+pub(crate) fn request(claims: &Claims, expiry: Duration) -> Request {
+    Request::new(Token::random().unwrap(), claims.clone(), expiry)
+}
+
+/// Asks once; `Err` says which claim is full and when to come back.
+pub(crate) async fn acquire(store: &dyn Store, claims: &Claims, expiry: Duration) -> Result<Lease, (usize, Duration)> {
+    match store.acquire(&request(claims, expiry)).await.unwrap() {
+        Acquired::Granted(lease) => Ok(lease),
+        Acquired::Full(full) => Err((full.claim, full.retry_after)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until `condition` holds, and fails if it doesn't come to that.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "it did not come to pass that {what}");
+        sleep(ms(2)).await;
+    }
+}
+
+/// Waits for `future`, and fails if it doesn't end.
+pub(crate) async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
+    let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
+    output
+}
+
+pub(crate) fn shared(store: impl Store) -> Arc<dyn Store> {
+    Arc::new(store)
+}
