@@ -1,15 +1,24 @@
 //! Settings as users write them, and what is wrong with them.
 
+pub(crate) mod capacity;
+#[cfg(feature = "config")]
+pub(crate) mod file;
+mod labels;
+mod rules;
 mod share;
+mod warnings;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+pub use labels::Labels;
+pub use rules::{Cap, Limits, Rate, Rules};
 pub use share::{Share, percent};
 
+use self::warnings::{Beside, warnings};
 use crate::{
     engine::{
         limit::{Fixed, Limit},
-        plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+        plan::{Bound, Discipline, Mode, PartitionMode, PartitionPlan, Places, Plan},
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -21,7 +30,10 @@ pub(crate) const DEFAULT_PARTITION: &str = "default";
 /// Settings of a handle, before they were looked at.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(crate) mode: Mode,
     pub(crate) limit: Limit,
+    /// The highest limit that there can be, where that is known: a law doesn't tell.
+    pub(crate) largest_limit: Option<usize>,
     pub(crate) queue: usize,
     pub(crate) admission_timeout: Duration,
     pub(crate) max_wait: Option<Duration>,
@@ -29,12 +41,26 @@ pub(crate) struct Settings {
     pub(crate) max_waiting: Option<usize>,
     pub(crate) partitions: Vec<(String, Share)>,
     pub(crate) default_mode: PartitionMode,
+    pub(crate) discipline: Discipline,
+    pub(crate) aging: Option<u32>,
+    pub(crate) labels: Labels,
+    pub(crate) rules: Rules,
+    pub(crate) time_to_live: Option<Duration>,
+    pub(crate) client_patience: Option<Duration>,
+    pub(crate) max_concurrent_streams: Option<usize>,
+    /// What looked like a mistake before it came here.
+    pub(crate) notes: Vec<String>,
 }
+
+/// How often less important requests are passed over before it is their turn, unless told otherwise.
+const AGING: u32 = 16;
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            mode: Mode::Enforce,
             limit: Fixed::default().into(),
+            largest_limit: None,
             queue: 0,
             admission_timeout: Duration::from_secs(5),
             max_wait: None,
@@ -42,6 +68,14 @@ impl Default for Settings {
             max_waiting: None,
             partitions: Vec::new(),
             default_mode: PartitionMode::Burst,
+            discipline: Discipline::Fair,
+            aging: Some(AGING),
+            labels: Labels::new(),
+            rules: Rules::new(),
+            time_to_live: None,
+            client_patience: None,
+            max_concurrent_streams: None,
+            notes: Vec::new(),
         }
     }
 }
@@ -51,7 +85,6 @@ impl Settings {
     pub(crate) fn into_plan(self) -> Result<(Plan, Vec<String>), BuildError> {
         let law = self.limit.into_law();
         let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();
-        let mut warnings = Vec::new();
         let partitions = partitions(&self.partitions, self.default_mode, &mut problems);
         if self.partitions.len() >= usize::from(u16::MAX) {
             problems.push(Problem::new(
@@ -59,25 +92,32 @@ impl Settings {
                 format!("found {}, allowed are fewer than {}", self.partitions.len(), u16::MAX),
             ));
         }
+        let labels = self.labels.into_plan(&mut problems);
+        if self.time_to_live.is_some_and(|time| time.is_zero()) {
+            problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
+        }
+        if self.aging == Some(0) {
+            problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
+        }
+        let rules = self.rules.into_plan(&mut problems);
         BuildError::check(problems)?;
 
         let extra = self.max_waiting.map_or(Places::Limit, Places::Exactly);
         let (line, gate, queue) = if self.queue == 0 {
             let wait = self.wait_timeout.unwrap_or(LEGACY_WAIT);
             let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
-            if self.max_wait.is_some() {
-                warnings.push("max_wait has no effect without a queue: wait_timeout bounds the wait".into());
-            }
             (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
         } else {
-            if self.wait_timeout.is_some() {
-                warnings.push("wait_timeout has no effect with a queue: admission_timeout and max_wait do".into());
-            }
             let line = Bound { places: Places::Exactly(self.queue), wait: self.max_wait };
             let places = if self.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
             (line, Bound { places, wait: Some(self.admission_timeout) }, Some(self.queue))
         };
-        Ok((Plan { law, partitions, line, gate, queue }, warnings))
+        let Self { discipline, aging, time_to_live, largest_limit, wait_timeout, max_wait, .. } = self;
+        let Self { client_patience, max_concurrent_streams, .. } = self;
+        let plan = Plan { law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live };
+        let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
+        let warnings = self.notes.into_iter().chain(warnings(&plan, &beside)).collect();
+        Ok((plan, warnings))
     }
 }
 
@@ -196,14 +236,5 @@ mod tests {
     fn a_limit_of_zero_is_an_error() {
         let settings = Settings { limit: Fixed::new(0).into(), ..Settings::default() };
         assert_eq!(problems(settings), ["limit.fixed: found 0, allowed is 1 or more; Mode::Off lifts a limit"]);
-    }
-
-    #[test]
-    fn settings_without_effect_are_warned_about() {
-        let both = Settings { queue: 10, wait_timeout: Some(Duration::from_secs(1)), ..Settings::default() };
-        assert_eq!(both.into_plan().unwrap().1.len(), 1);
-        let neither = Settings { max_wait: Some(Duration::from_secs(1)), ..Settings::default() };
-        assert_eq!(neither.into_plan().unwrap().1.len(), 1);
-        assert!(Settings::default().into_plan().unwrap().1.is_empty());
     }
 }

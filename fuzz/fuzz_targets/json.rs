@@ -1,0 +1,13 @@
+//! `cargo fuzz run json`: no panic, and whatever is accepted survives.
+
+#![no_main]
+
+mod survives;
+
+use tower_admission::AdmissionConfig;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    if let Ok(config) = AdmissionConfig::from_json(text) {
+        survives::survives(&config);
+    }
+});

@@ -1,0 +1,253 @@
+//! Configuration from files, texts, environment variables and code.
+//!
+//! Whatever the source, it becomes a tree of [values](value) that know where they came from. The trees are laid over each
+//! other, and what comes out is [read](setting) setting by setting, so that everything that is wrong is found at once and
+//! can be shown where it was written.
+
+mod environment;
+mod json_text;
+mod labels;
+mod laws;
+mod limit;
+mod limits;
+mod nearest;
+mod problems;
+mod serde_impls;
+mod setting;
+mod sources;
+mod times;
+mod toml_text;
+mod value;
+mod words;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    path::Path,
+    time::Duration,
+};
+
+pub use self::{
+    labels::{LabelConfig, LabelsConfig},
+    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
+    limit::LimitConfig,
+    limits::LabelOverride,
+    problems::{ConfigError, ConfigProblem},
+    sources::{Effective, Loaded, Sources},
+    value::Origin,
+};
+use self::{
+    nearest::nearest,
+    setting::{Setting, settings},
+};
+use super::{Limits, Rules, Settings, Share, rules::OTHERS};
+use crate::{
+    engine::plan::{Discipline, Mode, PartitionMode},
+    problem::BuildError,
+};
+
+settings! {
+    /// Everything that a handle can be told, as data.
+    ///
+    /// The names of the fields are those in files; the page [configuration](crate::docs::configuration) shows them all.
+    /// A value that is here has the right type and no more: [`check`](Self::check) finds what else is wrong, and so does
+    /// building a handle.
+    ///
+    /// ```
+    /// use tower_admission::{AdmissionBuilder, AdmissionConfig};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = AdmissionConfig::from_toml(r#"
+    ///     limit = 200
+    ///     queue = 3600
+    ///     [partitions]
+    ///     checkout = "60%"
+    /// "#)?;
+    /// let admission = AdmissionBuilder::from(config).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct AdmissionConfig {
+        /// The name of the handle in metrics and snapshots; a number is given to handles without one.
+        pub name: String = String::new(),
+        /// Whether decisions bind.
+        pub mode: Mode = Mode::Enforce,
+        /// How many requests may run at once: a number, or a law that learns it.
+        pub limit: LimitConfig = LimitConfig::default(),
+        /// How many requests may wait in line for a slot.
+        pub queue: usize = 0,
+        /// How long a request waits at the full gate. Only with a queue.
+        pub admission_timeout: Duration = Duration::from_secs(5),
+        /// How long a request waits in line for a slot; without a bound unless set. Only with a queue.
+        pub max_wait: Option<Duration> = None,
+        /// How long a request waits for a slot where there is no queue; 30 s unless set.
+        pub wait_timeout: Option<Duration> = None,
+        /// How many may wait at the full gate or, without a queue, for a slot; as many as the current limit unless set.
+        pub max_waiting: Option<usize> = None,
+        /// The percentage of the limit that is guaranteed to a group of callers, by its name.
+        pub partitions: BTreeMap<String, Share> = BTreeMap::new(),
+        /// What callers of no partition may do beyond what is left for them.
+        pub default_partition_mode: PartitionMode = PartitionMode::Burst,
+        /// Who goes first among those who wait.
+        pub discipline: Discipline = Discipline::Fair,
+        /// How often less important requests are passed over before it is their turn; `"none"` for as long as it takes.
+        pub aging: Option<NonZeroU32> = NonZeroU32::new(16),
+        /// How long a permit is good for; without an end unless set.
+        pub permit_time_to_live: Option<Duration> = None,
+        /// What holds for requests with a label.
+        pub labels: LabelsConfig = LabelsConfig::default(),
+        /// Caps, rates and budgets by class of work; `*` is for requests whose class has none.
+        pub classes: BTreeMap<String, Limits> = BTreeMap::new(),
+        /// The same for some labels, by key (`namespace:label`, `namespace:*`, `label`, `*`) and class.
+        pub overrides: BTreeMap<String, BTreeMap<String, Limits>> = BTreeMap::new(),
+        /// The same for labels whose name has a colon.
+        pub label_overrides: Vec<LabelOverride> = Vec::new(),
+        /// How long clients wait for an answer, as far as is known. For warnings.
+        pub client_patience: Option<Duration> = None,
+        /// How many streams, or requests, the server lets in at once, as far as is known. For warnings.
+        pub max_concurrent_streams: Option<usize> = None,
+        // Settings of features to come (a shared store, a lock) are sections of their own, each a struct like `LabelsConfig`
+        // in a file of its own. With the field here they are in files, environment, schema, and reload.
+    }
+}
+
+impl AdmissionConfig {
+    /// Reads a file: JSON if its name ends with `.json`, TOML otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Names everything that is wrong with it, or why it can't be read.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        Ok(Sources::new().file(path).load()?.into_config())
+    }
+
+    /// Reads TOML.
+    ///
+    /// # Errors
+    ///
+    /// Names everything that is wrong with it.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        Ok(Sources::new().toml("text", text).load()?.into_config())
+    }
+
+    /// Reads JSON.
+    ///
+    /// # Errors
+    ///
+    /// Names everything that is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        Ok(Sources::new().json("text", text).load()?.into_config())
+    }
+
+    /// All settings as TOML. Reads back as the same.
+    pub fn to_toml(&self) -> String {
+        toml_text::write(self.write())
+    }
+
+    /// All settings as JSON. Reads back as the same.
+    pub fn to_json(&self) -> String {
+        json_text::write(&self.write())
+    }
+
+    /// All settings as environment variables. They read back as the same.
+    pub fn to_environment(&self) -> Vec<(String, String)> {
+        environment::write(self.write())
+    }
+
+    /// The names of the environment variables for all settings; `<CLASS>` stands for the name of a class of work.
+    pub fn variables() -> Vec<String> {
+        environment::names()
+    }
+
+    /// The JSON Schema of the file, for editors.
+    pub fn json_schema() -> String {
+        let mut schema = Self::schema();
+        schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+        schema["title"] = "tower-admission".into();
+        format!("{schema:#}\n")
+    }
+
+    /// What is likely to be a mistake, although it is allowed.
+    ///
+    /// # Errors
+    ///
+    /// Names every setting that can't be used.
+    pub fn check(&self) -> Result<Vec<String>, BuildError> {
+        Ok(self.to_settings().into_plan()?.1)
+    }
+
+    /// The settings for a handle, which [`Settings::into_plan`] judges.
+    pub(crate) fn to_settings(&self) -> Settings {
+        Settings {
+            mode: self.mode,
+            limit: self.limit.to_limit(),
+            largest_limit: Some(self.limit.largest()),
+            queue: self.queue,
+            admission_timeout: self.admission_timeout,
+            max_wait: self.max_wait,
+            wait_timeout: self.wait_timeout,
+            max_waiting: self.max_waiting,
+            partitions: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
+            default_mode: self.default_partition_mode,
+            discipline: self.discipline,
+            aging: self.aging.map(NonZeroU32::get),
+            labels: self.labels.to_labels(),
+            rules: self.to_rules(),
+            time_to_live: self.permit_time_to_live,
+            client_patience: self.client_patience,
+            max_concurrent_streams: self.max_concurrent_streams,
+            notes: self.unknown_classes().into_iter().chain(self.labels.idle_wildcards()).collect(),
+        }
+    }
+
+    fn to_rules(&self) -> Rules {
+        let mut rules = Rules::new();
+        for (class, limits) in &self.classes {
+            rules = match class.as_str() {
+                OTHERS => rules.others(limits.clone()),
+                _ => rules.class(class, limits.clone()),
+            };
+        }
+        // A class that has overrides needs nothing else to be one.
+        for class in self.overridden().filter(|class| *class != OTHERS && !self.classes.contains_key(*class)) {
+            rules = rules.class(class, Limits::new());
+        }
+        for (key, classes) in &self.overrides {
+            for (class, limits) in classes {
+                rules = rules.over(key, class, limits.clone());
+            }
+        }
+        for LabelOverride { namespace, label, class, limits } in &self.label_overrides {
+            rules = rules.over_label(namespace.as_deref(), label, class, limits.clone());
+        }
+        rules
+    }
+
+    /// The classes with overrides, each once.
+    fn overridden(&self) -> impl Iterator<Item = &str> {
+        let by_key = self.overrides.values().flat_map(BTreeMap::keys);
+        let by_label = self.label_overrides.iter().map(|it| &it.class);
+        by_key.chain(by_label).map(String::as_str).collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// Classes that are only overridden, and whose names look like one that has limits.
+    fn unknown_classes(&self) -> Vec<String> {
+        let known = || self.classes.keys().map(String::as_str);
+        self.overridden()
+            .filter(|class| !self.classes.contains_key(*class))
+            .filter_map(|class| Some((class, nearest(class, known())?)))
+            .map(|(class, near)| format!("overrides name a class {class:?} that has no limits; did you mean {near:?}?"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_written_here_are_those_of_the_builder() {
+        let written = Settings { largest_limit: None, ..AdmissionConfig::default().to_settings() };
+        assert_eq!(format!("{written:?}"), format!("{:?}", Settings::default()));
+    }
+}

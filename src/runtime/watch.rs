@@ -1,0 +1,86 @@
+//! Settings that follow their files.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::{Admission, AdmissionBuilder};
+use crate::config::file::{ConfigError, Sources};
+
+/// Follows the files of a configuration until it is dropped. Made by [`Admission::watch`].
+#[must_use = "the files are followed until this is dropped"]
+#[derive(Debug)]
+pub struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Admission {
+    /// Takes the settings of `sources` whenever these change: looks each `interval`, and tells `report` what came of it.
+    ///
+    /// A configuration with a mistake changes nothing; its problems are reported once. Files are read whole, so a file should be
+    /// replaced rather than written in place. Polling finds any change, those of links and mounted directories too.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn run(admission: tower_admission::Admission) {
+    /// use tower_admission::Sources;
+    ///
+    /// let sources = Sources::new().file("admission.toml").environment();
+    /// let _watch = admission.watch(sources, Duration::from_secs(2), |outcome| match outcome {
+    ///     Ok(()) => eprintln!("new settings"),
+    ///     Err(error) => eprintln!("the settings stay what they were: {error}"),
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub fn watch(
+        &self,
+        sources: Sources,
+        interval: Duration,
+        report: impl Fn(Result<(), ConfigError>) + Send + 'static,
+    ) -> Watch {
+        let shared = Arc::downgrade(&self.shared);
+        Watch(tokio::spawn(async move {
+            let sources = Arc::new(sources);
+            let mut known = None;
+            let mut mistake = None;
+            loop {
+                let reader = Arc::clone(&sources);
+                let Ok(found) = spawn_blocking(move || reader.load()).await else { return };
+                let Some(shared) = shared.upgrade() else { return };
+                let admission = Self { shared };
+                match found {
+                    Ok(loaded) => {
+                        mistake = None;
+                        let config = loaded.into_config();
+                        if known.as_ref() != Some(&config) {
+                            let mode = config.mode;
+                            // What was loaded is valid: the sources have checked it.
+                            if admission.reload(AdmissionBuilder::from(config.clone())).is_ok() {
+                                admission.set_mode(mode);
+                                report(Ok(()));
+                            }
+                            known = Some(config);
+                        }
+                    }
+                    Err(error) => {
+                        let text = error.to_string();
+                        if mistake.as_ref() != Some(&text) {
+                            report(Err(error));
+                            mistake = Some(text);
+                        }
+                    }
+                }
+                drop(admission);
+                tokio::time::sleep(interval).await;
+            }
+        }))
+    }
+}
