@@ -6,8 +6,9 @@
 //!
 //! - [`AdaptiveConcurrencyLayer`] learns from the round-trip time how many requests can run at once, divides them among
 //!   callers by percentage, and sheds the rest at once.
-//! - [`AdmissionLayer`] does everything that an [`Admission`] can: a fixed or a learned limit, partitions, and
-//!   two-phase admission: a gate with a short timeout, then a place in a line that is patient.
+//! - [`AdmissionLayer`] does everything that an [`Admission`] can: a fixed or a learned limit, partitions, two-phase
+//!   admission (a gate with a short timeout, then a place in a line that is patient), turns by label, and caps, rates and
+//!   budgets for classes of work.
 //!
 //! Both work under axum, tonic and plain hyper, for HTTP and gRPC, and [for any other tower
 //! service](AdmissionLayer::generic).
@@ -63,7 +64,8 @@
 //! # Pages
 //!
 //! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
-//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Architecture](docs::architecture)
+//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Introspection](docs::introspection) · [Architecture](docs::architecture)
+#![cfg_attr(feature = "config", doc = " · [Configuration](docs::configuration)")]
 //!
 //! # Features
 //!
@@ -71,7 +73,11 @@
 //!
 //! | feature | adds | default |
 //! |---|---|---|
-//! | `introspect` | [`Admission::introspection`]: `GET /admission` as JSON; `Serialize` for [`Snapshot`] | yes |
+//! | `introspect` | [`Admission::introspection`]: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`] | yes |
+//! | `redis` | [`store::RedisStore`]: limits shared by all instances | no |
+//! | `redis-cluster` | the same on a Redis Cluster | no |
+//! | `redis-tls` | `rediss://` addresses | no |
+//! | `config` | `AdmissionConfig`: settings as data, from files and environment variables | no |
 //! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -80,21 +86,28 @@ mod adaptive;
 mod admission;
 mod clock;
 mod config;
+mod criticality;
 pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
 mod introspect;
+mod matching;
 mod outcome;
 mod problem;
 mod rejection;
 mod runtime;
+pub mod store;
 mod ticket;
 mod time;
 
 #[cfg(feature = "axum")]
 pub use crate::admission::by_matched_path;
+#[cfg(feature = "config")]
+pub use crate::config::file::{AdmissionConfig, ConfigError, Sources};
 #[cfg(feature = "introspect")]
-pub use crate::introspect::Introspection;
+pub use crate::introspect::{Introspection, IntrospectionFuture};
+#[cfg(feature = "config")]
+pub use crate::runtime::Watch;
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{
@@ -104,18 +117,34 @@ pub use crate::{
         by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, paths,
     },
     clock::Clock,
-    config::{Share, percent},
+    config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
+    criticality::Criticality,
     engine::{
-        PartitionSnapshot, Quantiles, Snapshot,
-        plan::{Mode, PartitionMode},
+        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot,
+        plan::{Discipline, Mode, PartitionMode},
+        rules::{RateMode, RuleSnapshot, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
-    runtime::{Admission, AdmissionBuilder, Admit, Permit},
+    runtime::{Admission, AdmissionBuilder, Admit, Leave, Overdue, Permit, WorkerReport},
     ticket::Ticket,
     time::Timestamp,
 };
+
+/// The parts of an [`AdmissionConfig`], and what is known about where it came from.
+#[cfg(feature = "config")]
+pub mod configuration {
+    pub use crate::config::file::{
+        AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
+        LabelsConfig, LimitConfig, Loaded, Origin, TwoPointConfig, VegasConfig, WindowedAimdConfig,
+    };
+}
+
+/// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
+pub mod plan {
+    pub use crate::config::capacity::{Burst, Plan, Room};
+}
 
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {

@@ -6,62 +6,127 @@ use std::{fmt, sync::Arc, time::Duration};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Reason {
+    /// The budget that its label shares with others is used up for now.
+    Budget,
     /// Its deadline came before its turn.
     Deadline,
+    /// The server is shutting down.
+    Draining,
     /// Everybody allowed to wait at the full gate is there already.
     GateFull,
     /// The gate stayed full for the whole admission timeout.
     GateTimeout,
+    /// As many requests with this label run as may.
+    LabelCap,
+    /// As many requests with this label wait as may.
+    LabelQueueFull,
     /// No slot is free and this handle lets nobody wait.
     Limit,
+    /// As many requests of this namespace run as may.
+    NamespaceCap,
     /// The partition has a hard cap and uses all of it.
     PartitionCap,
+    /// As many requests with this label and of this class are waiting or running as may.
+    PendingFull,
+    /// It waited, and made room in the full line for a request that is more important, or of a label that uses less of
+    /// it.
+    PushedOut,
     /// The line for a slot is full.
     QueueFull,
     /// No slot came free within the longest wait.
     QueueTimeout,
+    /// As many requests with this label, or of this namespace, have started in the last minute as may.
+    Rate,
+    /// As many requests of this run wait as may.
+    RunCap,
 }
 
 impl Reason {
     /// All reasons, in the order of their machine words.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 16] = [
+        Self::Budget,
         Self::Deadline,
+        Self::Draining,
         Self::GateFull,
         Self::GateTimeout,
+        Self::LabelCap,
+        Self::LabelQueueFull,
         Self::Limit,
+        Self::NamespaceCap,
         Self::PartitionCap,
+        Self::PendingFull,
+        Self::PushedOut,
         Self::QueueFull,
         Self::QueueTimeout,
+        Self::Rate,
+        Self::RunCap,
     ];
 
     /// The machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Budget => "budget",
             Self::Deadline => "deadline",
+            Self::Draining => "draining",
             Self::GateFull => "gate_full",
             Self::GateTimeout => "gate_timeout",
+            Self::LabelCap => "label_cap",
+            Self::LabelQueueFull => "label_queue_full",
             Self::Limit => "limit",
+            Self::NamespaceCap => "namespace_cap",
             Self::PartitionCap => "partition_cap",
+            Self::PendingFull => "pending_full",
+            Self::PushedOut => "pushed_out",
             Self::QueueFull => "queue_full",
             Self::QueueTimeout => "queue_timeout",
+            Self::Rate => "rate",
+            Self::RunCap => "run_cap",
         }
     }
 
     /// Whether the caller ran into a bound of its own (429) rather than the server into one of its (503).
     pub const fn is_callers(self) -> bool {
-        matches!(self, Self::PartitionCap)
+        match self {
+            Self::Budget
+            | Self::LabelCap
+            | Self::LabelQueueFull
+            | Self::NamespaceCap
+            | Self::PartitionCap
+            | Self::PendingFull
+            | Self::Rate
+            | Self::RunCap => true,
+            Self::Deadline
+            | Self::Draining
+            | Self::GateFull
+            | Self::GateTimeout
+            | Self::Limit
+            | Self::PushedOut
+            | Self::QueueFull
+            | Self::QueueTimeout => false,
+        }
     }
 
     /// One sentence for a person.
     pub const fn describe(self) -> &'static str {
         match self {
+            Self::Budget => "the budget that this label shares with others is used up for now",
             Self::Deadline => "the deadline of the request came before its turn",
+            Self::Draining => "the server is shutting down",
             Self::GateFull => "the server is full and too many requests wait to get in",
             Self::GateTimeout => "the server stayed full for the whole admission timeout",
+            Self::LabelCap => "as many requests with this label run as may",
+            Self::LabelQueueFull => "as many requests with this label wait as may",
             Self::Limit => "the server runs as many requests as it can",
+            Self::NamespaceCap => "as many requests of this namespace run as may",
             Self::PartitionCap => "this group of callers uses all of its share",
+            Self::PendingFull => "as many requests with this label wait or run as may",
+            Self::PushedOut => {
+                "it made room in the full line for a more important request or a label that uses less of it"
+            }
             Self::QueueFull => "too many requests wait for a slot",
             Self::QueueTimeout => "no slot came free within the longest wait",
+            Self::Rate => "as many requests with this label or namespace have started in this minute as may",
+            Self::RunCap => "as many requests of this run wait as may",
         }
     }
 
@@ -83,11 +148,24 @@ pub struct Rejection {
     retry_after: Duration,
     partition: Arc<str>,
     bound: usize,
+    nothing: bool,
 }
 
 impl Rejection {
     pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
-        Self { reason, retry_after, partition, bound }
+        Self { reason, retry_after, partition, bound, nothing: false }
+    }
+
+    /// The same, to be answered as if there were nothing.
+    pub(crate) fn answered_with_nothing(mut self, nothing: bool) -> Self {
+        self.nothing = nothing;
+        self
+    }
+
+    /// Whether the rule that was full says [`Empty`](crate::WhenFull::Empty): that there is nothing for the caller is then a
+    /// better answer than a rejection.
+    pub const fn wants_nothing(&self) -> bool {
+        self.nothing
     }
 
     /// Why.

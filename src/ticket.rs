@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use crate::criticality::Criticality;
+
 /// What is known about a request before it is admitted: whose it is, and how long its caller waits.
 ///
 /// A classifier fills it in. It borrows from the request where it can, so that reading a header costs no allocation.
@@ -16,13 +18,37 @@ use std::{borrow::Cow, time::Duration};
 pub struct Ticket<'r> {
     partition: Option<Cow<'r, str>>,
     class: Option<Cow<'r, str>>,
+    namespace: Option<Cow<'r, str>>,
+    label: Option<Cow<'r, str>>,
+    run: Option<Cow<'r, str>>,
+    criticality: Criticality,
     timeout: Option<Duration>,
+}
+
+/// Names are cut to this many bytes.
+const LONGEST_NAME: usize = 256;
+
+/// A name as all who compare names see it: without white space around it, and not too long. `None` if nothing is left.
+pub(crate) fn normal(name: &str) -> Option<&str> {
+    let name = name.trim();
+    if name.len() <= LONGEST_NAME {
+        return (!name.is_empty()).then_some(name);
+    }
+    (0..=LONGEST_NAME).rev().find_map(|end| name.get(..end))
 }
 
 impl<'r> Ticket<'r> {
     /// A ticket of the default partition, without a deadline.
     pub const fn new() -> Self {
-        Self { partition: None, class: None, timeout: None }
+        Self {
+            partition: None,
+            class: None,
+            namespace: None,
+            label: None,
+            run: None,
+            criticality: Criticality::Critical,
+            timeout: None,
+        }
     }
 
     /// Puts the request into the partition of this name; into the default one, if none has this name.
@@ -39,6 +65,38 @@ impl<'r> Ticket<'r> {
     #[must_use]
     pub fn class(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_class(name);
+        self
+    }
+
+    /// Says on whose behalf the request comes: a tenant, a task queue, a pool. Those who wait take turns by label, and
+    /// labels have bounds of their own; see [`Labels`](crate::Labels).
+    ///
+    /// Names are trimmed and cut to 256 bytes; an empty one is none.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<Cow<'r, str>>) -> Self {
+        self.set_label(name);
+        self
+    }
+
+    /// The namespace of the label: the same label in two namespaces is two labels. Without one it is `""`.
+    #[must_use]
+    pub fn namespace(mut self, name: impl Into<Cow<'r, str>>) -> Self {
+        self.set_namespace(name);
+        self
+    }
+
+    /// The job that the request is a part of. How many of one run wait is bounded over all labels, for requests with a
+    /// label.
+    #[must_use]
+    pub fn run(mut self, name: impl Into<Cow<'r, str>>) -> Self {
+        self.set_run(name);
+        self
+    }
+
+    /// Says how much it matters that the request is answered: [`Criticality::Critical`] unless set.
+    #[must_use]
+    pub const fn criticality(mut self, criticality: Criticality) -> Self {
+        self.set_criticality(criticality);
         self
     }
 
@@ -59,6 +117,26 @@ impl<'r> Ticket<'r> {
         self.class = Some(name.into());
     }
 
+    /// Says on whose behalf the request comes; see [`label`](Self::label).
+    pub fn set_label(&mut self, name: impl Into<Cow<'r, str>>) {
+        self.label = Some(name.into());
+    }
+
+    /// Says in which namespace the label is; see [`namespace`](Self::namespace).
+    pub fn set_namespace(&mut self, name: impl Into<Cow<'r, str>>) {
+        self.namespace = Some(name.into());
+    }
+
+    /// Says which job the request is a part of; see [`run`](Self::run).
+    pub fn set_run(&mut self, name: impl Into<Cow<'r, str>>) {
+        self.run = Some(name.into());
+    }
+
+    /// Says how much it matters that the request is answered.
+    pub const fn set_criticality(&mut self, criticality: Criticality) {
+        self.criticality = criticality;
+    }
+
     /// Bounds how long the caller waits for the answer, from now on. The earliest bound holds.
     pub fn limit_timeout(&mut self, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |earlier| earlier.min(timeout)));
@@ -72,7 +150,52 @@ impl<'r> Ticket<'r> {
         self.class.as_deref()
     }
 
+    pub(crate) fn label_name(&self) -> Option<&str> {
+        normal(self.label.as_deref()?)
+    }
+
+    pub(crate) fn namespace_name(&self) -> &str {
+        self.namespace.as_deref().and_then(normal).unwrap_or_default()
+    }
+
+    pub(crate) fn run_name(&self) -> Option<&str> {
+        normal(self.run.as_deref()?)
+    }
+
+    pub(crate) const fn how_critical(&self) -> Criticality {
+        self.criticality
+    }
+
+    /// The same without borrowing from the request.
+    pub(crate) fn into_owned(self) -> Ticket<'static> {
+        let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));
+        Ticket {
+            partition: own(self.partition),
+            class: own(self.class),
+            namespace: own(self.namespace),
+            label: own(self.label),
+            run: own(self.run),
+            criticality: self.criticality,
+            timeout: self.timeout,
+        }
+    }
+
     pub(crate) const fn remaining(&self) -> Option<Duration> {
         self.timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_cut_where_a_character_ends() {
+        assert_eq!(normal(" a:b\t"), Some("a:b"));
+        assert_eq!(normal("  "), None);
+        let long = "ä".repeat(200);
+        assert_eq!(normal(&long).map(str::len), Some(256));
+        let odd = format!("x{long}");
+        assert_eq!(normal(&odd).map(str::len), Some(255));
     }
 }

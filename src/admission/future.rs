@@ -114,11 +114,14 @@ where
                 StateProj::Waiting { waiting, .. } => {
                     let answer = ready!(Pin::new(waiting).poll(cx));
                     let waited = state.as_mut().project_replace(State::Done { result: None });
-                    let StateReplace::Waiting { waiting, service, request, mut passage } = waited else {
+                    let StateReplace::Waiting { waiting, service, mut request, mut passage } = waited else {
                         unreachable!()
                     };
                     match answer {
                         Ok(permit) => {
+                            if let Some(overdue) = permit.watch_time() {
+                                request.extensions_mut().insert(overdue);
+                            }
                             passage.permit = Some(permit);
                             state.set(State::Preparing { service, request, passage });
                         }

@@ -31,6 +31,7 @@ pub struct Rejections {
     statuses: [StatusCode; Reason::ALL.len()],
     /// One body per reason; empty without headers.
     bodies: [Bytes; Reason::ALL.len()],
+    nothing: StatusCode,
     unavailable: bool,
     headers: bool,
     rate_limit: bool,
@@ -43,13 +44,20 @@ impl Rejections {
             if reason.is_callers() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
         });
         let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index]));
-        Self { statuses, bodies, unavailable: false, headers: true, rate_limit: false }
+        Self { statuses, bodies, nothing: StatusCode::NO_CONTENT, unavailable: false, headers: true, rate_limit: false }
     }
 
     /// Answers `reason` with another HTTP status.
     pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
         self.statuses[reason.index()] = status;
         self.bodies[reason.index()] = problem_details(reason, status);
+        self
+    }
+
+    /// Answers HTTP requests that a rule with [`WhenFull::Empty`](crate::WhenFull::Empty) stops with this status and no
+    /// body: 204 unless set. gRPC has no such answer; calls are rejected.
+    pub const fn nothing(mut self, status: StatusCode) -> Self {
+        self.nothing = status;
         self
     }
 
@@ -87,6 +95,10 @@ impl Rejections {
     fn http(&self, rejection: &Rejection) -> Response<Payload> {
         let index = rejection.reason().index();
         let mut response = Response::new(Payload::empty());
+        if rejection.wants_nothing() {
+            *response.status_mut() = self.nothing;
+            return response;
+        }
         *response.status_mut() = self.statuses[index];
         if self.headers {
             let headers = response.headers_mut();
@@ -104,7 +116,8 @@ impl Rejections {
 
     fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
         let mut response = Response::new(Payload::empty());
-        let unavailable = self.unavailable && !rejection.reason().is_callers();
+        let unavailable =
+            rejection.reason() == Reason::Draining || self.unavailable && !rejection.reason().is_callers();
         let status = if unavailable { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
         let headers = response.headers_mut();
         copy(request.headers(), &CONTENT_TYPE, headers);

@@ -64,6 +64,9 @@ where
         let entry = Entry::of(http, &http.ticket(&RequestHead::of(&request)));
         match entry {
             Entry::Admit(permit) => {
+                if let Some(overdue) = permit.watch_time() {
+                    request.extensions_mut().insert(overdue);
+                }
                 let passage = self.passage(&request, Some(permit));
                 self.start(request, passage)
             }

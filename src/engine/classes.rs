@@ -56,6 +56,12 @@ impl Classes {
         }
     }
 
+    /// The number of the class of this name, if it is known; else 0.
+    pub(super) fn find(&self, name: &str) -> u8 {
+        let found = self.names.binary_search_by(|(known, _)| (**known).cmp(name));
+        found.map_or(0, |place| self.names[place].1)
+    }
+
     /// Learns from a round-trip time and answers what it would have been for an average request.
     pub(super) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
         if self.names.is_empty() {

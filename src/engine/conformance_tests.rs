@@ -6,7 +6,7 @@
 use std::{collections::HashMap, fs, path::Path, time::Duration};
 
 use super::{
-    Engine, Slot,
+    Ask, Engine, Slot,
     limit::{Aimd, Fixed, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, Vegas},
     plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
 };
@@ -147,7 +147,7 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
     let mut partitions = vec![plan("unknown", 0, PartitionMode::Burst)];
     partitions.extend(known.iter().map(|(name, part)| plan(name, *part, PartitionMode::Overcommit)));
     let closed = Bound { places: Places::Exactly(0), wait: None };
-    let mut engine = Engine::new(Plan { law: law.into_law(), partitions, line: closed, gate: closed, queue: None });
+    let mut engine = Engine::new(Plan::plain(law.into_law(), partitions, closed, closed));
     let mut slots: HashMap<String, Slot> = HashMap::new();
     let mut count = 0;
     for row in rows(text) {
@@ -157,7 +157,7 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
         let mut answer = "";
         let mut touched = partition;
         match row[2] {
-            "acquire" => match engine.arrive_without_waiting(now, partition) {
+            "acquire" => match engine.arrive_without_waiting(now, &Ask::of(partition)) {
                 Ok(slot) => {
                     slots.insert(row[4].to_owned(), slot);
                     answer = "accept";

@@ -92,6 +92,19 @@ impl Deadlines {
     }
 }
 
+/// For `Engine::check_all`.
+#[cfg(test)]
+impl Deadlines {
+    /// All members, found to be in order and where they are said to be.
+    pub(crate) fn members(&self) -> std::collections::BTreeMap<u32, Timestamp> {
+        for (position, &(at, member)) in self.heap.iter().enumerate() {
+            assert_eq!(self.position[member as usize] as usize, position, "each member is where it is said to be");
+            assert!(self.heap[position.saturating_sub(1) / 2] <= (at, member), "nobody is before its parent");
+        }
+        self.heap.iter().map(|&(at, member)| (member, at)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, task::Poll, time::Duration};
 
 use super::{
-    Arrival, Engine, Place, Slot,
+    Arrival, Ask, Engine, Place, Slot,
     limit::{Fixed, Limit},
     plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -40,13 +40,9 @@ fn plan(slots: usize, queue: Option<usize>) -> Plan {
         None => ((Places::Limit, seconds(30)), (Places::Exactly(0), None)),
         Some(queue) => ((Places::Exactly(queue), None), (Places::Limit, seconds(5))),
     };
-    Plan {
-        law: Limit::from(Fixed::new(slots)).into_law(),
-        partitions: vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst }],
-        line: Bound { places: line.0, wait: line.1 },
-        gate: Bound { places: gate.0, wait: gate.1 },
-        queue,
-    }
+    let partitions = vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst }];
+    let bound = |(places, wait)| Bound { places, wait };
+    Plan { queue, ..Plan::plain(Limit::from(Fixed::new(slots)).into_law(), partitions, bound(line), bound(gate)) }
 }
 
 /// Lets the tasks arrive evenly within `spread` and runs until nobody is left.
@@ -84,7 +80,7 @@ fn run(plan: Plan, spread: Duration) -> Report {
         } else {
             let Reverse((_, number)) = agenda.pop().unwrap();
             match events.remove(&number).unwrap() {
-                Event::Arrive => match engine.arrive(now, 0, Timestamp::NEVER) {
+                Event::Arrive => match engine.arrive(now, &Ask::of(0)) {
                     Arrival::Admit(slot) => started.push((number, slot)),
                     Arrival::Wait(place) => waiting.push((number, now, place)),
                     Arrival::Reject(_) => report.rejected += 1,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, OBSERVED, Slot, limit::Sample, plan::Mode, shares::allocate};
+use super::{Engine, Slot, limit::Sample, plan::Mode, shares::allocate, slot::OBSERVED};
 use crate::{outcome::Outcome, time::Timestamp};
 
 impl Engine {
@@ -30,6 +30,7 @@ impl Engine {
                 counts.successes += 1;
                 counts.rtt.record(rtt);
                 self.drain.answered(rtt);
+                self.work.answered(slot.class, rtt);
             }
         }
         let rtt = if outcome == Outcome::Overload { rtt } else { self.classes.normalise(slot.class, rtt) };
@@ -85,17 +86,27 @@ impl Engine {
         }
         let sum = |count: fn(&super::Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
         assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
-        assert_eq!(self.in_line, sum(|it| it.line.len()), "waiters in line are conserved");
-        assert_eq!(self.at_gate, sum(|it| it.gate.len()), "waiters at the gate are conserved");
-        assert!(self.waiters.len() >= self.in_line + self.at_gate, "every waiter has an entry");
+        let all = || (0..=u16::MAX).take(self.partitions.len());
+        assert_eq!(
+            self.in_line,
+            all().map(|it| self.waiting.in_line(it)).sum::<usize>(),
+            "waiters in line are conserved"
+        );
+        assert_eq!(
+            self.at_gate,
+            all().map(|it| self.waiting.at_gate(it)).sum::<usize>(),
+            "waiters at the gate are conserved"
+        );
+        assert!(self.waiting.len() >= self.in_line + self.at_gate, "every waiter has an entry");
+        assert_eq!(self.running, self.levels.running.iter().sum::<usize>(), "running requests have a level");
         assert_eq!(self.kept, sum(super::Partition::kept_slots), "what is kept is conserved");
         assert!(self.limit >= 1, "the limit is never below 1");
-        for (index, it) in self.partitions.iter().enumerate() {
-            let may_run = u16::try_from(index).is_ok_and(|partition| self.may_run(partition));
-            let eligible = may_run || self.mode != Mode::Enforce;
-            assert!(!eligible || it.waiting() == 0, "a free slot and a waiter that may take it coexist");
-            let enters = u16::try_from(index).is_ok_and(|partition| self.line_has_room(partition));
-            assert!(!enters || it.gate.len() == 0, "room in the line and a waiter at the gate coexist");
+        for partition in all() {
+            let stuck = self.partition_may_run(partition) && self.waiting.next(partition).is_some();
+            assert!(!stuck || self.mode != Mode::Enforce, "a free slot and a waiter that may take it coexist");
+            let enters = self.waiting.first_at_gate(partition).is_some() && self.line_has_room(partition);
+            assert!(!enters, "room in the line and a waiter at the gate coexist");
         }
+        assert!(self.mode == Mode::Enforce || self.in_line + self.at_gate == 0, "nobody waits for what doesn't bind");
     }
 }

@@ -17,42 +17,81 @@
 //! 3. Room in the line and a waiter at the gate never coexist.
 //! 4. Every request that arrived is running, waiting, finished, rejected or cancelled: exactly one of them.
 
+mod arrive;
+mod ask;
 mod classes;
+mod credit;
 mod deadlines;
 mod drain;
+mod fair_queue;
 mod histogram;
 mod kept;
+mod label_snapshot;
+mod label_status;
+mod labels;
 mod learn;
 pub(crate) mod limit;
+mod parking;
 mod partition;
 pub(crate) mod plan;
+mod refuse;
+mod reload;
+mod reports;
+mod room;
+pub(crate) mod rules;
+mod runs;
 mod scheduler;
 pub(crate) mod shares;
+mod slot;
 mod snapshot;
+mod tenure;
 mod waiters;
+mod work;
+mod workers;
 
 #[cfg(test)]
+mod check_tests;
+#[cfg(test)]
 mod conformance_tests;
+#[cfg(test)]
+mod fairness_tests;
 #[cfg(test)]
 mod incident_tests;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod rule_tests;
 
 use std::{collections::VecDeque, task::Poll, time::Duration};
 
+pub(crate) use ask::{Ask, Subject};
 pub(crate) use histogram::Histogram;
+#[cfg(feature = "introspect")]
+pub(crate) use label_snapshot::LabelRow;
+pub use label_snapshot::LabelSnapshot;
+pub use label_status::{Blocked, LabelStatus};
 pub(crate) use partition::Counts;
+pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot};
 pub(crate) use waiters::Key;
 
 use self::{
     classes::Classes,
+    credit::Credit,
     deadlines::Deadlines,
     drain::Drain,
+    fair_queue::FairQueue,
+    labels::{LabelId, Labels},
     limit::Law,
     partition::Partition,
-    plan::{Bound, Mode, Plan},
-    waiters::{Stage, Waiter, Waiters},
+    plan::{Bound, Discipline, Mode, Plan},
+    room::Levels,
+    rules::Rules,
+    runs::Runs,
+    slot::COUNTED,
+    tenure::{Holder, Tenures},
+    waiters::{Stage, Waiter},
+    work::Work,
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -66,6 +105,8 @@ pub(crate) struct Engine {
     in_line: usize,
     at_gate: usize,
     mode: Mode,
+    /// Nobody is let in any more.
+    closed: bool,
     now: Timestamp,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
@@ -81,97 +122,50 @@ pub(crate) struct Engine {
     lets_go_at: Timestamp,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
-    waiters: Waiters,
+    discipline: Discipline,
+    /// When the line was empty last.
+    last_empty: Timestamp,
+    credit: Credit,
+    waiting: FairQueue,
+    labels: Labels,
+    rules: Rules,
+    /// When the rates have room again for which labels wait.
+    rates_due: Deadlines,
+    levels: Levels,
+    runs: Runs,
     deadlines: Deadlines,
+    time_to_live: Option<Duration>,
+    tenures: Tenures,
+    /// How many slots were taken back from holders who kept them for too long.
+    overdue: u64,
+    /// When a worker of a label falls silent.
+    workers_due: Timestamp,
     sequence: u64,
     notices: VecDeque<Key>,
     drain: Drain,
+    work: Work,
     classes: Classes,
     law_panics: u64,
-}
-
-/// What becomes of a request that arrives.
-#[derive(Debug)]
-pub(crate) enum Arrival {
-    Admit(Slot),
-    Reject(Refusal),
-    Wait(Place),
-}
-
-/// The right to run. Must be given back with [`Engine::finish`].
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) start: Timestamp,
-    /// Requests in flight when this one was admitted, itself included.
-    in_flight: u32,
-    partition: u16,
-    /// The kind of work; see [`Engine::class`].
-    class: u8,
-    marks: u8,
-}
-
-/// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
-const COUNTED: u8 = 1;
-/// Its sample was taken.
-const OBSERVED: u8 = 2;
-
-impl Slot {
-    const fn new(start: Timestamp, in_flight: u32, partition: u16, marks: u8) -> Self {
-        Self { start, in_flight, partition, class: 0, marks }
-    }
-
-    pub(crate) const fn set_class(&mut self, class: u8) {
-        self.class = class;
-    }
-
-    pub(crate) const fn is_observed(&self) -> bool {
-        self.marks & OBSERVED != 0
-    }
-
-    /// Whether there is nothing left to tell the engine.
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.marks == OBSERVED
-    }
-
-    const fn is_counted(&self) -> bool {
-        self.marks & COUNTED != 0
-    }
-}
-
-/// A place in line. Must be given back with [`Engine::claim`] or [`Engine::cancel`].
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Place(Key);
-
-impl Place {
-    pub(crate) const fn key(&self) -> Key {
-        self.0
-    }
-}
-
-/// Why a request was turned away, in the engine's own words.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) reason: Reason,
-    pub(crate) retry_after: Duration,
-    pub(crate) partition: u16,
-    /// How many requests the bound allows that was hit.
-    pub(crate) bound: usize,
+    /// How often the settings were changed.
+    reloads: u64,
 }
 
 impl Engine {
     pub(crate) fn new(plan: Plan) -> Self {
+        let by_arrival = plan.discipline == Discipline::Fifo;
+        let mut rules = Rules::new(plan.rules);
         let mut engine = Self {
             limit: 0,
             running: 0,
             in_line: 0,
             at_gate: 0,
             mode: Mode::Enforce,
+            closed: false,
             now: Timestamp::ZERO,
             overcommits: plan.partitions.iter().any(|it| it.mode == plan::PartitionMode::Overcommit),
             parts: plan.partitions.iter().map(|it| it.part).collect(),
             shares: vec![0; plan.partitions.len()],
+            waiting: FairQueue::new(plan.partitions.len(), by_arrival, plan.aging),
             partitions: plan.partitions.into_iter().map(Partition::new).collect(),
             law: plan.law,
             line: plan.line,
@@ -179,43 +173,33 @@ impl Engine {
             queue: plan.queue,
             kept: 0,
             lets_go_at: Timestamp::NEVER,
-            waiters: Waiters::default(),
+            discipline: plan.discipline,
+            last_empty: Timestamp::ZERO,
+            credit: Credit::default(),
+            labels: Labels::new(plan.labels, &mut rules),
+            rules,
+            rates_due: Deadlines::default(),
+            levels: Levels::default(),
+            runs: Runs::default(),
             deadlines: Deadlines::default(),
+            time_to_live: plan.time_to_live,
+            tenures: Tenures::default(),
+            overdue: 0,
+            workers_due: Timestamp::NEVER,
             sequence: 0,
             notices: VecDeque::new(),
             drain: Drain::default(),
+            work: Work::default(),
             classes: Classes::default(),
             law_panics: 0,
+            reloads: 0,
         };
         engine.resize(engine.law.limit());
+        engine.rules.number_classes(|name| engine.classes.number(name));
         engine
     }
 
-    /// A request of `partition` arrives whose caller gives up at `caller_deadline`.
-    pub(crate) fn arrive(&mut self, now: Timestamp, partition: u16, caller_deadline: Timestamp) -> Arrival {
-        let now = self.advance(now);
-        if self.mode == Mode::Off {
-            return Arrival::Admit(Slot::new(now, 0, partition, OBSERVED));
-        }
-        if self.finds_room(now, partition) {
-            return Arrival::Admit(self.occupy(now, partition));
-        }
-        self.queue_or_refuse(now, partition, caller_deadline)
-    }
-
-    /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
-    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, partition: u16) -> Result<Slot, Refusal> {
-        let now = self.advance(now);
-        if self.mode == Mode::Enforce && !self.finds_room(now, partition) {
-            return Err(self.refuse_at_once(now, partition));
-        }
-        match self.arrive(now, partition, Timestamp::NEVER) {
-            Arrival::Admit(slot) => Ok(slot),
-            Arrival::Reject(_) | Arrival::Wait(_) => unreachable!("it may run, or decisions don't bind"),
-        }
-    }
-
-    /// The number of a kind of work, for [`Slot::set_class`]: round-trip times are compared within their kind.
+    /// The number of a kind of work, for [`Ask::class`]: times are compared within their kind.
     pub(crate) fn class(&mut self, name: &str) -> u8 {
         self.classes.number(name)
     }
@@ -224,11 +208,11 @@ impl Engine {
     pub(crate) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let now = self.advance(now);
         let key = place.0;
-        if self.waiters.get(key).deadline <= now {
+        if self.waiting.get(key).deadline <= now {
             self.expire(now, key);
             self.settle(now);
         }
-        let &Waiter { stage, partition, since, .. } = self.waiters.get(key);
+        let &Waiter { stage, partition, since, label, level, class, .. } = self.waiting.get(key);
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
@@ -237,11 +221,11 @@ impl Engine {
                 counts.admitted += 1;
                 counts.queued += 1;
                 counts.wait.record(now.since(since));
-                Ok(Slot::new(now, in_flight, partition, COUNTED))
+                Ok(self.lend(now, class, Holder { partition, label, level }, in_flight))
             }
             Stage::Refused(refusal) => Err(refusal),
         };
-        self.waiters.remove(key);
+        self.waiting.remove(key);
         self.check();
         Poll::Ready(answer)
     }
@@ -250,16 +234,16 @@ impl Engine {
     pub(crate) fn cancel(&mut self, now: Timestamp, place: &Place) {
         let now = self.advance(now);
         let key = place.0;
-        let (stage, partition) = (self.waiters.get(key).stage, self.waiters.get(key).partition);
+        let &Waiter { stage, partition, label, level, .. } = self.waiting.get(key);
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
-            Stage::Granted { .. } => self.vacate(partition),
+            Stage::Granted { .. } => self.vacate(Holder { partition, label, level }),
             Stage::Refused(_) => {}
         }
         if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
         }
-        self.waiters.remove(key);
+        self.waiting.remove(key);
         self.settle(now);
     }
 
@@ -270,13 +254,32 @@ impl Engine {
         }
         slot.marks &= !COUNTED;
         let now = self.advance(now);
-        if self.is_saturated() {
-            self.drain.finished(now.since(slot.start));
+        // Of a slot that was taken back before, nothing is left to count, and its label may be forgotten.
+        if !self.tenures.give_back(slot.tenure) {
+            self.note_held(now.since(slot.start), slot.label);
+            self.vacate(slot.holder());
         }
-        self.vacate(slot.partition);
         if self.in_line + self.at_gate > 0 || self.lets_go_at <= now {
             self.settle(now);
         }
+    }
+
+    /// Learns for how long a slot was held, where slots are scarce.
+    fn note_held(&mut self, held: Duration, label: LabelId) {
+        if self.is_saturated() {
+            self.drain.finished(held);
+            self.labels.held(label, held);
+        }
+    }
+
+    /// Whether the slot with this tenure was taken back because its time was over.
+    pub(crate) fn is_overdue(&self, tenure: u32) -> bool {
+        self.tenures.is_overdue(tenure)
+    }
+
+    /// The next tenure that ended since the last call: its holder should be told.
+    pub(crate) fn take_overdue(&mut self) -> Option<u32> {
+        self.tenures.overdue.pop_front()
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time: there is nobody to serve and nothing to measure on a
@@ -287,20 +290,30 @@ impl Engine {
 
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        let deadline = self.deadlines.first().map(|(at, _)| at);
+        let deadline = self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at);
         // What is let go may be for those who wait.
         let waiting = self.in_line + self.at_gate > 0;
-        let lets_go = Some(self.lets_go_at).filter(|&at| waiting && at != Timestamp::NEVER);
-        deadline.into_iter().chain(lets_go).min()
+        let lets_go = if waiting { self.lets_go_at } else { Timestamp::NEVER };
+        let next = deadline.min(lets_go).min(self.next_rate()).min(self.tenures.next_end()).min(self.workers_due);
+        (next != Timestamp::NEVER).then_some(next)
     }
 
-    /// Turns away whose wait is over.
+    /// Turns away whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
+    /// hundred waits at once: whoever asks [when to come back](Self::next_wakeup) is told if there are more.
     pub(crate) fn tick(&mut self, now: Timestamp) {
+        const AT_ONCE: usize = 256;
         let now = self.advance(now);
-        while let Some((at, index)) = self.deadlines.first()
-            && at <= now
-        {
-            self.expire(now, self.waiters.key(index));
+        for _ in 0..AT_ONCE {
+            let Some((_, index)) = self.deadlines.first().filter(|&(at, _)| at <= now) else { break };
+            self.expire(now, self.waiting.key(index));
+        }
+        while let Some(holder) = self.tenures.take_back(now) {
+            self.overdue += 1;
+            self.note_held(self.time_to_live.unwrap_or_default(), holder.label);
+            self.vacate(holder);
+        }
+        if self.workers_due <= now {
+            self.sweep_workers(now);
         }
         self.settle(now);
     }
@@ -311,7 +324,7 @@ impl Engine {
     }
 
     pub(crate) fn has_notices(&self) -> bool {
-        !self.notices.is_empty()
+        !self.notices.is_empty() || !self.tenures.overdue.is_empty()
     }
 
     /// The latest time that any verb was given.
@@ -326,8 +339,31 @@ impl Engine {
         self.settle(now);
     }
 
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (&str, &Counts)> {
-        self.partitions.iter().map(|partition| (&*partition.plan.name, &partition.counts))
+    /// Lets nobody in any more. Those who wait are turned away, unless they are to be served.
+    pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
+        let now = self.advance(now);
+        self.closed = true;
+        if !serves_waiting {
+            while let Some(key) = self.waiting.anyone() {
+                self.end_wait(now, key, Reason::Draining);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Whether nobody is let in any more, and nobody is left.
+    pub(crate) const fn is_drained(&self) -> bool {
+        self.closed && self.running == 0 && self.in_line + self.at_gate == 0
+    }
+
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The number, name and counts of each partition that there is something to say about.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
+        let shown = (0..=u16::MAX).zip(&self.partitions).filter(|(_, it)| it.is_shown());
+        shown.map(|(number, it)| (number, &*it.plan.name, &it.counts))
     }
 
     /// Time never runs backwards here, whatever the clock does, and never reaches "never".

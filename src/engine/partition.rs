@@ -5,13 +5,14 @@ use super::{
     kept::Kept,
     plan::{PartitionMode, PartitionPlan},
     shares::{WHOLE, ceil_share},
-    waiters::List,
 };
 use crate::rejection::Reason;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) plan: PartitionPlan,
+    /// Taken out of the settings: what comes for it goes to the default partition, and what it has drains.
+    pub(crate) retired: bool,
     /// What it is guaranteed of the present limit.
     pub(crate) share: usize,
     /// Below this it is owed the next freed slot: the share, but never less than 1 for a part above zero, so that
@@ -25,8 +26,6 @@ pub(crate) struct Partition {
     /// What is kept for it because it was turned away below its share.
     pub(super) slots: Kept,
     pub(super) places: Kept,
-    pub(crate) line: List,
-    pub(crate) gate: List,
     pub(crate) counts: Counts,
 }
 
@@ -55,6 +54,7 @@ impl Partition {
     pub(crate) fn new(plan: PartitionPlan) -> Self {
         Self {
             plan,
+            retired: false,
             share: 0,
             owed: 0,
             cap: usize::MAX,
@@ -62,8 +62,6 @@ impl Partition {
             running: 0,
             slots: Kept::default(),
             places: Kept::default(),
-            line: List::default(),
-            gate: List::default(),
             counts: Counts::default(),
         }
     }
@@ -72,6 +70,7 @@ impl Partition {
     pub(crate) fn resize(&mut self, limit: usize, share: usize) {
         self.share = share;
         self.owed = share.max(usize::from(self.plan.part > 0));
+        (self.cap, self.overcommit) = (usize::MAX, 0);
         match self.plan.mode {
             PartitionMode::Burst => {}
             PartitionMode::HardCap => self.cap = self.owed,
@@ -81,6 +80,11 @@ impl Partition {
                 self.overcommit = self.share;
             }
         }
+    }
+
+    /// Whether there is something to say about it.
+    pub(crate) const fn is_shown(&self) -> bool {
+        !self.retired || self.running > 0
     }
 
     /// How many slots are kept for it.
@@ -98,11 +102,7 @@ impl Partition {
     }
 
     /// How many of so many places in line are kept for it.
-    pub(crate) fn kept_places(&self, places: usize) -> usize {
-        self.places.unused(self.line.len(), self.share_of(places))
-    }
-
-    pub(crate) const fn waiting(&self) -> usize {
-        self.line.len() + self.gate.len()
+    pub(crate) fn kept_places(&self, in_line: usize, places: usize) -> usize {
+        self.places.unused(in_line, self.share_of(places))
     }
 }

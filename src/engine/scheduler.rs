@@ -1,137 +1,176 @@
-//! Who runs next, who waits where, and who is turned away.
-
-use std::time::Duration;
+//! Who runs next, and who waits where.
 
 use super::{
-    Arrival, COUNTED, Engine, Key, Place, Refusal, Slot,
-    plan::{Mode, PartitionMode},
-    waiters::Stage,
+    Arrival, Ask, Engine, Place, Refusal, Slot,
+    fair_queue::FlowKey,
+    labels::{LabelId, one_turn},
+    plan::{Discipline, Mode},
+    rules::WhenFull,
+    runs,
+    slot::COUNTED,
+    tenure::{self, Holder},
+    waiters::{Key, Stage, Waiter},
 };
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
-    /// Whether a request of this partition may take a slot now.
+    /// Whether a request of this partition may take a slot now, whatever its label and its importance.
     ///
     /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
     /// run overtakes nobody who could have.
     ///
     /// Beyond its share a partition leaves alone what is kept for others.
-    pub(super) fn may_run(&self, partition: u16) -> bool {
+    pub(super) fn partition_may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
         let kept = if it.running < it.owed { 0 } else { self.kept - it.kept_slots() };
         (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
     }
 
-    /// Whether a request that arrives may run, after what is kept for nobody any more was let go.
-    pub(super) fn finds_room(&mut self, now: Timestamp, partition: u16) -> bool {
-        if self.lets_go_at <= now && !self.may_run(partition) {
-            self.settle(now);
-        }
-        self.may_run(partition)
+    /// Whether a request that arrives may run.
+    pub(super) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let it = &self.partitions[ask.partition as usize];
+        self.partition_may_run(ask.partition)
+            && !self.labels.is_full(label)
+            && (!self.keeps_for_some() || it.running < it.overcommit || self.leaves_kept_alone(ask, label))
     }
 
-    pub(super) fn occupy(&mut self, now: Timestamp, partition: u16) -> Slot {
-        let in_flight = self.take_slot(partition);
-        self.partitions[partition as usize].counts.admitted += 1;
+    /// Whether a request that arrives and that no rule stops may run, after what is kept for nobody any more was let go.
+    pub(super) fn finds_room(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
+        if self.lets_go_at <= now && !self.may_run(ask, label) {
+            self.settle(now);
+        }
+        self.may_run(ask, label)
+    }
+
+    pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
+        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
+        let in_flight = self.take_slot(holder);
+        self.partitions[ask.partition as usize].counts.admitted += 1;
+        if label != LabelId::DEFAULT {
+            // It is its turn now as if it had waited for it.
+            let served = self.waiting.served(ask.partition, ask.criticality.level());
+            let one = self.labels.get_mut(label);
+            one.admitted += 1;
+            one.start = one_turn(served, one.rule.weight);
+        }
+        self.charge(now, label);
         self.drain.started(now);
-        Slot::new(now, in_flight, partition, COUNTED)
+        self.lend(now, ask.class, holder, in_flight)
+    }
+
+    /// The token of a slot that was taken, lent for a time if that is what permits are.
+    pub(super) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
+        let tenure = match self.time_to_live {
+            Some(time) => self.tenures.lend(holder, now.after(time)),
+            None => tenure::NONE,
+        };
+        Slot::new(now, in_flight, holder, class, tenure, COUNTED)
     }
 
     /// Counts one more running and answers how many that are.
-    fn take_slot(&mut self, partition: u16) -> u32 {
+    fn take_slot(&mut self, holder: Holder) -> u32 {
         self.running += 1;
-        let it = &mut self.partitions[partition as usize];
+        let it = &mut self.partitions[holder.partition as usize];
         self.kept -= usize::from(it.kept_slots() > 0);
         it.running += 1;
         debug_assert!(
             self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
             "more run than the limit allows"
         );
+        self.levels.running[usize::from(holder.level)] += 1;
+        self.change(holder.label, |label| label.running += 1);
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn vacate(&mut self, partition: u16) {
-        let it = &mut self.partitions[partition as usize];
+    pub(super) fn vacate(&mut self, holder: Holder) {
+        let it = &mut self.partitions[holder.partition as usize];
         self.running -= 1;
         it.running -= 1;
         self.kept += usize::from(it.kept_slots() > 0);
+        self.levels.running[usize::from(holder.level)] -= 1;
+        self.change(holder.label, |label| label.running -= 1);
+        if !self.rules.is_empty() {
+            self.rules.release(self.labels.get(holder.label));
+        }
     }
 
     /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
     #[cold]
-    pub(super) fn queue_or_refuse(&mut self, now: Timestamp, partition: u16, caller_deadline: Timestamp) -> Arrival {
-        let place = if caller_deadline <= now {
-            Err(Reason::Deadline)
-        } else if self.line_has_room(partition) {
-            Ok(Stage::Line)
-        } else if self.at_gate < self.gate.places.count(self.limit) {
-            Ok(Stage::Gate)
-        } else {
-            Err(self.reason_for_refusing(partition))
-        };
+    pub(super) fn queue_or_refuse(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Arrival {
+        let place = self.place_for(now, ask, label);
         if self.mode == Mode::Observe {
-            let counts = &mut self.partitions[partition as usize].counts;
+            let counts = &mut self.partitions[ask.partition as usize].counts;
             match place {
                 Ok(_) => counts.would_queue += 1,
                 Err(reason) => counts.would_reject[reason.index()] += 1,
             }
             counts.admitted += 1;
-            return Arrival::Admit(Slot::new(now, 0, partition, 0));
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, 0));
         }
-        let joined = place.and_then(|stage| self.join(now, partition, caller_deadline, stage));
-        self.check();
-        match joined {
+        let joined = place.and_then(|found| self.join(now, ask, label, found));
+        let arrival = match joined {
             Ok(key) => Arrival::Wait(Place(key)),
-            Err(reason) => {
-                self.keep_room(now, partition);
-                Arrival::Reject(self.refuse(now, partition, reason))
+            Err(reason) => Arrival::Reject(self.turn_away(now, ask, label, reason)),
+        };
+        if matches!(arrival, Arrival::Wait(_)) && !self.rules.is_empty() {
+            // Its turn may have come already, and only a rule be in the way: the driver has to know when that ends.
+            self.settle(now);
+        }
+        self.check();
+        arrival
+    }
+
+    fn turn_away(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, reason: Reason) -> Refusal {
+        if let Some(full) = self.bar(now, label).or_else(|| self.full_rule(now, label)).filter(|it| it.reason == reason)
+        {
+            return self.refuse_by(now, ask.partition, label, full);
+        }
+        match reason {
+            Reason::Deadline => self.refuse_too_late(now, ask, label),
+            // It ran into a bound of its own: nothing needs to be kept for it.
+            Reason::LabelCap | Reason::LabelQueueFull | Reason::RunCap => {
+                self.refuse(now, ask.partition, label, reason)
+            }
+            _ => {
+                self.keep_room(now, ask, label);
+                self.refuse(now, ask.partition, label, reason)
             }
         }
     }
 
-    /// Keeps room for a partition whose request is turned away: a place in line where it has a share of them left, else
-    /// a slot.
-    fn keep_room(&mut self, now: Timestamp, partition: u16) {
-        let until = now.after(self.keep_time());
-        let places = self.line.places.count(self.limit);
-        let it = &mut self.partitions[partition as usize];
-        let (waiting, share) = (it.line.len(), it.share_of(places));
-        if share > 0 && waiting < share {
-            it.places.raise(waiting, share, until);
-            self.lets_go_at = self.lets_go_at.min(it.places.until());
+    /// Where a request may wait, and who has to make room for it there.
+    fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<(Stage, Option<Key>), Reason> {
+        if ask.deadline <= now {
+            return Err(Reason::Deadline);
+        }
+        if let Some(full) = self.bar(now, label) {
+            return Err(full.reason);
+        }
+        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
+            let plan = self.labels.plan();
+            if self.labels.get(label).waiting >= plan.max_waiting {
+                return Err(Reason::LabelQueueFull);
+            }
+            if subject.run.is_some_and(|run| self.runs.waiting(run) >= plan.max_waiting_per_run) {
+                return Err(Reason::RunCap);
+            }
+        }
+        let found = if self.line_has_room(ask.partition) {
+            (Stage::Line, None)
+        } else if let Some(victim) = self.victim_for(ask, label) {
+            (Stage::Line, Some(victim))
+        } else if self.at_gate < self.gate.places.count(self.limit) {
+            (Stage::Gate, None)
         } else {
-            self.keep_slot(now, partition);
-        }
+            let rule = self.full_rule(now, label).map(|full| full.reason);
+            return Err(rule.unwrap_or_else(|| self.reason_for_refusing(ask.partition, label)));
+        };
+        if self.comes_too_late(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }
     }
 
-    fn keep_slot(&mut self, now: Timestamp, partition: u16) {
-        let until = now.after(self.keep_time());
-        let it = &mut self.partitions[partition as usize];
-        if it.plan.mode != PartitionMode::Overcommit {
-            let before = it.kept_slots();
-            it.slots.raise(it.running, it.owed, until);
-            self.kept += it.kept_slots() - before;
-            self.lets_go_at = self.lets_go_at.min(it.slots.until());
-        }
-    }
-
-    /// How often half of what is kept and not used is let go: after some times of what a request holds its slot.
-    pub(super) fn keep_time(&self) -> Duration {
-        (self.drain.mean() * 8).clamp(Duration::from_millis(50), Duration::from_secs(10))
-    }
-
-    /// Lets go of half of what was kept and not used for some time.
-    fn let_go(&mut self, now: Timestamp) {
-        let until = now.after(self.keep_time());
-        let places = self.line.places.count(self.limit);
-        self.lets_go_at = Timestamp::NEVER;
-        for it in &mut self.partitions {
-            self.kept -= it.kept_slots();
-            let slots = it.slots.let_go(it.running, it.owed, now, until);
-            self.kept += it.kept_slots();
-            let places = it.places.let_go(it.line.len(), it.share_of(places), now, until);
-            self.lets_go_at = self.lets_go_at.min(slots).min(places);
-        }
+    fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
+        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
+        self.waiting.victim(key, self.labels.get(label).rule.weight)
     }
 
     /// Whether one more of this partition may wait in line. What waits there is bounded by the queue, and together with
@@ -142,13 +181,7 @@ impl Engine {
         if self.in_line >= places {
             return false;
         }
-        let it = &self.partitions[partition as usize];
-        let kept = if self.lets_go_at == Timestamp::NEVER || it.line.len() < it.share_of(places) {
-            0
-        } else {
-            let all: usize = self.partitions.iter().map(|it| it.kept_places(places)).sum();
-            all - it.kept_places(places)
-        };
+        let kept = if self.lets_go_at == Timestamp::NEVER { 0 } else { self.places_kept_for_others(partition, places) };
         let within_gate = self.queue.is_none_or(|queue| {
             let gate = self.limit.saturating_add(queue);
             self.running.saturating_add(self.in_line) < gate
@@ -156,104 +189,106 @@ impl Engine {
         self.in_line.saturating_add(kept) < places && within_gate
     }
 
-    /// For a request that can't run at once and does not wait.
-    #[cold]
-    pub(super) fn refuse_at_once(&mut self, now: Timestamp, partition: u16) -> Refusal {
-        self.keep_slot(now, partition);
-        let it = &self.partitions[partition as usize];
-        let capped = it.plan.mode == PartitionMode::HardCap && it.running >= it.cap;
-        self.refuse(now, partition, if capped { Reason::PartitionCap } else { Reason::Limit })
-    }
-
-    fn reason_for_refusing(&self, partition: u16) -> Reason {
-        let it = &self.partitions[partition as usize];
-        if it.plan.mode == PartitionMode::HardCap && it.running >= it.cap {
-            Reason::PartitionCap
-        } else if self.queue.is_some() {
-            Reason::GateFull
-        } else if self.line.places.count(self.limit) == 0 {
-            Reason::Limit
-        } else {
-            Reason::QueueFull
-        }
-    }
-
     fn join(
         &mut self,
         now: Timestamp,
-        partition: u16,
-        caller_deadline: Timestamp,
-        stage: Stage,
+        ask: &Ask<'_>,
+        label: LabelId,
+        (mut stage, victim): (Stage, Option<Key>),
     ) -> Result<Key, Reason> {
+        if self.in_line == 0 {
+            // As long as nobody waits, nobody takes note of the time.
+            self.last_empty = now;
+        }
         self.sequence += 1;
-        let key = self.waiters.insert(partition, self.sequence, now, caller_deadline).ok_or(Reason::QueueFull)?;
+        let run = ask.subject.and_then(|subject| subject.run).map_or(runs::NONE, |run| self.runs.join(run));
+        let waiter = Waiter::new(ask, label, run, self.sequence, now);
+        let Some(key) = self.waiting.insert(waiter) else {
+            self.runs.leave(run);
+            return Err(Reason::QueueFull);
+        };
+        if let Some(victim) = victim {
+            self.end_wait(now, victim, Reason::PushedOut);
+            // The place is for whoever of the flow came first, which may be somebody at the gate.
+            if let Some(first) = self.waiting.first_of_flow_at_gate(self.waiting.get(key).flow_key()) {
+                self.let_in(now, first);
+                stage = Stage::Gate;
+            }
+        }
+        self.change(label, |label| label.waiting += 1);
         self.enlist(now, key, stage);
         Ok(key)
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
     fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
-        let it = &mut self.partitions[self.waiters.get(key).partition as usize];
+        let label = self.waiting.get(key).label;
+        self.waiting.enlist(key, stage, self.labels.standing(label));
         let wait = if stage == Stage::Line {
-            self.waiters.push_back(&mut it.line, key);
             self.in_line += 1;
-            self.line.wait
+            self.wait_in_line(now)
         } else {
-            self.waiters.push_back(&mut it.gate, key);
             self.at_gate += 1;
             self.gate.wait
         };
-        let waiter = self.waiters.get_mut(key);
-        waiter.stage = stage;
+        let own = self.labels.plan().wait.filter(|_| self.labels.is_explicit(label));
+        let wait = wait.into_iter().chain(own).min();
+        let waiter = self.waiting.get_mut(key);
         waiter.deadline = wait.map_or(Timestamp::NEVER, |wait| now.after(wait)).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
     }
 
+    /// How long one who joins the line now may wait there.
+    fn wait_in_line(&mut self, now: Timestamp) -> Option<std::time::Duration> {
+        match self.discipline {
+            Discipline::BurstCredit { longest, standing } => {
+                let bound = self.credit.wait(now, longest, standing);
+                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+            }
+            Discipline::AdaptiveLifo { interval, short_wait } => {
+                let bound = if self.is_backed_up(now) { short_wait } else { interval };
+                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+            }
+            Discipline::Fair | Discipline::Fifo => self.line.wait,
+        }
+    }
+
+    /// Whether the line has had somebody in it for so long that the newest go first.
+    pub(super) fn is_backed_up(&self, now: Timestamp) -> bool {
+        match self.discipline {
+            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
+            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
+        }
+    }
+
     /// Takes a waiter out of the line or the gate.
     pub(super) fn leave(&mut self, key: Key) {
-        let waiter = self.waiters.get(key);
-        let it = &mut self.partitions[waiter.partition as usize];
-        match waiter.stage {
-            Stage::Line => {
-                self.in_line -= 1;
-                self.waiters.unlink(&mut it.line, key);
-            }
-            Stage::Gate => {
-                self.at_gate -= 1;
-                self.waiters.unlink(&mut it.gate, key);
-            }
+        let waiter = self.waiting.get(key);
+        let (stage, label, run) = (waiter.stage, waiter.label, waiter.run);
+        match stage {
+            Stage::Line => self.in_line -= 1,
+            Stage::Gate => self.at_gate -= 1,
             Stage::Granted { .. } | Stage::Refused(_) => return,
         }
+        if let Some(start) = self.waiting.leave(key) {
+            self.labels.get_mut(label).start = start;
+        }
+        self.runs.leave(run);
+        self.change(label, |label| label.waiting -= 1);
+        self.forget_parked(label);
         self.deadlines.remove(key.index);
-        self.waiters.get_mut(key).deadline = Timestamp::NEVER;
+        let waiter = self.waiting.get_mut(key);
+        (waiter.deadline, waiter.run) = (Timestamp::NEVER, runs::NONE);
     }
 
-    /// Ends a wait that took too long.
-    pub(super) fn expire(&mut self, now: Timestamp, key: Key) {
-        let waiter = self.waiters.get(key);
-        let (partition, stage) = (waiter.partition, waiter.stage);
-        let reason = match stage {
-            _ if waiter.caller_deadline <= now => Reason::Deadline,
-            Stage::Gate => Reason::GateTimeout,
-            _ => Reason::QueueTimeout,
-        };
-        self.leave(key);
-        let refusal = self.refuse(now, partition, reason);
-        self.waiters.get_mut(key).stage = Stage::Refused(refusal);
-        self.notices.push_back(key);
-    }
-
-    fn refuse(&mut self, now: Timestamp, partition: u16, reason: Reason) -> Refusal {
-        let it = &mut self.partitions[partition as usize];
-        it.counts.rejected[reason.index()] += 1;
-        let (ahead, slots) = if it.running >= it.cap {
-            (it.running + it.waiting() + 1 - it.cap, it.cap)
-        } else {
-            let inside = self.running + self.in_line + self.at_gate;
-            (inside.saturating_sub(self.limit) + 1, self.limit)
-        };
-        let retry_after = self.drain.estimate(now, ahead, slots);
-        Refusal { reason, retry_after, partition, bound: slots }
+    /// Moves a waiter from the gate into the line.
+    fn let_in(&mut self, now: Timestamp, key: Key) {
+        let label = self.waiting.get(key).label;
+        self.at_gate -= 1;
+        if let Some(start) = self.waiting.leave(key) {
+            self.labels.get_mut(label).start = start;
+        }
+        self.enlist(now, key, Stage::Line);
     }
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
@@ -261,61 +296,96 @@ impl Engine {
         if self.lets_go_at <= now {
             self.let_go(now);
         }
-        while self.in_line + self.at_gate > 0 {
-            let Some(key) = self.next_to_run() else { break };
-            if self.waiters.get(key).deadline <= now {
-                self.expire(now, key);
-            } else {
-                self.grant(now, key);
+        if self.in_line == 0 {
+            self.last_empty = now;
+            if let Discipline::BurstCredit { longest, .. } = self.discipline {
+                self.credit.empty(now, longest);
             }
         }
-        while self.at_gate > 0 {
-            let enters = |index: usize| u16::try_from(index).is_ok_and(|partition| self.line_has_room(partition));
-            let first = self
-                .oldest(|engine, index| engine.waiters.front(engine.partitions[index].gate).filter(|_| enters(index)));
-            let Some(key) = first else { break };
-            self.leave(key);
-            self.enlist(now, key, Stage::Line);
+        if self.in_line + self.at_gate > 0 {
+            self.unpark_due(now);
+            self.waiting.newest_first = self.is_backed_up(now);
+            loop {
+                match self.next_to_run() {
+                    Some(key) => self.serve(now, key),
+                    None if (self.running < self.limit || self.overcommits) && self.unpark_freed(now) => {}
+                    None => break,
+                }
+            }
+            while let Some(key) = self.next_to_enter() {
+                self.let_in(now, key);
+            }
         }
         self.check();
     }
 
+    /// Ends the wait of whoever's turn it is, one way or the other; or lets its label wait until a rule has room.
+    fn serve(&mut self, now: Timestamp, key: Key) {
+        let label = self.waiting.get(key).label;
+        if self.waiting.get(key).deadline <= now {
+            self.expire(now, key);
+        } else if self.is_hopeless(now, key) {
+            self.end_wait(now, key, Reason::Deadline);
+        } else {
+            match self.full_rule(now, label).filter(|_| self.mode == Mode::Enforce) {
+                Some(full) if full.when_full == WhenFull::Wait => self.park(now, label, full),
+                Some(full) => self.end_wait_by(now, key, full),
+                None => self.grant(now, key),
+            }
+        }
+    }
+
     fn grant(&mut self, now: Timestamp, key: Key) {
-        let partition = self.waiters.get(key).partition;
+        let waiter = self.waiting.get(key);
+        let holder = Holder { partition: waiter.partition, label: waiter.label, level: waiter.level };
+        if let Discipline::BurstCredit { longest, standing } = self.discipline {
+            self.credit.served(now, now.since(waiter.since), longest, standing);
+        }
+        self.waiting.serve(key);
         self.leave(key);
-        let in_flight = self.take_slot(partition);
+        let in_flight = self.take_slot(holder);
+        self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
+        self.charge_turn(now, holder.label);
         self.drain.started(now);
-        self.waiters.get_mut(key).stage = Stage::Granted { in_flight };
+        self.waiting.get_mut(key).stage = Stage::Granted { in_flight };
         self.notices.push_back(key);
     }
 
-    /// The waiter that takes the next free slot: the oldest of a partition below its share, else the oldest of any
-    /// that may run.
+    /// The waiter that takes the next free slot: of the partitions below their share the one that came first, else
+    /// whoever's turn it is among all that may run.
     fn next_to_run(&self) -> Option<Key> {
         if self.mode != Mode::Enforce {
-            return self.oldest(Self::head);
+            return self.waiting.anyone();
         }
         if self.running >= self.limit && !self.overcommits {
             return None;
         }
-        let may_run = |index: usize| u16::try_from(index).is_ok_and(|partition| self.may_run(partition));
-        let owed = self.oldest(|engine, index| {
-            let it = &engine.partitions[index];
-            if it.running < it.owed && may_run(index) { engine.head(index) } else { None }
+        let candidates = || {
+            let partitions = (0..=u16::MAX).take(self.partitions.len());
+            partitions
+                .filter(|&partition| self.partition_may_run(partition))
+                .filter_map(|partition| Some((partition, self.waiting.next(partition)?)))
+        };
+        let owed = candidates().filter(|&(partition, _)| {
+            let it = &self.partitions[partition as usize];
+            it.running < it.owed
         });
-        owed.or_else(|| self.oldest(|engine, index| if may_run(index) { engine.head(index) } else { None }))
+        let owed = owed.min_by_key(|&(_, (key, _))| self.waiting.get(key).sequence);
+        let (_, (key, _)) = owed.or_else(|| candidates().min_by_key(|&(_, (_, rank))| rank))?;
+        Some(key)
     }
 
-    /// The first of a partition: those inside go before those at the gate.
-    fn head(&self, index: usize) -> Option<Key> {
-        let it = &self.partitions[index];
-        self.waiters.front(it.line).or_else(|| self.waiters.front(it.gate))
-    }
-
-    /// The one that arrived first among those that `candidate` finds in each partition.
-    fn oldest(&self, candidate: impl Fn(&Self, usize) -> Option<Key>) -> Option<Key> {
-        (0..self.partitions.len())
-            .filter_map(|index| candidate(self, index))
-            .min_by_key(|&key| self.waiters.get(key).sequence)
+    /// The waiter at the gate that came first among those who may enter.
+    fn next_to_enter(&self) -> Option<Key> {
+        if self.at_gate == 0 {
+            return None;
+        }
+        (0..=u16::MAX)
+            .take(self.partitions.len())
+            .filter_map(|partition| {
+                let key = self.waiting.first_at_gate(partition)?;
+                self.line_has_room(partition).then_some(key)
+            })
+            .min_by_key(|&key| self.waiting.get(key).sequence)
     }
 }

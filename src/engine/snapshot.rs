@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Counts, Engine, Histogram};
+use super::{Counts, Engine, Histogram, LabelSnapshot};
 use crate::rejection::Reason;
 
 /// The state of a handle at one moment, all of it taken in the same turn.
@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub name: String,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
     pub mode: &'static str,
+    /// Whether nobody is let in any more because the server shuts down.
+    pub draining: bool,
     /// How many requests may run at once.
     pub limit: usize,
     /// How many run.
@@ -30,8 +32,25 @@ pub struct Snapshot {
     pub law_panics: u64,
     /// Settings and uses that are allowed and are likely to be mistakes.
     pub warnings: Vec<String>,
+    /// How often the settings were changed since the handle was made.
+    pub reloads: u64,
+    /// Who goes first among those who wait: `fifo`, `fair` or `adaptive_lifo`.
+    pub discipline: &'static str,
+    /// How many slots were taken back from holders who kept them for too long.
+    pub overdue: u64,
+    /// How many labels were forgotten because others needed their entries.
+    pub labels_evicted: u64,
+    /// How many requests had a label that found no entry, and shared one.
+    pub labels_overflowed: u64,
+    /// How many labels are known, counted once for each class of work.
+    pub labels_known: usize,
     /// Each partition, the default one first.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
     pub partitions: Vec<PartitionSnapshot>,
+    /// Each label that is known, sorted by namespace and name. The entry that labels share for which there is no room has
+    /// an empty name.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub labels: Vec<LabelSnapshot>,
 }
 
 /// The state of one partition.
@@ -98,6 +117,17 @@ impl Snapshot {
         self.partitions.iter().find(|partition| partition.name == name)
     }
 
+    /// How many slots are free.
+    pub const fn available(&self) -> usize {
+        self.limit.saturating_sub(self.in_flight)
+    }
+
+    /// How much of the limit is used: 1 where all of it is, and more after it shrank.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn utilisation(&self) -> f64 {
+        if self.limit == 0 { 0.0 } else { self.in_flight as f64 / self.limit as f64 }
+    }
+
     /// How many were rejected in all partitions.
     pub fn rejected(&self) -> u64 {
         self.partitions.iter().flat_map(|partition| partition.rejected.values()).sum()
@@ -110,11 +140,13 @@ impl Snapshot {
 }
 
 impl Engine {
-    /// The present state, without the name and the warnings, which the engine doesn't know.
+    /// The present state, without the labels, of which there may be many, and without the name and the warnings, which the
+    /// engine doesn't know.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             name: String::new(),
             mode: self.mode.as_str(),
+            draining: self.closed,
             limit: self.limit,
             in_flight: self.running,
             waiting: self.in_line,
@@ -123,13 +155,25 @@ impl Engine {
             mean_hold_seconds: self.drain.mean().as_secs_f64(),
             law_panics: self.law_panics,
             warnings: Vec::new(),
-            partitions: self.partitions.iter().map(super::Partition::snapshot).collect(),
+            reloads: self.reloads,
+            discipline: self.discipline.as_str(),
+            overdue: self.overdue,
+            labels_evicted: self.labels.evicted,
+            labels_overflowed: self.labels.overflowed,
+            // Two entries are for no label in particular.
+            labels_known: self.labels.ids().count().saturating_sub(2),
+            labels: Vec::new(),
+            partitions: (0..=u16::MAX)
+                .zip(&self.partitions)
+                .filter(|(_, it)| it.is_shown())
+                .map(|(number, it)| self.partition_snapshot(number, it))
+                .collect(),
         }
     }
 }
 
-impl super::Partition {
-    fn snapshot(&self) -> PartitionSnapshot {
+impl Engine {
+    fn partition_snapshot(&self, number: u16, it: &super::Partition) -> PartitionSnapshot {
         let Counts {
             admitted,
             queued,
@@ -141,28 +185,28 @@ impl super::Partition {
             cancelled,
             ignored,
             ..
-        } = self.counts;
+        } = it.counts;
         PartitionSnapshot {
-            name: self.plan.name.to_string(),
-            percent: f64::from(self.plan.part) / 10_000.0,
-            mode: self.plan.mode.as_str(),
-            share: self.share,
-            in_flight: self.running,
-            waiting: self.line.len(),
-            at_gate: self.gate.len(),
+            name: it.plan.name.to_string(),
+            percent: f64::from(it.plan.part) / 10_000.0,
+            mode: it.plan.mode.as_str(),
+            share: it.share,
+            in_flight: it.running,
+            waiting: self.waiting.in_line(number),
+            at_gate: self.waiting.at_gate(number),
             admitted,
             queued,
             would_queue,
-            would_reject: by_reason(&self.counts.would_reject),
+            would_reject: by_reason(&it.counts.would_reject),
             cancelled_waiting,
-            rejected: by_reason(&self.counts.rejected),
+            rejected: by_reason(&it.counts.rejected),
             successes,
             overloads,
             late_overloads,
             cancelled,
             ignored,
-            rtt: Quantiles::of(&self.counts.rtt),
-            wait: Quantiles::of(&self.counts.wait),
+            rtt: Quantiles::of(&it.counts.rtt),
+            wait: Quantiles::of(&it.counts.wait),
         }
     }
 }

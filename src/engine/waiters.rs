@@ -4,7 +4,7 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use super::Refusal;
+use super::{Refusal, ask::Ask, fair_queue::FlowKey, labels::LabelId};
 use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
@@ -29,10 +29,17 @@ pub(crate) enum Stage {
     Refused(Refusal),
 }
 
+/// One waiting request.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) stage: Stage,
     pub(crate) partition: u16,
+    pub(crate) class: u8,
+    /// How little it matters; see [`Criticality::level`](crate::criticality::Criticality::level).
+    pub(crate) level: u8,
+    pub(crate) label: LabelId,
+    /// The number of its run.
+    pub(crate) run: u32,
     /// Order of arrival over all partitions.
     pub(crate) sequence: u64,
     pub(crate) since: Timestamp,
@@ -40,9 +47,37 @@ pub(crate) struct Waiter {
     pub(crate) caller_deadline: Timestamp,
     /// When its present wait ends, the caller's deadline included.
     pub(crate) deadline: Timestamp,
+    links: Links,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
     previous: u32,
     next: u32,
     generation: u32,
+}
+
+impl Waiter {
+    /// Somebody who stands nowhere yet.
+    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, run: u32, sequence: u64, since: Timestamp) -> Self {
+        Self {
+            stage: Stage::Line,
+            partition: ask.partition,
+            class: ask.class,
+            level: ask.criticality.level(),
+            label,
+            run,
+            sequence,
+            since,
+            caller_deadline: ask.deadline,
+            deadline: Timestamp::NEVER,
+            links: Links { previous: NONE, next: NONE, generation: 0 },
+        }
+    }
+
+    pub(crate) const fn flow_key(&self) -> FlowKey {
+        FlowKey { label: self.label, partition: self.partition, level: self.level }
+    }
 }
 
 /// One first-in, first-out list through the slab.
@@ -75,30 +110,13 @@ pub(crate) struct Waiters {
 
 impl Waiters {
     /// Adds a waiter that is in no list yet; `None` where four billion wait already.
-    pub(crate) fn insert(
-        &mut self,
-        partition: u16,
-        sequence: u64,
-        since: Timestamp,
-        caller_deadline: Timestamp,
-    ) -> Option<Key> {
-        let waiter = Waiter {
-            stage: Stage::Line,
-            partition,
-            sequence,
-            since,
-            caller_deadline,
-            deadline: Timestamp::NEVER,
-            previous: NONE,
-            next: NONE,
-            generation: 0,
-        };
+    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
         if let Some(index) = self.free {
             let entry = &mut self.entries[index as usize];
-            self.free = (entry.next != NONE).then_some(entry.next);
+            let Links { next, generation, .. } = entry.links;
+            self.free = (next != NONE).then_some(next);
             self.vacant -= 1;
-            let generation = entry.generation;
-            *entry = Waiter { generation, ..waiter };
+            *entry = Waiter { links: Links { generation, ..waiter.links }, ..waiter };
             return Some(Key { index, generation });
         }
         let index = u32::try_from(self.entries.len()).ok().filter(|&index| index != NONE)?;
@@ -110,26 +128,26 @@ impl Waiters {
     pub(crate) fn remove(&mut self, key: Key) {
         let free = self.free.unwrap_or(NONE);
         let entry = self.get_mut(key);
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.next = free;
+        entry.links.generation = entry.links.generation.wrapping_add(1);
+        entry.links.next = free;
         self.free = Some(key.index);
         self.vacant += 1;
     }
 
     pub(crate) fn get(&self, key: Key) -> &Waiter {
         let entry = &self.entries[key.index as usize];
-        debug_assert_eq!(entry.generation, key.generation, "a place was used after it was given back");
+        debug_assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
         entry
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
         let entry = &mut self.entries[key.index as usize];
-        debug_assert_eq!(entry.generation, key.generation, "a place was used after it was given back");
+        debug_assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
         entry
     }
 
     pub(crate) fn key(&self, index: u32) -> Key {
-        Key { index, generation: self.entries[index as usize].generation }
+        Key { index, generation: self.entries[index as usize].links.generation }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -140,13 +158,17 @@ impl Waiters {
         (list.head != NONE).then(|| self.key(list.head))
     }
 
+    pub(crate) fn back(&self, list: List) -> Option<Key> {
+        (list.tail != NONE).then(|| self.key(list.tail))
+    }
+
     pub(crate) fn push_back(&mut self, list: &mut List, key: Key) {
         let tail = list.tail;
         let entry = self.get_mut(key);
-        (entry.previous, entry.next) = (tail, NONE);
+        (entry.links.previous, entry.links.next) = (tail, NONE);
         match tail {
             NONE => list.head = key.index,
-            _ => self.entries[tail as usize].next = key.index,
+            _ => self.entries[tail as usize].links.next = key.index,
         }
         list.tail = key.index;
         list.len += 1;
@@ -155,17 +177,46 @@ impl Waiters {
     /// Takes a waiter out of the list that it is in.
     pub(crate) fn unlink(&mut self, list: &mut List, key: Key) {
         let entry = self.get_mut(key);
-        let (previous, next) = (entry.previous, entry.next);
-        (entry.previous, entry.next) = (NONE, NONE);
+        let (previous, next) = (entry.links.previous, entry.links.next);
+        (entry.links.previous, entry.links.next) = (NONE, NONE);
         match previous {
             NONE => list.head = next,
-            _ => self.entries[previous as usize].next = next,
+            _ => self.entries[previous as usize].links.next = next,
         }
         match next {
             NONE => list.tail = previous,
-            _ => self.entries[next as usize].previous = previous,
+            _ => self.entries[next as usize].links.previous = previous,
         }
         list.len -= 1;
+    }
+}
+
+/// For `Engine::check_all`.
+#[cfg(test)]
+impl Waiters {
+    /// Everybody who was inserted and not removed since.
+    pub(crate) fn live(&self) -> Vec<Key> {
+        let mut vacant = vec![false; self.entries.len()];
+        let mut next = self.free.unwrap_or(NONE);
+        while next != NONE {
+            assert!(!std::mem::replace(&mut vacant[next as usize], true), "a free entry is free once");
+            next = self.entries[next as usize].links.next;
+        }
+        assert_eq!(vacant.iter().filter(|&&vacant| vacant).count(), self.vacant, "free entries are counted");
+        let live = (0..).zip(vacant).filter(|(_, vacant)| !vacant);
+        live.map(|(index, _)| self.key(index)).collect()
+    }
+
+    /// The members of a list, from the front, found to be linked both ways.
+    pub(crate) fn members(&self, list: List) -> Vec<Key> {
+        let (mut members, mut previous, mut next) = (Vec::new(), NONE, list.head);
+        while next != NONE {
+            assert_eq!(self.entries[next as usize].links.previous, previous, "lists are linked both ways");
+            members.push(self.key(next));
+            (previous, next) = (next, self.entries[next as usize].links.next);
+        }
+        assert_eq!((list.tail, list.len), (previous, members.len()), "a list knows its end and its length");
+        members
     }
 }
 
@@ -174,7 +225,8 @@ mod tests {
     use super::*;
 
     fn add(waiters: &mut Waiters, list: &mut List, sequence: u64) -> Key {
-        let key = waiters.insert(0, sequence, Timestamp::ZERO, Timestamp::NEVER).unwrap();
+        let waiter = Waiter::new(&Ask::of(0), LabelId::DEFAULT, NONE, sequence, Timestamp::ZERO);
+        let key = waiters.insert(waiter).unwrap();
         waiters.push_back(list, key);
         key
     }

@@ -1,29 +1,62 @@
-//! `GET /admission`: the state of a handle as JSON.
+//! The state of a handle over HTTP: JSON for programs, a page for people.
 //!
 //! A plain service to mount on a listener of its own. Adding a layer exposes nothing.
+//!
+//! ```text
+//! request ─▶ query (what is wanted) ─▶ overview, labels (look, a turn or several) ─▶ section (tell) ─▶ answer
+//! ```
+
+mod answer;
+mod labels;
+mod overview;
+mod query;
+mod section;
+mod upload;
+mod workers;
 
 use std::{
     convert::Infallible,
-    future::{Ready, ready},
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
-use http::{
-    HeaderValue, Method, Request, Response, StatusCode,
-    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE},
-};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::Body;
 
+pub use self::upload::IntrospectionFuture;
+use self::{
+    answer::{Answer, Problem},
+    labels::{LabelItem, LabelPage},
+    overview::{Overview, Partitions, Readiness},
+    query::LabelQuery,
+    upload::Upload,
+    workers::Token,
+};
 use crate::{admission::Payload, runtime::Admission};
 
-/// Answers `GET /admission` with a [`Snapshot`](crate::Snapshot) as JSON. Made by
-/// [`Admission::introspection`](crate::Admission::introspection).
+const READ: &str = "GET, HEAD";
+
+/// Shows the state of a handle over HTTP. Made by [`Admission::introspection`](crate::Admission::introspection).
+///
+/// | path | what |
+/// |---|---|
+/// | `/admission` | all of it; of the labels a page |
+/// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
+/// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
+/// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
+/// | `/admission/ready` | 200 while requests are taken, else 503 |
+/// | `/admission/ui` | a page that shows all this live |
+/// | `/admission/openapi.json` | what these answer, as OpenAPI 3.1 |
+/// | `POST /admission/workers` | heartbeats of workers, [if asked for](Self::accept_workers) |
+///
+/// [What the fields mean](crate::docs::introspection) has a page of its own.
 ///
 /// A tower service, and a hyper one: it can be served by axum, by tonic or without either. Whoever reaches it sees the
-/// names of all partitions, so give it a listener that strangers don't reach.
+/// names of all partitions and labels, so give it a listener that strangers don't reach.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Introspection {
     admission: Admission,
+    token: Option<Token>,
 }
 
 impl Admission {
@@ -31,64 +64,139 @@ impl Admission {
     ///
     /// ```no_run
     /// # async fn serve(admission: tower_admission::Admission) -> std::io::Result<()> {
-    /// let admin = axum::Router::new().route_service("/admission", admission.introspection());
+    /// let admin = axum::Router::new().fallback_service(admission.introspection());
     /// let listener = tokio::net::TcpListener::bind("127.0.0.1:9901").await?;
     /// axum::serve(listener, admin).await
     /// # }
     /// ```
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn introspection(&self) -> Introspection {
-        Introspection { admission: self.clone() }
+        Introspection { admission: self.clone(), token: None }
     }
 }
 
 impl Introspection {
-    fn answer<B>(&self, request: &Request<B>) -> Response<Payload> {
-        let path = request.uri().path().trim_end_matches('/');
-        if path != "/admission" {
-            return with_status(StatusCode::NOT_FOUND, "there is only GET /admission\n");
+    /// Takes heartbeats of workers from whoever brings this bearer token: `POST /admission/workers`, the same as
+    /// [`Admission::report_worker`](crate::Admission::report_worker). There is no such route unless this is called, nor with an
+    /// empty token.
+    ///
+    /// The token travels as it is: between machines, put TLS before it.
+    pub fn accept_workers(mut self, token: impl AsRef<str>) -> Self {
+        self.token = Token::new(token.as_ref());
+        self
+    }
+
+    /// Answers, unless the body has to be read first.
+    fn route<B>(&self, request: &Request<B>) -> Result<Option<Answer>, Problem> {
+        let (path, query) = (request.uri().path().trim_end_matches('/'), request.uri().query());
+        let known = path.strip_prefix("/admission").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let rest = known.ok_or_else(|| Problem::not_found("everything here is under /admission"))?;
+        let mut parts = rest.split('/').skip(1);
+        let parts = (parts.next(), parts.next(), parts.next());
+        if parts == (Some("workers"), None, None)
+            && let Some(token) = &self.token
+        {
+            return match *request.method() {
+                Method::POST if token.is_in(request.headers()) => Ok(None),
+                Method::POST => Err(Problem::unauthorized()),
+                _ => Err(Problem::method("POST")),
+            };
         }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            let mut response = with_status(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return response;
-        }
-        let Ok(json) = serde_json::to_vec(&self.admission.snapshot()) else {
-            return with_status(StatusCode::INTERNAL_SERVER_ERROR, "the snapshot can't be written as JSON\n");
+        let read = match parts {
+            (None, ..) => Read::All,
+            (Some("labels"), None, _) => Read::Labels,
+            (Some("labels"), Some(label), None) => Read::Label(query::segment(label)?),
+            (Some("partitions"), None, _) => Read::Partitions,
+            (Some("partitions"), Some(name), None) => Read::Partition(query::segment(name)?),
+            (Some("ready"), None, _) => Read::Ready,
+            (Some("ui"), None, _) => Read::Page,
+            (Some("openapi.json"), None, _) => Read::OpenApi,
+            _ => return Err(Problem::not_found("there is no such path; /admission/openapi.json lists them")),
         };
-        let mut response = Response::new(Payload::new(Bytes::from(json)));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Err(Problem::method(READ));
+        }
+        self.read(&read, query).map(Some)
+    }
+
+    fn read(&self, what: &Read, query: Option<&str>) -> Result<Answer, Problem> {
+        let admission = &self.admission;
+        Ok(match what {
+            Read::All => Answer::json(StatusCode::OK, &Overview::of(admission, &LabelQuery::parse(query)?)),
+            Read::Labels => Answer::json(StatusCode::OK, &LabelPage::of(admission, &LabelQuery::parse(query)?)),
+            Read::Label(label) => {
+                let found = LabelItem::find(admission, &query::namespace(query)?, label);
+                let unknown = "this label is not known: nobody asked for it lately, or its namespace is missing";
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(unknown))?)
+            }
+            Read::Partitions => Answer::json(StatusCode::OK, &Partitions::of(admission)),
+            Read::Partition(name) => {
+                let found = Partitions::of(admission).into_one(name);
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found("there is no such partition"))?)
+            }
+            Read::Ready => {
+                let ready = admission.is_ready();
+                let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                Answer::json(status, &Readiness { ready, draining: !ready })
+            }
+            Read::Page => Answer::document("text/html; charset=utf-8", PAGE).with_policy(POLICY),
+            Read::OpenApi => Answer::document("application/json", include_str!("openapi.json")),
+        })
+    }
+
+    fn respond<B: Body>(&self, request: Request<B>) -> IntrospectionFuture<B> {
+        let is_head = request.method() == Method::HEAD;
+        match self.route(&request) {
+            Ok(Some(answer)) => IntrospectionFuture::ready(answer.respond(request.headers(), is_head)),
+            Ok(None) => IntrospectionFuture::reading(Upload::new(self.admission.clone(), request.into_body())),
+            Err(problem) => IntrospectionFuture::ready(Answer::from(problem).respond(&HeaderMap::new(), is_head)),
+        }
     }
 }
 
-fn with_status(status: StatusCode, text: &'static str) -> Response<Payload> {
-    let mut response = Response::new(Payload::new(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = status;
-    response
+/// What is to be shown.
+#[derive(Debug)]
+enum Read {
+    All,
+    Labels,
+    Label(String),
+    Partitions,
+    Partition(String),
+    Ready,
+    Page,
+    OpenApi,
 }
 
-impl<B> tower_service::Service<Request<B>> for Introspection {
+/// The page, which asks for nothing but `/admission`.
+const PAGE: &str = include_str!("page.html");
+
+/// The page's own script and style, by their SHA-256: nothing else runs, wherever a name of a label may try to get in.
+///
+/// Whoever changes the page changes these: a browser refuses it otherwise, and its console names the right ones.
+const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
+    script-src 'sha256-WsBqO53DrZQBpo8fNIiTjmg8Pwlq+E4U2eLz68ieyR8='; style-src 'sha256-/iskAENsSxouSlJD3/Odl5oLtWn/dQykxpH11gDNyFg='; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+impl<B: Body> tower_service::Service<Request<B>> for Introspection {
     type Response = Response<Payload>;
     type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
+    type Future = IntrospectionFuture<B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.answer(&request)))
+        self.respond(request)
     }
 }
 
-impl<B> hyper::service::Service<Request<B>> for Introspection {
+impl<B: Body> hyper::service::Service<Request<B>> for Introspection {
     type Response = Response<Payload>;
     type Error = Infallible;
-    type Future = Ready<Result<Self::Response, Infallible>>;
+    type Future = IntrospectionFuture<B>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.answer(&request)))
+        self.respond(request)
     }
 }

@@ -5,7 +5,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use super::{
@@ -13,19 +12,11 @@ use super::{
     turn::Shared,
 };
 use crate::{
-    engine::{Arrival, Place},
+    engine::{Arrival, Ask, Engine, Place, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
 };
-
-/// A ticket in numbers.
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    partition: u16,
-    class: u8,
-    timeout: Option<Duration>,
-}
 
 /// What became of a request that arrived.
 #[derive(Debug)]
@@ -39,45 +30,51 @@ impl<H: Handle + Clone> Entry<H> {
     /// Lets a request arrive. One turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        let terms = shared.terms(ticket);
-        match shared.arrive_at(terms) {
+        match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
             Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
             Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
-            Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, terms.class)),
+            Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
         }
     }
 }
 
 impl Shared {
-    fn terms(&self, ticket: &Ticket<'_>) -> Terms {
-        // A turn of its own, but only for those who tell kinds of work apart.
-        let class = ticket.class_name().map_or(0, |name| self.turn(|state, _| state.engine.class(name)));
-        Terms { partition: self.partition(ticket.partition_name()), class, timeout: ticket.remaining() }
-    }
-
     /// Lets a request arrive that doesn't wait.
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
-        self.ensure_driver();
-        let terms = self.terms(ticket);
-        let now = self.time.now();
-        match self.turn(|state, _| state.engine.arrive_without_waiting(now, terms.partition)) {
-            Ok(mut slot) => {
-                slot.set_class(terms.class);
-                Ok(Permit::new(Held::new(Arc::clone(self), slot)))
-            }
+        let partition = self.partition(ticket.partition_name());
+        let answer = self.ask(partition, ticket, |engine, now, ask| engine.arrive_without_waiting(now, ask));
+        match answer {
+            Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
             Err(refusal) => Err(self.rejection(refusal)),
         }
     }
 
-    fn arrive_at(self: &Arc<Self>, terms: Terms) -> Arrival {
+    fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
+        self.ask(partition, ticket, |engine, now, ask| engine.arrive(now, ask))
+    }
+
+    /// Brings a ticket before the engine, in one turn.
+    fn ask<R>(
+        self: &Arc<Self>,
+        partition: u16,
+        ticket: &Ticket<'_>,
+        answer: impl FnOnce(&mut Engine, Timestamp, &Ask<'_>) -> R,
+    ) -> R {
         self.ensure_driver();
         let now = self.time.now();
-        let deadline = terms.timeout.map_or(Timestamp::NEVER, |timeout| now.after(timeout));
-        let mut arrival = self.turn(|state, _| state.engine.arrive(now, terms.partition, deadline));
-        if let Arrival::Admit(slot) = &mut arrival {
-            slot.set_class(terms.class);
-        }
-        arrival
+        let subject = ticket.label_name().map(|label| Subject {
+            namespace: ticket.namespace_name(),
+            label,
+            run: ticket.run_name(),
+        });
+        let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
+        let mut ask = Ask { partition, class: 0, criticality: ticket.how_critical(), subject, deadline };
+        self.turn(|state, _| {
+            if let Some(class) = ticket.class_name() {
+                ask.class = state.engine.class(class);
+            }
+            answer(&mut state.engine, now, &ask)
+        })
     }
 }
 
@@ -87,12 +84,11 @@ pub(crate) struct Waiting<H: Handle> {
     handle: H,
     /// `None` once it was answered.
     place: Option<Place>,
-    class: u8,
 }
 
 impl<H: Handle> Waiting<H> {
-    const fn new(handle: H, place: Place, class: u8) -> Self {
-        Self { handle, place: Some(place), class }
+    const fn new(handle: H, place: Place) -> Self {
+        Self { handle, place: Some(place) }
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -120,10 +116,7 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
             Poll::Ready(answer) => {
                 self.place = None;
                 Poll::Ready(match answer {
-                    Ok(mut slot) => {
-                        slot.set_class(self.class);
-                        Ok(Held::new(self.handle.clone(), slot))
-                    }
+                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot)),
                     Err(refusal) => Err(self.handle.shared().rejection(refusal)),
                 })
             }
@@ -156,14 +149,16 @@ pub struct Admit {
 
 #[derive(Debug)]
 enum AdmitState {
-    Arriving { shared: Arc<Shared>, terms: Terms },
+    Arriving { shared: Arc<Shared>, partition: u16, ticket: Box<Ticket<'static>> },
     Waiting(Waiting<Arc<Shared>>),
     Done,
 }
 
 impl Admit {
-    pub(super) fn new(shared: &Arc<Shared>, ticket: &Ticket<'_>) -> Self {
-        Self { state: AdmitState::Arriving { shared: Arc::clone(shared), terms: shared.terms(ticket) } }
+    pub(super) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
+        let partition = shared.partition(ticket.partition_name());
+        let ticket = Box::new(ticket.into_owned());
+        Self { state: AdmitState::Arriving { shared: Arc::clone(shared), partition, ticket } }
     }
 }
 
@@ -173,11 +168,11 @@ impl Future for Admit {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
-                AdmitState::Arriving { shared, terms } => match shared.arrive_at(terms) {
+                AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
                     Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
                     Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
                     Arrival::Wait(place) => {
-                        self.state = AdmitState::Waiting(Waiting::new(shared, place, terms.class));
+                        self.state = AdmitState::Waiting(Waiting::new(shared, place));
                     }
                 },
                 AdmitState::Waiting(mut waiting) => {

@@ -9,10 +9,16 @@ use std::{
 };
 
 use super::{Admission, turn::Shared};
+#[cfg(feature = "config")]
+use crate::config::file::AdmissionConfig;
 use crate::{
     clock::{Clock, TimeSource},
-    config::{Settings, Share},
-    engine::{Engine, limit::Limit, plan::PartitionMode},
+    config::{Labels, Rules, Settings, Share},
+    engine::{
+        Engine,
+        limit::Limit,
+        plan::{Discipline, Mode, PartitionMode},
+    },
     problem::BuildError,
 };
 
@@ -22,7 +28,7 @@ use crate::{
 pub struct AdmissionBuilder {
     name: Option<String>,
     clock: Option<Arc<dyn Clock>>,
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
 impl AdmissionBuilder {
@@ -103,6 +109,61 @@ impl AdmissionBuilder {
         self
     }
 
+    /// What holds for requests with a label: bounds, caps, weights.
+    pub fn labels(mut self, labels: Labels) -> Self {
+        self.settings.labels = labels;
+        self
+    }
+
+    /// Caps, rates and budgets for classes of work.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.settings.rules = rules;
+        self
+    }
+
+    /// Who goes first among those who wait: [`Discipline::Fair`] unless set.
+    pub fn discipline(mut self, discipline: Discipline) -> Self {
+        self.settings.discipline = discipline;
+        self
+    }
+
+    /// How often less [important](crate::Criticality) requests are passed over before it is their turn: 16 times unless
+    /// set. `None` lets them wait for as long as more important ones come.
+    pub fn aging(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.settings.aging = turns.into();
+        self
+    }
+
+    /// How long a permit is good for: without an end unless set.
+    ///
+    /// When its time is over, its slot is taken back and others may run, whether its holder has noticed or not. The holder
+    /// [is told](crate::Permit::overdue), and counted as overdue. A remedy for holders that hang: the work itself goes
+    /// on, so the server may then do more at once than the limit says.
+    pub fn permit_time_to_live(mut self, time: Duration) -> Self {
+        self.settings.time_to_live = Some(time);
+        self
+    }
+
+    /// How long clients wait for an answer, as far as you know. Changes nothing; a queue that keeps requests for longer
+    /// than that is warned about.
+    pub fn client_patience(mut self, patience: Duration) -> Self {
+        self.settings.client_patience = Some(patience);
+        self
+    }
+
+    /// How many requests the server lets in at once, as far as you know: the streams of an HTTP/2 connection, the calls of
+    /// a gRPC server. Changes nothing; a server that lets in less than the limit and the queue hold is warned about.
+    pub fn max_concurrent_streams(mut self, streams: usize) -> Self {
+        self.settings.max_concurrent_streams = Some(streams);
+        self
+    }
+
+    /// Whether decisions bind, to begin with: [`Mode::Enforce`] unless set. It can be [changed](Admission::set_mode) later.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.settings.mode = mode;
+        self
+    }
+
     /// Takes the time from `clock` rather than from Tokio.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -115,11 +176,24 @@ impl AdmissionBuilder {
     ///
     /// Names every setting that can't be used, not just the first.
     pub fn build(self) -> Result<Admission, BuildError> {
+        let mode = self.settings.mode;
         let (plan, warnings) = self.settings.into_plan()?;
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
         let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings);
-        Ok(Admission { shared: Arc::new(shared) })
+        let admission = Admission { shared: Arc::new(shared) };
+        if mode != Mode::default() {
+            admission.set_mode(mode);
+        }
+        Ok(admission)
+    }
+}
+
+#[cfg(feature = "config")]
+impl From<AdmissionConfig> for AdmissionBuilder {
+    fn from(config: AdmissionConfig) -> Self {
+        let name = (!config.name.is_empty()).then(|| config.name.clone());
+        Self { name, clock: None, settings: config.to_settings() }
     }
 }
 

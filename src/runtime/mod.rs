@@ -2,24 +2,35 @@
 
 mod admit;
 mod builder;
+mod closing;
 mod driver;
+mod overdue;
 mod permit;
 mod recorder;
+mod reload;
 mod turn;
+#[cfg(feature = "config")]
+mod watch;
+mod workers;
 
 use std::{sync::Arc, time::Duration};
 
 pub use admit::Admit;
 pub(crate) use admit::{Entry, Waiting};
 pub use builder::AdmissionBuilder;
+pub use closing::Leave;
+pub use overdue::Overdue;
 pub use permit::Permit;
 pub(crate) use permit::{Handle, Held};
 pub(crate) use turn::Shared;
+#[cfg(feature = "config")]
+pub use watch::Watch;
+pub use workers::WorkerReport;
 
 use crate::{
-    engine::{Snapshot, plan::Mode},
+    engine::{LabelSnapshot, Snapshot, Subject, plan::Mode},
     rejection::Rejection,
-    ticket::Ticket,
+    ticket::{Ticket, normal},
 };
 
 /// The handle that owns all decisions. Clones share them.
@@ -66,9 +77,8 @@ impl Admission {
     /// # Cancel safety
     ///
     /// Cancel safe; see [`Admit`].
-    #[expect(clippy::needless_pass_by_value, reason = "a ticket is for one request")]
     pub fn admit(&self, ticket: Ticket<'_>) -> Admit {
-        Admit::new(&self.shared, &ticket)
+        Admit::new(&self.shared, ticket)
     }
 
     /// Gets a slot if one is free right now.
@@ -89,7 +99,12 @@ impl Admission {
     /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where
     /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
     pub fn tick(&self) {
-        self.shared.turn(|state, time| state.engine.tick(time.now()));
+        // A turn ends some waits and not all of them, so that others are not kept waiting for the lock.
+        while self.shared.turn(|state, time| {
+            let now = time.now();
+            state.engine.tick(now);
+            state.engine.next_wakeup().is_some_and(|at| at <= now)
+        }) {}
     }
 
     /// When [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait has an
@@ -100,10 +115,19 @@ impl Admission {
 
     /// The present state, all of it taken in the same turn.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = self.shared.turn(|state, _| state.engine.snapshot());
+        let mut snapshot = self.shared.turn(|state, _| {
+            let labels = state.engine.label_snapshots();
+            Snapshot { labels, ..state.engine.snapshot() }
+        });
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
         snapshot
+    }
+
+    /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, which is what labels are that nobody asked for lately.
+    pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
+        let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
+        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
     }
 
     /// Settings and uses that are allowed and are likely to be mistakes.

@@ -1,6 +1,10 @@
 //! The right to run.
 
-use std::sync::Arc;
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use super::turn::Shared;
 use crate::{engine::Slot, outcome::Outcome};
@@ -26,6 +30,20 @@ impl Permit {
     /// the permit is dropped.
     pub fn observe(&mut self, outcome: Outcome) {
         self.held.observe(outcome);
+    }
+
+    /// Whether its time to live is over and its slot was taken back. The work may go on, beyond the limit.
+    pub fn is_overdue(&self) -> bool {
+        self.held.is_overdue()
+    }
+
+    /// Waits until its time to live is over and its slot was taken back; for ever, if permits have no end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only waits.
+    pub fn overdue(&self) -> impl Future<Output = ()> {
+        poll_fn(|cx| self.held.poll_overdue(cx))
     }
 
     /// Says how the work went and gives the slot back, both in one turn.
@@ -62,12 +80,35 @@ impl<H: Handle> Held<H> {
         &self.handle
     }
 
+    pub(super) const fn tenure(&self) -> Option<u32> {
+        self.slot.tenure()
+    }
+
     pub(crate) fn observe(&mut self, outcome: Outcome) {
         if !self.slot.is_observed() {
             let shared = self.handle.shared();
             let now = shared.time.now();
             shared.turn(|state, _| state.engine.observe(now, &mut self.slot, outcome));
         }
+    }
+
+    pub(crate) fn is_overdue(&self) -> bool {
+        let tenure = self.slot.tenure();
+        tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_overdue(tenure)))
+    }
+
+    fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(tenure) = self.slot.tenure() else { return Poll::Pending };
+        let shared = self.handle.shared();
+        shared.ensure_driver();
+        let waker = cx.waker().clone();
+        let (answer, _dropped_outside) = shared.turn(|state, _| {
+            if state.engine.is_overdue(tenure) {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, state.register_holder(tenure, waker))
+        });
+        answer
     }
 
     pub(crate) fn finish(mut self, outcome: Outcome) {

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use super::turn::{Shared, lock};
+#[cfg(feature = "introspect")]
+use crate::{engine::Engine, time::Timestamp};
 use crate::{
-    engine::{Counts, Histogram, Snapshot},
+    engine::{Counts, Histogram, Snapshot, plan::Mode},
     rejection::Reason,
 };
 
@@ -22,10 +24,24 @@ pub(super) struct Recorder {
 }
 
 impl Shared {
+    /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is published
+    /// are two views of the same.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
+        let now = self.time.now();
+        self.turn(|state, _| look(&mut state.engine, now))
+    }
+
+    /// The name of the handle.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Publishes all metrics to the recorder of this thread.
     pub(super) fn publish(&self) {
         let (snapshot, counts) = self.turn(|state, _| {
-            let counts: Vec<Counts> = state.engine.partitions().map(|(_, counts)| counts.clone()).collect();
+            let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
         lock(&self.recorder).publish(&self.name, &snapshot, counts);
@@ -34,13 +50,15 @@ impl Shared {
 
 impl Recorder {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-    fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<Counts>) {
+    fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(u16, Counts)>) {
         describe();
         let limiter = Label::new("limiter", Arc::clone(name));
-        gauge!("admission_limit", vec![limiter.clone()]).set(snapshot.limit as f64);
-        self.rtt.resize_with(counts.len(), Histogram::default);
-        self.wait.resize_with(counts.len(), Histogram::default);
-        for (index, (partition, counts)) in snapshot.partitions.iter().zip(counts).enumerate() {
+        publish_whole(&limiter, snapshot);
+        let highest = counts.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
+        self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
+        self.wait.resize_with(highest.max(self.wait.len()), Histogram::default);
+        for (partition, (number, counts)) in snapshot.partitions.iter().zip(counts) {
+            let index = usize::from(number);
             let labels = vec![limiter.clone(), Label::new("partition", partition.name.clone())];
             let with = |key: &'static str, value: &'static str| {
                 labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect::<Vec<_>>()
@@ -74,6 +92,35 @@ impl Recorder {
     }
 }
 
+/// What is counted for the handle as a whole.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
+    let labels = || vec![limiter.clone()];
+    for (name, value) in [
+        ("admission_limit", snapshot.limit as f64),
+        ("admission_available", snapshot.available() as f64),
+        ("admission_utilisation_ratio", snapshot.utilisation()),
+        ("admission_queue_places", snapshot.queue as f64),
+        ("admission_labels_known", snapshot.labels_known as f64),
+        ("admission_draining", f64::from(u8::from(snapshot.draining))),
+    ] {
+        gauge!(name, labels()).set(value);
+    }
+    for mode in [Mode::Enforce, Mode::Observe, Mode::Off].map(Mode::as_str) {
+        let with_mode = vec![limiter.clone(), Label::from_static_parts("mode", mode)];
+        gauge!("admission_mode", with_mode).set(f64::from(u8::from(snapshot.mode == mode)));
+    }
+    for (name, count) in [
+        ("admission_overdue_total", snapshot.overdue),
+        ("admission_labels_evicted_total", snapshot.labels_evicted),
+        ("admission_labels_overflowed_total", snapshot.labels_overflowed),
+        ("admission_reloads_total", snapshot.reloads),
+        ("admission_law_panics_total", snapshot.law_panics),
+    ] {
+        counter!(name, labels()).absolute(count);
+    }
+}
+
 fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histogram) {
     for (value, count) in now.since(published) {
         histogram.record_many(value, usize::try_from(count).unwrap_or(usize::MAX));
@@ -82,21 +129,36 @@ fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histo
 }
 
 fn describe() {
-    describe_gauge!("admission_limit", Unit::Count, "How many requests may run at once");
-    describe_gauge!("admission_partition_limit", Unit::Count, "What a partition is guaranteed of the limit");
-    describe_gauge!("admission_in_flight", Unit::Count, "How many requests run");
-    describe_gauge!("admission_waiting", Unit::Count, "How many requests wait, in line for a slot or at the full gate");
-    describe_counter!("admission_admitted_total", Unit::Count, "Requests that were admitted");
-    describe_counter!("admission_queued_total", Unit::Count, "Requests that were admitted after a wait");
-    describe_counter!("admission_would_queue_total", Unit::Count, "Requests that would have waited, while observing");
-    describe_counter!(
-        "admission_would_reject_total",
-        Unit::Count,
-        "Requests that would have been rejected, while observing"
-    );
-    describe_counter!("admission_cancelled_waiting_total", Unit::Count, "Requests that left while they waited");
-    describe_counter!("admission_rejected_total", Unit::Count, "Requests that were rejected, by reason");
-    describe_counter!("admission_outcomes_total", Unit::Count, "Requests that ran, by how they ended");
+    for (name, text) in [
+        ("admission_available", "Free slots: the limit without the requests that run"),
+        ("admission_draining", "1 while nobody is let in because the server shuts down, else 0"),
+        ("admission_in_flight", "Requests that run"),
+        ("admission_labels_known", "Labels that are told apart, counted once for each class of work"),
+        ("admission_limit", "How many requests may run at once"),
+        ("admission_mode", "1 for the mode that the handle is in, else 0"),
+        ("admission_partition_limit", "What a partition is guaranteed of the limit"),
+        ("admission_queue_places", "How many requests may wait in line for a slot"),
+        ("admission_waiting", "Requests that wait, in line for a slot or at the full gate"),
+    ] {
+        describe_gauge!(name, Unit::Count, text);
+    }
+    describe_gauge!("admission_utilisation_ratio", "The part of the limit that is used; above 1 after it shrank");
+    for (name, text) in [
+        ("admission_admitted_total", "Requests that were admitted"),
+        ("admission_cancelled_waiting_total", "Requests that left while they waited"),
+        ("admission_labels_evicted_total", "Labels that were forgotten because others needed their entries"),
+        ("admission_labels_overflowed_total", "Requests whose label found no entry, and shared one"),
+        ("admission_law_panics_total", "Panics of the control law, after which the limit stayed what it was"),
+        ("admission_outcomes_total", "Requests that ran, by how they ended"),
+        ("admission_overdue_total", "Slots that were taken back from holders who kept them for too long"),
+        ("admission_queued_total", "Requests that were admitted after a wait"),
+        ("admission_rejected_total", "Requests that were rejected, by reason"),
+        ("admission_reloads_total", "How often the settings were changed"),
+        ("admission_would_queue_total", "Requests that would have waited, while observing"),
+        ("admission_would_reject_total", "Requests that would have been rejected, while observing, by reason"),
+    ] {
+        describe_counter!(name, Unit::Count, text);
+    }
     describe_histogram!("admission_rtt_seconds", Unit::Seconds, "Round-trip time of requests that succeeded");
     describe_histogram!("admission_wait_seconds", Unit::Seconds, "Wait of requests that were admitted after one");
 }

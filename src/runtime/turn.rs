@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     task::Waker,
 };
 
@@ -26,6 +29,9 @@ pub(crate) struct Shared {
     /// The names of the partitions by number, and their numbers sorted by name.
     names: Vec<Arc<str>>,
     sorted: Vec<u16>,
+    /// The names of partitions that a reload added, whose numbers follow, and whether there are any.
+    added: RwLock<Vec<Arc<str>>>,
+    has_added: AtomicBool,
     pub(super) warnings: Mutex<Vec<String>>,
     /// How often layers of this handle were made, cloned or applied.
     pub(crate) places: AtomicUsize,
@@ -39,21 +45,33 @@ pub(crate) struct State {
     pub(crate) engine: Engine,
     /// Who is to be woken for each waiter, by the number of its entry.
     wakers: Vec<Option<Waker>>,
+    /// The same for holders of permits that want to know when their time is over, by the number of the tenure.
+    holders: Vec<Option<Waker>>,
+    /// Those who want to know when nobody is left.
+    leaving: Vec<Waker>,
     /// When the driver will look at the engine again.
     pub(super) armed: Timestamp,
 }
 
 impl Shared {
     pub(super) fn new(name: Arc<str>, engine: Engine, time: TimeSource, warnings: Vec<String>) -> Self {
-        let names: Vec<Arc<str>> = engine.partitions().map(|(name, _)| Arc::from(name)).collect();
+        let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
         let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
         sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
         Self {
-            state: Mutex::new(State { engine, wakers: Vec::new(), armed: Timestamp::NEVER }),
+            state: Mutex::new(State {
+                engine,
+                wakers: Vec::new(),
+                holders: Vec::new(),
+                leaving: Vec::new(),
+                armed: Timestamp::NEVER,
+            }),
             time,
             name,
             names,
             sorted,
+            added: RwLock::default(),
+            has_added: AtomicBool::new(false),
             warnings: Mutex::new(warnings),
             places: AtomicUsize::new(0),
             driver: Driver::default(),
@@ -70,7 +88,7 @@ impl Shared {
         let mut state = lock(&self.state);
         let answer = step(&mut state, &self.time);
         let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.armed);
-        if earlier || state.engine.has_notices() {
+        if earlier || state.engine.has_notices() || state.engine.is_closed() {
             self.tell(state, earlier);
         }
         answer
@@ -91,7 +109,9 @@ impl Shared {
                 break;
             }
         }
+        let left = if state.engine.is_drained() { std::mem::take(&mut state.leaving) } else { Vec::new() };
         drop(state);
+        left.into_iter().for_each(Waker::wake);
         if earlier {
             self.driver.look_again();
         }
@@ -100,17 +120,42 @@ impl Shared {
     /// The number of the partition of this name; the default one, if none has this name.
     pub(super) fn partition(&self, name: Option<&str>) -> u16 {
         let Some(name) = name else { return 0 };
-        if self.names.len() <= FEW {
+        let found = if self.names.len() <= FEW {
             let found = self.names.iter().position(|known| **known == *name);
-            return found.and_then(|partition| u16::try_from(partition).ok()).unwrap_or(0);
+            found.and_then(|partition| u16::try_from(partition).ok())
+        } else {
+            let found = self.sorted.binary_search_by(|&partition| (*self.names[partition as usize]).cmp(name));
+            found.ok().map(|position| self.sorted[position])
+        };
+        found.or_else(|| self.added_partition(name)).unwrap_or(0)
+    }
+
+    /// The number of a partition that came with a reload.
+    fn added_partition(&self, name: &str) -> Option<u16> {
+        if !self.has_added.load(Ordering::Acquire) {
+            return None;
         }
-        let found = self.sorted.binary_search_by(|&partition| (*self.names[partition as usize]).cmp(name));
-        found.map_or(0, |position| self.sorted[position])
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let position = added.iter().position(|known| **known == *name)?;
+        u16::try_from(self.names.len() + position).ok()
+    }
+
+    /// Notes the names of partitions that came with a reload, in the order of their numbers.
+    pub(super) fn add_partitions(&self, names: Vec<Arc<str>>) {
+        if !names.is_empty() {
+            self.added.write().unwrap_or_else(PoisonError::into_inner).extend(names);
+            self.has_added.store(true, Ordering::Release);
+        }
     }
 
     pub(super) fn rejection(&self, refusal: Refusal) -> Rejection {
-        let partition = Arc::clone(&self.names[refusal.partition as usize]);
+        let partition = refusal.partition as usize;
+        let partition = self.names.get(partition).cloned().unwrap_or_else(|| {
+            let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+            added.get(partition - self.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
+        });
         Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
+            .answered_with_nothing(refusal.empty)
     }
 
     /// Notes something that is likely to be a mistake, once.
@@ -133,8 +178,11 @@ impl State {
     /// Up to 32 wakers of those whose wait ended. More of them may be left.
     fn take_batch(&mut self) -> [Option<Waker>; 32] {
         std::array::from_fn(|_| {
-            let key = self.engine.take_notice()?;
-            self.wakers.get_mut(key.index as usize)?.take()
+            if let Some(key) = self.engine.take_notice() {
+                return self.wakers.get_mut(key.index as usize)?.take();
+            }
+            let tenure = self.engine.take_overdue()?;
+            self.holders.get_mut(tenure as usize)?.take()
         })
     }
 
@@ -142,13 +190,19 @@ impl State {
     /// may drop a task, and with it a place that wants the lock.
     #[must_use]
     pub(super) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
-        let index = key.index as usize;
-        if self.wakers.len() <= index {
-            self.wakers.resize(index + 1, None);
-        }
-        match &self.wakers[index] {
-            Some(known) if known.will_wake(&waker) => Some(waker),
-            _ => self.wakers[index].replace(waker),
+        remember(&mut self.wakers, key.index, waker)
+    }
+
+    /// The same for the holder of a tenure.
+    #[must_use]
+    pub(super) fn register_holder(&mut self, tenure: u32, waker: Waker) -> Option<Waker> {
+        remember(&mut self.holders, tenure, waker)
+    }
+
+    /// Remembers whom to wake once nobody is left.
+    pub(super) fn register_leaving(&mut self, waker: &Waker) {
+        if !self.leaving.iter().any(|known| known.will_wake(waker)) {
+            self.leaving.push(waker.clone());
         }
     }
 
@@ -161,6 +215,17 @@ impl State {
     /// Everybody who waits, to be woken outside the lock.
     pub(super) fn take_all_wakers(&mut self) -> VecDeque<Waker> {
         self.wakers.iter_mut().filter_map(Option::take).collect()
+    }
+}
+
+fn remember(wakers: &mut Vec<Option<Waker>>, number: u32, waker: Waker) -> Option<Waker> {
+    let index = number as usize;
+    if wakers.len() <= index {
+        wakers.resize(index + 1, None);
+    }
+    match &wakers[index] {
+        Some(known) if known.will_wake(&waker) => Some(waker),
+        _ => wakers[index].replace(waker),
     }
 }
 

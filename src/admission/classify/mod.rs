@@ -11,7 +11,7 @@ pub use forwarded::{by_forwarded_ip, by_peer_ip};
 use http::HeaderName;
 
 use super::RequestHead;
-use crate::ticket::Ticket;
+use crate::{criticality::Criticality, ticket::Ticket};
 
 /// Fills in the ticket of a request. Implemented for closures.
 ///
@@ -62,7 +62,11 @@ pub struct By {
 #[derive(Clone, Copy, Debug)]
 enum Sets {
     Class,
+    Criticality,
+    Label,
+    Namespace,
     Partition,
+    Run,
 }
 
 impl By {
@@ -96,6 +100,36 @@ impl By {
         self
     }
 
+    /// The key is the label rather than the partition; see [`Ticket::label`].
+    ///
+    /// ```
+    /// use tower_admission::{by_header, by_peer_ip};
+    ///
+    /// let classify = (by_header("x-pool").as_label().or(by_peer_ip().as_label()), by_header("x-run-id").as_run());
+    /// ```
+    pub const fn as_label(mut self) -> Self {
+        self.sets = Sets::Label;
+        self
+    }
+
+    /// The key is the namespace of the label; see [`Ticket::namespace`].
+    pub const fn as_namespace(mut self) -> Self {
+        self.sets = Sets::Namespace;
+        self
+    }
+
+    /// The key is the run; see [`Ticket::run`].
+    pub const fn as_run(mut self) -> Self {
+        self.sets = Sets::Run;
+        self
+    }
+
+    /// The key says how much the request matters, in the words of [`Criticality::as_str`]; other words say nothing.
+    pub const fn as_criticality(mut self) -> Self {
+        self.sets = Sets::Criticality;
+        self
+    }
+
     /// Where the key is missing, `next` is asked.
     pub fn or(mut self, next: Self) -> Self {
         self.next = Some(match self.next.take() {
@@ -125,18 +159,33 @@ impl Sets {
     fn set<'r>(self, ticket: &mut Ticket<'r>, key: Cow<'r, str>) {
         match self {
             Self::Class => ticket.set_class(key),
+            Self::Criticality => {
+                if let Some(criticality) = Criticality::from_word(&key) {
+                    ticket.set_criticality(criticality);
+                }
+            }
+            Self::Label => ticket.set_label(key),
+            Self::Namespace => ticket.set_namespace(key),
             Self::Partition => ticket.set_partition(key),
+            Self::Run => ticket.set_run(key),
         }
     }
 }
 
-/// Both, one after the other.
-impl<A: Classify, B: Classify> Classify for (A, B) {
-    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
-        self.0.classify(request, ticket);
-        self.1.classify(request, ticket);
-    }
+/// All of them, one after the other.
+macro_rules! classify_all {
+    ($($part:ident $number:tt),*) => {
+        impl<$($part: Classify),*> Classify for ($($part,)*) {
+            fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+                $(self.$number.classify(request, ticket);)*
+            }
+        }
+    };
 }
+
+classify_all!(A 0, B 1);
+classify_all!(A 0, B 1, C 2);
+classify_all!(A 0, B 1, C 2, D 3);
 
 impl Classify for By {
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {

@@ -1,16 +1,4 @@
 //! Additive increase, multiplicative decrease, by a latency threshold.
-//!
-//! ```text
-//! if timed_out or rtt > threshold:   limit = floor(limit * backoff)
-//! else if in_flight * 2 >= limit:    limit = limit + 1
-//! limit = clamp(limit, min, max)
-//! ```
-//!
-//! `in_flight` is the count when the request was admitted, itself included: a server that uses less than half of its
-//! limit learns nothing about the other half, so the limit stays. The form is that of Klaviyo's "Adaptive Concurrency
-//! Control for Mixed Analytical Workloads" (2023), after `AIMDLimit` of Netflix's concurrency-limits. The law itself
-//! comes from D.-M. Chiu and R. Jain, "Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in
-//! Computer Networks" (1989).
 
 use std::time::Duration;
 
@@ -22,6 +10,21 @@ use crate::{outcome::Outcome, problem::Problem};
 ///
 /// Starts at 20, stays within 1 and 1,000, backs off to 0.9 unless told otherwise. Given to a builder it stands behind
 /// the default [`Windowed`](super::Windowed).
+///
+/// # Formula
+///
+/// ```text
+/// if timed_out or rtt > threshold:   limit = floor(limit * backoff)
+/// else if in_flight * 2 >= limit:    limit = limit + 1
+/// limit = clamp(limit, min, max)
+/// ```
+///
+/// `in_flight` is the count when the request was admitted, itself included: a server that uses less than half of its
+/// limit learns nothing about the other half, so the limit stays.
+///
+/// The form is that of Klaviyo's "Adaptive Concurrency Control for Mixed Analytical Workloads" (2023), after `AIMDLimit`
+/// of Netflix's concurrency-limits. The law itself comes from D.-M. Chiu and R. Jain, "Analysis of the Increase and
+/// Decrease Algorithms for Congestion Avoidance in Computer Networks" (1989).
 #[derive(Clone, Debug)]
 pub struct Aimd {
     threshold: Duration,
@@ -96,6 +99,10 @@ impl Law for Aimd {
     fn limit(&self) -> usize {
         // `max` before `min`: a range that `problems` refuses must not panic here either.
         self.limit.min(self.max).max(self.min)
+    }
+
+    fn adopt(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     fn on_sample(&mut self, sample: &Sample) {

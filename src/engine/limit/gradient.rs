@@ -1,19 +1,4 @@
 //! Gradient against a minimum that is measured with the limit pinned low.
-//!
-//! Each `interval` the sampled latency (a percentile of all since the last update) is compared with the minimum:
-//!
-//! ```text
-//! gradient = clamp(min_rtt * (1 + buffer) / rtt, 0.5, 2)
-//! limit = clamp(floor(limit * gradient) + sqrt(limit * gradient), min, max)
-//! ```
-//!
-//! Every `probe_interval`, and after five updates at the minimum, the limit is pinned to `pinned` until `probe_samples`
-//! requests *that started after the pinning* have finished: their percentile is the new minimum. Samples from before
-//! would make the loaded latency the minimum, and the limit would climb a little with each probe. This is the gradient
-//! controller of Envoy's adaptive concurrency filter, in its form with a pinned window.
-//!
-//! Its weaknesses: each probe refuses what is beyond `pinned` for as long as it takes, and the limit grows without
-//! demand, up to `max` on an idle server.
 
 use std::time::Duration;
 
@@ -28,6 +13,28 @@ use crate::{
 ///
 /// Median, every 100 ms, a buffer of 25 %, a probe of 50 requests at a limit of 3 every 60 s, at most 1,000, unless told
 /// otherwise. Starts with a probe.
+///
+/// # Formula
+///
+/// Each [`interval`](Self::interval) the sampled latency (a percentile of all since the last update) is compared with
+/// the minimum:
+///
+/// ```text
+/// gradient = clamp(min_rtt * (1 + buffer) / rtt, 0.5, 2)
+/// limit = clamp(floor(limit * gradient) + sqrt(limit * gradient), pinned, max)
+/// ```
+///
+/// Every [`probe`](Self::probe) interval, and after five updates at the minimum, the limit is pinned to
+/// [`pinned`](Self::pinned) until enough requests *that started after the pinning* have finished: their percentile is the
+/// new minimum. Samples from before would make the loaded latency the minimum, and the limit would climb a little with
+/// each probe.
+///
+/// This is the gradient controller of Envoy's adaptive concurrency filter, in its form with a pinned window.
+///
+/// # Weaknesses
+///
+/// Each probe refuses what is beyond `pinned` for as long as it takes, and the limit grows without demand, up to `max` on
+/// an idle server.
 #[derive(Debug)]
 pub struct Gradient {
     max: usize,
@@ -146,6 +153,11 @@ impl Law for Gradient {
     fn limit(&self) -> usize {
         let limit = if self.probing_since.is_some() { self.pinned } else { clamp_to_limit(self.limit, 1, self.max) };
         limit.max(1)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn adopt(&mut self, limit: usize) {
+        self.limit = limit as f64;
     }
 
     fn on_sample(&mut self, sample: &Sample) {

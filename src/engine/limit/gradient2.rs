@@ -1,19 +1,4 @@
 //! Gradient2: compares the round-trip time with its own long-term average.
-//!
-//! ```text
-//! gradient = clamp(tolerance * long / rtt, 0.5, 1)
-//! if in_flight < limit / 2:   limit
-//! else:                       (1 - smoothing) * limit + smoothing * (limit * gradient + queue), clamped to min, max
-//! ```
-//!
-//! `long` is the mean of the first ten samples, then an exponential average over 600; it falls by a twentieth with each
-//! sample while it is more than twice the present one. The exact arithmetic of `Gradient2Limit` in Netflix's
-//! concurrency-limits, which ignores drops. With [`ignore_overloads(false)`](Gradient2::ignore_overloads) an overload counts
-//! as a gradient of 0.5.
-//!
-//! Its weakness is the average: under a standing overload it follows the latency that the overload causes, the gradient
-//! returns to 1, and the limit climbs to its maximum. Given to it bare, 600 samples are seconds; put a
-//! [`Windowed`](super::Windowed) before it to make them minutes.
 
 use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
@@ -21,6 +6,26 @@ use crate::{outcome::Outcome, problem::Problem, time::nanos};
 /// Compares the round-trip time with its own long-term average.
 ///
 /// Starts at 20, within 20 and 200, tolerance 1.5, smoothing 0.2, a queue of 4, a window of 600, unless told otherwise.
+/// Given to a builder it stands behind the default [`Windowed`](super::Windowed).
+///
+/// # Formula
+///
+/// ```text
+/// gradient = clamp(tolerance * long / rtt, 0.5, 1)
+/// if in_flight < limit / 2:   limit
+/// else:                       (1 - smoothing) * limit + smoothing * (limit * gradient + queue), clamped to min, max
+/// ```
+///
+/// `long` is the mean of the first ten samples, then an exponential average over 600; it falls by a twentieth with each
+/// sample while it is more than twice the present one. The exact arithmetic of `Gradient2Limit` in Netflix's
+/// concurrency-limits, which ignores drops. With [`ignore_overloads(false)`](Self::ignore_overloads) an overload counts as
+/// a gradient of 0.5.
+///
+/// # Weaknesses
+///
+/// The average: under a standing overload it follows the latency that the overload causes, the gradient returns to 1, and
+/// the limit climbs to its maximum. Given to it bare, 600 samples are seconds; behind a [`Windowed`](super::Windowed) they
+/// are minutes.
 #[derive(Clone, Debug)]
 pub struct Gradient2 {
     min: usize,
@@ -166,6 +171,11 @@ impl Average {
 impl Law for Gradient2 {
     fn limit(&self) -> usize {
         clamp_to_limit(self.estimate, self.min, self.max)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn adopt(&mut self, limit: usize) {
+        self.estimate = limit as f64;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]

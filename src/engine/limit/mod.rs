@@ -86,6 +86,17 @@ pub trait Law: fmt::Debug + Send {
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
+    /// The name of its kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where the last one was.
+    fn kind(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
+
+    /// Goes on from a limit that a law of the same kind has learned, within the range of this one. A law without a memory
+    /// has nothing to do.
+    fn adopt(&mut self, limit: usize) {
+        let _ = limit;
+    }
+
     /// What is wrong with the settings of this law, with paths relative to it.
     fn problems(&self) -> Vec<Problem> {
         Vec::new()

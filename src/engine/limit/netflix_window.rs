@@ -1,8 +1,4 @@
 //! The window of Netflix's concurrency-limits, sample for sample.
-//!
-//! Differs from [`Windowed`](super::Windowed) in what made users of the original stumble: a window with too few samples is
-//! thrown away with its drops, so that a service with eight requests per second is never limited; a single drop makes a
-//! drop of the whole window; samples from before a decrease count. It is here to reproduce the original.
 
 use std::time::Duration;
 
@@ -13,10 +9,14 @@ use crate::{
     time::{Timestamp, nanos},
 };
 
-/// The window of Netflix's concurrency-limits before another law, for conformance. Use [`Windowed`](super::Windowed)
-/// otherwise.
+/// The window of Netflix's concurrency-limits before another law, sample for sample, for conformance. Use
+/// [`Windowed`](super::Windowed) otherwise.
 ///
 /// 1 s, 10 samples, faster ones than 100 µs left out, the mean, unless told otherwise.
+///
+/// It differs from [`Windowed`](super::Windowed) in what made users of the original stumble: a window with too few samples
+/// is thrown away with its drops, so that a service with eight requests per second is never limited; a single drop makes a
+/// drop of the whole window; samples from before a decrease count.
 #[derive(Debug)]
 pub struct NetflixWindow<L> {
     law: L,
@@ -133,6 +133,10 @@ impl Window {
 impl<L: Law> Law for NetflixWindow<L> {
     fn limit(&self) -> usize {
         self.law.limit()
+    }
+
+    fn adopt(&mut self, limit: usize) {
+        self.law.adopt(limit);
     }
 
     fn on_sample(&mut self, sample: &Sample) {

@@ -1,24 +1,4 @@
 //! Vegas: estimates the queue from how much slower requests are than the fastest ever seen.
-//!
-//! With `base` the round-trip time without load, and `lg(x) = max(1, floor(log10 x))`:
-//!
-//! ```text
-//! queue = ceil(limit * (1 - base / rtt))
-//! if dropped:                      limit - lg
-//! else if in_flight * 2 < limit:   limit
-//! else if queue <= threshold:      limit + beta            threshold = lg, alpha = 3 lg, beta = 6 lg
-//! else if queue < alpha:           limit + lg
-//! else if queue > beta:            limit - lg
-//! limit = (1 - smoothing) * limit + smoothing * clamp(that, 1, max)
-//! ```
-//!
-//! Every `30 * limit` samples or so, `base` becomes whatever the round-trip time is at that moment. The exact arithmetic of
-//! `VegasLimit` in Netflix's concurrency-limits, after TCP Vegas (L. Brakmo, L. Peterson: "TCP Vegas: End to End Congestion
-//! Avoidance on a Global Internet", 1995).
-//!
-//! Its weakness is the baseline. The minimum of single samples is a lucky one: with service times that scatter, ordinary
-//! requests look like a queue, and a third or more of a healthy load is refused. Put a [`Windowed`](super::Windowed)
-//! before it. And a probe under load makes the loaded time the baseline.
 
 use std::time::Duration;
 
@@ -26,9 +6,34 @@ use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
-/// concurrency-limits. Its minimum is that of single samples, so put a [`Windowed`](super::Windowed) before it.
+/// concurrency-limits.
 ///
-/// Starts at 20, at most 1,000, without smoothing, unless told otherwise.
+/// Starts at 20, at most 1,000, without smoothing, unless told otherwise. Given to a builder it stands behind the default
+/// [`Windowed`](super::Windowed).
+///
+/// # Formula
+///
+/// With `base` the round-trip time without load, and `lg(x) = max(1, floor(log10 x))`:
+///
+/// ```text
+/// queue = ceil(limit * (1 - base / rtt))
+/// if dropped:                      limit - lg
+/// else if in_flight * 2 < limit:   limit
+/// else if queue <= threshold:      limit + beta            threshold = lg, alpha = 3 lg, beta = 6 lg
+/// else if queue < alpha:           limit + lg
+/// else if queue > beta:            limit - lg
+/// limit = (1 - smoothing) * limit + smoothing * clamp(that, 1, max)
+/// ```
+///
+/// Every `30 * limit` samples or so, `base` becomes whatever the round-trip time is at that moment. The exact arithmetic
+/// of `VegasLimit` in Netflix's concurrency-limits, after TCP Vegas (L. Brakmo, L. Peterson: "TCP Vegas: End to End
+/// Congestion Avoidance on a Global Internet", 1995).
+///
+/// # Weaknesses
+///
+/// The baseline. The minimum of single samples is a lucky one: with service times that scatter, ordinary requests look
+/// like a queue, and a third or more of a healthy load is refused. Hence the [`Windowed`](super::Windowed) before it. And
+/// a probe under load makes the loaded time the baseline.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     max: usize,
@@ -166,6 +171,11 @@ fn lg(estimate: f64) -> f64 {
 impl Law for Vegas {
     fn limit(&self) -> usize {
         clamp_to_limit(self.estimate, 1, self.max)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn adopt(&mut self, limit: usize) {
+        self.estimate = limit as f64;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]

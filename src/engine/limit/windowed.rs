@@ -1,11 +1,4 @@
 //! Many samples in, one step of the law out.
-//!
-//! A window opens with a sample and closes when it is both long enough and full enough, or too old. The law then gets
-//! one aggregate: one slow burst is one decrease, not forty, and a limit takes at most one step per window.
-//!
-//! Samples of requests that started before the last decrease are left out: they were slow under the old limit, and
-//! counting them would punish the new one for it. Windows as such are those of `WindowedLimit` in Netflix's
-//! concurrency-limits; the rule about old samples is the loss epoch of TCP (RFC 6582, section 3.2).
 
 use std::time::Duration;
 
@@ -29,6 +22,13 @@ pub enum Aggregate {
 /// A law that steps once per window of samples.
 ///
 /// Closes after 1 s with 10 samples or more, after 10 s in any case, and hands on the mean, unless told otherwise.
+///
+/// A window opens with a sample and closes when it is both long enough and full enough, or too old. The law then gets
+/// one aggregate: one slow burst is one decrease, not forty, and a limit takes at most one step per window.
+///
+/// Samples of requests that started before the last decrease are left out: they were slow under the old limit, and
+/// counting them would punish the new one for it. Windows as such are those of `WindowedLimit` in Netflix's
+/// concurrency-limits; the rule about old samples is the loss epoch of TCP (RFC 6582, section 3.2).
 #[derive(Debug)]
 pub struct Windowed<L> {
     law: L,
@@ -123,6 +123,10 @@ impl<L: Law> Windowed<L> {
 impl<L: Law> Law for Windowed<L> {
     fn limit(&self) -> usize {
         self.law.limit()
+    }
+
+    fn adopt(&mut self, limit: usize) {
+        self.law.adopt(limit);
     }
 
     fn on_sample(&mut self, sample: &Sample) {

@@ -2,8 +2,8 @@
 //!
 //! # Derivation
 //!
-//! A server that runs `n` requests at once, each for `R(n)`, finishes `X(n) = n / R(n)` per second (Little's law). What a
-//! limit is for is throughput, so the question about a limit `L` is what halving it would cost:
+//! A server that runs `n` requests at once, each for `R(n)` on average, finishes `X(n) = n / R(n)` per second (Little's
+//! law). What a limit is for is throughput, so the question about a limit `L` is what halving it would cost:
 //!
 //! ```text
 //! X(L) / X(L/2) = 2 R(L/2) / R(L) = 2 / g        with g = R(L) / R(L/2)
@@ -25,36 +25,62 @@
 //! distinguishes it from laws that compare with a minimum (which is a lucky sample, so that ordinary scatter looks like
 //! a queue) or with a long average (which follows the overload, so that after some minutes the overload looks normal).
 //!
+//! # Which mean
+//!
+//! The `R` of Little's law is the *arithmetic* mean. A median or a geometric mean scatters less, but is about another
+//! quantity: where one request in five takes ten times as long as the others, waiting adds the same time to each, which
+//! multiplies the quick ones and hardly touches the slow ones. A geometric mean then sees a queue that costs no throughput,
+//! and the limit falls too low. For the same reason requests that have not finished yet can't be left out: see
+//! [`cohort`].
+//!
+//! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit moves,
+//! these differ, and most of its time a request spends in between.
+//!
+//! # How sure it is
+//!
+//! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single requests,
+//! the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the size of a
+//! cohort and the error of `g`. Within that error of where `g` should be, the limit stays.
+//!
 //! # Where the points come from
 //!
 //! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
-//! about half as many requests ran. Under a standing overload there are no such lulls, and a *probe* makes one: for one
-//! cohort the limit is half of what ran. A probe lasts for a few round-trip times. The next one comes after 5 s, and after
-//! twice as long, 40 s at most, each time that a probe finds the limit right; a limit that moves starts anew. So a steady
-//! overload has few of them, and a changing one pays: see the table in [`docs::tuning`](crate::docs::tuning).
+//! about half as many requests ran. Under a standing overload there are no such lulls, and a [*probe*](probe) makes one.
+//! A steady overload has few of them, and a changing one pays: see the table and the plots in
+//! [`docs::tuning`](crate::docs::tuning).
 //!
-//! *No cut without a probe.* If the environment becomes slower, a downstream service say, both points rise and `g` stays:
-//! a limit that falls then would throw away throughput that is there. Only a fresh lower point tells the two apart. A
-//! probe that can't finish, because nothing does any more, is a cut.
+//! *No cut without a recent lower point.* If the environment becomes slower, a downstream service say, both points rise
+//! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells the
+//! two apart. A probe that can't finish, because nothing does any more, is a cut. So is a service that says itself that it
+//! refuses.
 //!
 //! # What else keeps it honest
 //!
-//! - *It grows only on demand*: at least a tenth of the requests must have met the limit.
-//! - *Slow start*: while `g < 1.15` and many requests meet the limit, it doubles. The point before the doubling is the
-//!   lower point after it, so this needs no probes.
-//! - *Noise margin*: 1.5 is widened by the standard error of both points on either side; within, the limit stays.
+//! - *It grows only on demand*: at least one request in fifty must have met the limit, and one in four for it to double.
+//! - *Slow start*: while `g < 1.15`, it doubles. The point before the doubling is the lower point after it, so this needs
+//!   no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one round-trip time.
 //! - *A shift at equal concurrency clears the lower point*: latency that changed without the limit having changed is news
 //!   about the environment, and comparing across it would be comparing apples with oranges.
 
 mod cohort;
+mod point;
+mod probe;
+mod steer;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
-use self::cohort::{Cohort, Point};
+use self::{cohort::Cohort, point::Point};
 use super::{Law, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
 /// Finds the limit by itself, without a threshold: compares latency at the limit with latency at half of it.
+///
+/// Where latency is the same at half of the limit, the limit grows; where it is twice as long as there, requests only wait
+/// for each other and the limit falls. Under a standing overload it is halved for a few round-trip times now and then, to
+/// measure that. It judges by mean latency, so some dozens of requests have to finish before the limit moves, more where
+/// some take much longer than others.
 ///
 /// Starts at 20, within 1 and 10,000, unless told otherwise.
 #[derive(Clone, Debug)]
@@ -70,7 +96,18 @@ pub struct TwoPoint {
     phase: Phase,
     /// How long a lower point is good, and how long until the next probe.
     gap: Duration,
+    /// How many samples a cohort takes.
     samples_wanted: u32,
+    /// How many requests ran on when the last sample was taken.
+    running: u32,
+    /// Relative variance of single requests: the largest of late.
+    scatter: f64,
+    /// When the last probe began.
+    probed_at: Timestamp,
+    /// No probe before: the last one has to pay off first.
+    next_probe: Timestamp,
+    /// Whether the limit is doubling.
+    slow_start: bool,
     /// Whether there was ever something to compare with.
     started: bool,
 }
@@ -83,31 +120,17 @@ enum Phase {
     Probe,
 }
 
-/// Where the law wants `g`: between "halving costs half" and "halving costs nothing". Throughput hardly depends on the
-/// limit near there, so within some distance of it the limit stays.
-const TARGET: f64 = 1.5;
-const LOW_ENOUGH: f64 = 1.35;
-const HIGH_ENOUGH: f64 = 1.7;
-const GAIN: f64 = 0.7;
-/// Below this latency hardly depends on the limit.
-const FLAT: f64 = 1.15;
-/// Above this half of the limit is as good.
-const FLOODED: f64 = 1.85;
+/// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
+const WANTED_ERROR: f64 = 0.1;
+/// How few and how many samples a cohort takes.
+const FEWEST: f64 = 16.0;
+const MOST: f64 = 100.0;
+/// What is left, after each point, of the largest scatter so far: half of it after 34 points.
+const SCATTER_LEFT: f64 = 0.98;
+/// What is left of the limit when a probe can't finish.
+const STUCK_CUT: f64 = 0.5;
+/// The gap between probes while things change.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
-const LONGEST_GAP: Duration = Duration::from_secs(40);
-/// A lower point that is further below than this many halvings tells little about the last of them: latency grows slowly
-/// at first.
-const FAR: f64 = 1.35;
-/// A lower point that old is good enough to cut by.
-const FRESH: Duration = Duration::from_secs(3);
-/// A change of latency by more than this at the same concurrency is one of the environment.
-const SHIFT: f64 = 0.4;
-/// From this part of refused requests on, the service says itself that it is too much.
-const REFUSED: f64 = 0.05;
-/// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
-const DEMAND: f64 = 0.25;
-/// From this part on it turns some away by chance.
-const SOME_DEMAND: f64 = 0.02;
 
 impl Default for TwoPoint {
     fn default() -> Self {
@@ -128,6 +151,11 @@ impl TwoPoint {
             phase: Phase::Watch,
             gap: SHORTEST_GAP,
             samples_wanted: 16,
+            running: 0,
+            scatter: 0.0,
+            probed_at: Timestamp::ZERO,
+            next_probe: Timestamp::ZERO,
+            slow_start: true,
             started: false,
         }
     }
@@ -158,125 +186,18 @@ impl TwoPoint {
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn set(&mut self, limit: f64, now: Timestamp) {
         self.limit = limit.max(self.min as f64).min(self.max as f64).max(1.0);
-        self.cohort = Some(Cohort::open(now, self.samples_wanted));
+        self.cohort = Some(Cohort::open(now, self.running, self.samples_wanted, self.slow_start));
     }
 
-    /// Half of what ran, which may be less than half of the limit.
-    fn probed_limit(&self) -> f64 {
-        self.high.map_or(self.limit, |high| high.concurrency.min(self.limit)) / 2.0
-    }
-
-    /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.
-    fn probe(&mut self, now: Timestamp) {
-        if self.low.is_some_and(|low| low.at == now) {
-            return self.set(self.limit, now);
-        }
-        self.phase = Phase::Probe;
-        self.cohort = Some(Cohort::open(now, self.samples_wanted));
-    }
-
-    /// What was measured at the limit, or below it.
-    fn watched(&mut self, point: Point) {
-        self.samples_wanted = point.samples_wanted;
-        let now = point.at;
-        if point.overloads >= REFUSED {
-            return self.set(self.limit * 0.9, now);
-        }
-        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < 0.15);
-        let shifted = same.is_some_and(|high| (high.ln_rtt - point.ln_rtt).abs() > SHIFT + high.error + point.error);
-        if shifted {
-            self.low = None;
-            self.gap = SHORTEST_GAP;
-        }
-        if point.saturation < SOME_DEMAND {
-            // Not at its limit: a lull, which is a lower point for free if it is low enough.
-            if point.concurrency < 0.75 * self.limit {
-                self.low = Some(point);
-            }
-            self.high = None;
-            return self.set(self.limit, now);
-        }
-        self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
-        self.decide(now);
-    }
-
-    /// Moves the limit by what both points say, or asks for the one that is missing.
-    fn decide(&mut self, now: Timestamp) {
-        let Some(high) = self.high else { return self.set(self.limit, now) };
-        if !std::mem::replace(&mut self.started, true) || self.limit < 2.0 {
-            // There is nothing to compare with yet.
-            return self.double(now);
-        }
-        let known = self.low.filter(|low| {
-            (0.3..=0.75).contains(&(low.concurrency / high.concurrency)) && now.since(low.at) <= self.gap
-        });
-        let Some(low) = known else { return self.probe(now) };
-        // As if the lower point were at exactly half.
-        let halvings = (high.concurrency / low.concurrency).log2();
-        let g = ((high.ln_rtt - low.ln_rtt) / halvings).exp();
-        let margin = (high.error.hypot(low.error) / halvings).exp();
-        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
-        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
-        if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
-            self.double(now);
-        } else if g * margin < LOW_ENOUGH && settled {
-            self.grow((TARGET / g).powf(GAIN).min(2.0), now);
-        } else if halvings > FAR {
-            self.probe(now);
-        } else if g / margin <= HIGH_ENOUGH || high.cohorts < 2 {
-            self.set(self.limit, now);
-        } else if now.since(low.at) > FRESH {
-            self.probe(now);
-        } else if g > FLOODED {
-            self.cut(0.55, now);
-        } else {
-            self.cut((TARGET / g).powf(GAIN), now);
-        }
-    }
-
-    fn grow(&mut self, factor: f64, now: Timestamp) {
-        let limit = (self.limit * factor).max(self.limit + 1.0);
-        // The lower point of the new limit is whichever is nearer to half of it.
-        let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
-        self.low = self.low.into_iter().chain(self.high).min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        self.high = None;
-        self.set(limit, now);
-    }
-
-    /// Grows to where the present point is the lower one.
-    fn double(&mut self, now: Timestamp) {
-        if clamp_to_limit(self.limit, self.min, self.max) < self.max {
-            self.grow(2.0, now);
-        } else {
-            self.set(self.limit, now);
-        }
-    }
-
-    fn cut(&mut self, factor: f64, now: Timestamp) {
-        self.high = None;
-        self.gap = SHORTEST_GAP;
-        self.set(self.limit * factor, now);
-    }
-
-    /// Whether a probe takes so much longer than it should that nothing seems to move any more.
-    fn is_stuck(&self, now: Timestamp) -> bool {
-        let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
-        // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
-        let turns = f64::from(self.samples_wanted) / self.probed_limit().max(1.0) + 2.0;
-        let usual = Duration::try_from_secs_f64(turns * high.ln_rtt.exp() / 1e9).unwrap_or(LONGEST_GAP);
-        cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
-    }
-
-    fn probed(&mut self, point: Point) {
-        self.phase = Phase::Watch;
-        self.low = Some(point);
-        let before = self.limit;
-        self.decide(point.at);
-        // The limit was right: there is no hurry to ask again.
-        #[expect(clippy::float_cmp, reason = "unchanged")]
-        if self.limit == before {
-            self.gap = (self.gap * 2).min(LONGEST_GAP);
-        }
+    /// Learns how many samples a mean takes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to a small range before it is rounded"
+    )]
+    fn learn_scatter(&mut self, point: &Point) {
+        self.scatter = (self.scatter * SCATTER_LEFT).max(point.scatter);
+        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
 }
 
@@ -289,14 +210,26 @@ impl Law for TwoPoint {
         clamp_to_limit(limit, self.min, self.max)
     }
 
+    /// Knows nothing about that limit but that it was a good one: it doesn't double, and asks for a lower point.
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn adopt(&mut self, limit: usize) {
+        *self = Self { started: true, slow_start: false, ..Self::new() }.initial(limit).min(self.min).max(self.max);
+        self.limit = clamp_to_limit(self.limit, self.min, self.max) as f64;
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
         let limit = self.limit();
-        let wanted = self.samples_wanted;
+        self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
         if self.phase == Phase::Probe && self.is_stuck(sample.end) {
             self.phase = Phase::Watch;
-            return self.cut(0.5, sample.end);
+            return self.cut(STUCK_CUT, sample.end);
         }
-        let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, wanted));
+        if self.started && self.cohort.is_none() {
+            // Who runs now came while another law decided.
+            return self.set(self.limit, sample.end);
+        }
+        let wanted = self.samples_wanted;
+        let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
             match self.phase {

@@ -1,0 +1,71 @@
+//! How much it matters that a request is answered.
+
+use std::fmt;
+
+/// How much it matters that a request is answered. Where not all can be served, the least important ones are turned
+/// away first.
+///
+/// The classes and their meaning are those of Google's *Site Reliability Engineering*, chapter "Handling Overload".
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Criticality {
+    /// Its failure is a visible outage.
+    CriticalPlus,
+    /// Its failure is visible, and less severe. What a request is unless somebody says otherwise.
+    #[default]
+    Critical,
+    /// Some unavailability is expected; a batch job that retries within minutes.
+    SheddablePlus,
+    /// Partial or full unavailability is expected.
+    Sheddable,
+}
+
+impl Criticality {
+    /// All of them, the most important one first.
+    pub const ALL: [Self; 4] = [Self::CriticalPlus, Self::Critical, Self::SheddablePlus, Self::Sheddable];
+
+    /// The machine word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CriticalPlus => "critical_plus",
+            Self::Critical => "critical",
+            Self::SheddablePlus => "sheddable_plus",
+            Self::Sheddable => "sheddable",
+        }
+    }
+
+    /// The one with this machine word, case and `-` or `_` aside.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let same = |known: &str| {
+            let plain = |c: u8| if c == b'-' { b'_' } else { c.to_ascii_lowercase() };
+            known.len() == word.len() && known.bytes().zip(word.bytes()).all(|(a, b)| a == plain(b))
+        };
+        Self::ALL.into_iter().find(|it| same(it.as_str()))
+    }
+
+    /// 0 for the most important ones, 3 for the least.
+    pub(crate) const fn level(self) -> u8 {
+        self as u8
+    }
+}
+
+impl fmt::Display for Criticality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_levels_are_one_to_one() {
+        for (level, one) in Criticality::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(one.level()), level);
+            assert_eq!(Criticality::from_word(one.as_str()), Some(one));
+        }
+        assert_eq!(Criticality::from_word("Sheddable-Plus"), Some(Criticality::SheddablePlus));
+        assert_eq!(Criticality::from_word("urgent"), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! What becomes of a request that arrives.
+
+use super::{Arrival, Ask, Engine, Refusal, Slot, Subject, labels::LabelId, plan::Mode, slot::OBSERVED};
+use crate::{rejection::Reason, time::Timestamp};
+
+impl Engine {
+    /// A request arrives.
+    pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+        let now = self.advance(now);
+        let ask = &self.redirect(ask);
+        if self.mode == Mode::Off {
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, OBSERVED));
+        }
+        let label = self.label_of(now, ask);
+        if self.closed {
+            return Arrival::Reject(self.refuse(now, ask.partition, label, Reason::Draining));
+        }
+        if self.may_start(now, ask, label) {
+            return Arrival::Admit(self.occupy(now, ask, label));
+        }
+        self.queue_or_refuse(now, ask, label)
+    }
+
+    /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
+    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+        if self.mode != Mode::Enforce {
+            return match self.arrive(now, ask) {
+                Arrival::Admit(slot) => Ok(slot),
+                Arrival::Reject(refusal) => Err(refusal),
+                Arrival::Wait(_) => unreachable!("decisions don't bind"),
+            };
+        }
+        let now = self.advance(now);
+        let ask = &self.redirect(ask);
+        let label = self.label_of(now, ask);
+        if !self.closed && self.may_start(now, ask, label) {
+            return Ok(self.occupy(now, ask, label));
+        }
+        Err(self.refuse_at_once(now, ask, label))
+    }
+
+    /// Whether a request that arrives may run at once.
+    fn may_start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
+        if !self.rules.is_empty() && self.next_rate() <= now {
+            // Those who waited for a rate that has room by now came first.
+            self.settle(now);
+        }
+        let in_time = ask.deadline > now || self.mode != Mode::Enforce;
+        in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
+    }
+
+    /// What comes for a partition that was taken out of the settings goes to the default one.
+    fn redirect<'a>(&self, ask: &Ask<'a>) -> Ask<'a> {
+        let retired = self.partitions[ask.partition as usize].retired;
+        Ask { partition: if retired { 0 } else { ask.partition }, ..*ask }
+    }
+
+    pub(super) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
+        let class = self.rules.class_of(ask.class);
+        match &ask.subject {
+            Some(subject) => self.labels.intern(now, class, subject, &mut self.rules),
+            // What a class allows as a whole holds for those without a label as well.
+            None if !self.rules.is_empty() => self.labels.intern(now, class, &Subject::NOBODY, &mut self.rules),
+            None => LabelId::DEFAULT,
+        }
+    }
+}

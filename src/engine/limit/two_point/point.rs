@@ -1,0 +1,80 @@
+//! Latency at one level of concurrency, and what two of them say together.
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// Latency at one level of concurrency.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// Mean requests in flight.
+    pub(super) concurrency: f64,
+    /// Mean round-trip time in nanoseconds.
+    pub(super) rtt: f64,
+    /// Variance of single requests, relative to the square of the mean.
+    pub(super) scatter: f64,
+    /// How many independent samples the mean is worth.
+    pub(super) samples: f64,
+    /// The part of requests that met the limit.
+    pub(super) saturation: f64,
+    /// The part of requests that the service refused.
+    pub(super) overloads: f64,
+    /// How long it took to measure, the last cohort of it that is, and until when.
+    pub(super) length: Duration,
+    pub(super) at: Timestamp,
+    /// How many cohorts in a row it was measured with.
+    pub(super) cohorts: u32,
+}
+
+impl Point {
+    /// This point with another one of the same concurrency, which is newer and counts at least a quarter.
+    pub(super) fn pooled(&self, newer: &Self) -> Self {
+        let part = (newer.samples / (self.samples + newer.samples)).max(0.25);
+        let mix = |a: f64, b: f64| a + (b - a) * part;
+        Self {
+            concurrency: mix(self.concurrency, newer.concurrency),
+            rtt: mix(self.rtt, newer.rtt),
+            scatter: mix(self.scatter, newer.scatter),
+            samples: 1.0 / ((1.0 - part).powi(2) / self.samples + part.powi(2) / newer.samples),
+            saturation: mix(self.saturation, newer.saturation),
+            cohorts: self.cohorts.saturating_add(1),
+            ..*newer
+        }
+    }
+
+    /// Standard error of the mean, relative to it, where single requests scatter at least as much as `scatter`.
+    pub(super) fn error(&self, scatter: f64) -> f64 {
+        (self.scatter.max(scatter) / self.samples).sqrt()
+    }
+
+    /// How much slower this is than `other`, as the logarithm of the factor.
+    pub(super) fn ln_slower(&self, other: &Self) -> f64 {
+        (self.rtt / other.rtt).ln()
+    }
+}
+
+/// What two points say about half of the concurrency of the upper one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparison {
+    /// By how much latency grows with the last doubling, as if the lower point were at exactly half.
+    pub(super) g: f64,
+    /// The factor by which `g` may be wrong.
+    pub(super) margin: f64,
+    /// How often the concurrency of the upper point would have to be halved to come to the lower one.
+    pub(super) halvings: f64,
+    /// By how much the upper point is slower, wherever the lower one is.
+    pub(super) slower: f64,
+}
+
+/// How many standard errors the margin has. Nothing terrible comes of a step too many: the next comparison takes it
+/// back. Waiting for certainty while a server drowns costs more.
+const ERRORS: f64 = 0.6;
+
+impl Comparison {
+    pub(super) fn new(high: &Point, low: &Point, scatter: f64) -> Self {
+        let halvings = (high.concurrency / low.concurrency).log2();
+        let slower = high.ln_slower(low);
+        let error = high.error(scatter).hypot(low.error(scatter));
+        Self { g: (slower / halvings).exp(), margin: (ERRORS * error / halvings).exp(), halvings, slower: slower.exp() }
+    }
+}

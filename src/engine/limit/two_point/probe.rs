@@ -1,0 +1,68 @@
+//! Probes: for one cohort the limit is half of what ran.
+//!
+//! A probe lasts for a few round-trip times and costs throughput, up to half of it. So the next one comes only when this
+//! one has paid off: after fifteen times as long as the time that it cost, all throughput taken together. It comes no
+//! sooner than after 5 s, and after twice as long, 40 s at most, each time that a probe finds the limit right. A cut and a
+//! shift of latency start anew.
+//!
+//! It halves *what ran*, which may be less than the limit, and rounds up: at small limits a whole slot less is a point
+//! much further away, which costs more and tells less.
+
+use std::time::Duration;
+
+use super::{Phase, TwoPoint, cohort::Cohort, point::Point};
+use crate::time::Timestamp;
+
+/// A probe has to pay off for so many times as long as the time that it cost, all throughput taken together.
+const PAYS_OFF: f64 = 15.0;
+/// However much it cost.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The gap between probes where they find nothing new.
+const LONGEST_GAP: Duration = Duration::from_secs(40);
+
+impl TwoPoint {
+    /// Half of what ran, which may be less than half of the limit.
+    pub(super) fn probed_limit(&self) -> f64 {
+        (self.high.map_or(self.limit, |high| high.concurrency.min(self.limit)) / 2.0).ceil()
+    }
+
+    /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.
+    pub(super) fn probe(&mut self, now: Timestamp) {
+        if self.low.is_some_and(|low| low.at == now) || now < self.next_probe {
+            return self.set(self.limit, now);
+        }
+        self.phase = Phase::Probe;
+        self.probed_at = now;
+        self.slow_start = false;
+        self.cohort = Some(Cohort::open(now, self.running, self.samples_wanted, false));
+    }
+
+    /// Whether a probe takes so much longer than it should that nothing seems to move any more.
+    pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
+        let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
+        // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
+        let turns = f64::from(self.samples_wanted) / self.probed_limit().max(1.0) + 2.0;
+        let usual = Duration::try_from_secs_f64(turns * high.rtt / 1e9).unwrap_or(LONGEST_GAP);
+        cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
+    }
+
+    pub(super) fn probed(&mut self, point: Point) {
+        self.phase = Phase::Watch;
+        self.learn_scatter(&point);
+        self.low = Some(point);
+        if let Some(high) = self.high {
+            // What the probe cost: throughput is concurrency by latency.
+            let throughput = (point.concurrency / point.rtt) / (high.concurrency / high.rtt);
+            let lost = point.at.since(self.probed_at).as_secs_f64() * (1.0 - throughput).max(0.0);
+            let pause = Duration::try_from_secs_f64(lost * PAYS_OFF).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
+            self.next_probe = point.at.after(pause);
+        }
+        let before = self.limit;
+        self.decide(point.at);
+        // The limit was right: there is no hurry to ask again.
+        #[expect(clippy::float_cmp, reason = "unchanged")]
+        if self.limit == before {
+            self.gap = (self.gap * 2).min(LONGEST_GAP);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Where the limit goes: what the law makes of its two points.
+
+use std::time::Duration;
+
+use super::{
+    SHORTEST_GAP, TwoPoint, clamp_to_limit,
+    point::{Comparison, Point},
+};
+use crate::time::Timestamp;
+
+/// Where the law wants `g`: between "halving costs half" and "halving costs nothing". Throughput hardly depends on the
+/// limit near there, so within some distance of it the limit stays.
+const TARGET: f64 = 1.5;
+const LOW_ENOUGH: f64 = 1.35;
+const HIGH_ENOUGH: f64 = 1.7;
+const GAIN: f64 = 0.7;
+/// Below this latency hardly depends on the limit.
+const FLAT: f64 = 1.15;
+/// Above this half of the limit is as good.
+const FLOODED: f64 = 1.85;
+/// A lower point that is further below than this many halvings tells little about the last of them: latency grows slowly
+/// at first.
+const FAR: f64 = 1.35;
+/// A lower point that old is good enough to cut by.
+const FRESH: Duration = Duration::from_secs(3);
+/// A change of latency by more than this at the same concurrency is one of the environment.
+const SHIFT: f64 = 0.4;
+/// From this part of refused requests on, the service says itself that it is too much.
+const REFUSED: f64 = 0.05;
+/// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
+const DEMAND: f64 = 0.25;
+/// From this part on it turns some away by chance.
+const SOME_DEMAND: f64 = 0.02;
+
+impl TwoPoint {
+    /// What was measured at the limit, or below it.
+    pub(super) fn watched(&mut self, point: Point) {
+        self.learn_scatter(&point);
+        let now = point.at;
+        if point.overloads >= REFUSED {
+            return self.set(self.limit * 0.9, now);
+        }
+        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < 0.15);
+        let errors = |high: &Point| high.error(self.scatter) + point.error(self.scatter);
+        let shifted = same.is_some_and(|high| high.ln_slower(&point).abs() > SHIFT + errors(&high));
+        if shifted {
+            self.low = None;
+            self.gap = SHORTEST_GAP;
+            self.next_probe = Timestamp::ZERO;
+        }
+        if point.saturation < SOME_DEMAND {
+            // Not at its limit: a lull, which is a lower point for free if it is low enough.
+            if point.concurrency < 0.75 * self.limit {
+                self.low = Some(point);
+            }
+            self.high = None;
+            self.slow_start = false;
+            return self.set(self.limit, now);
+        }
+        self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
+        self.decide(now);
+    }
+
+    /// Moves the limit by what both points say, or asks for the one that is missing.
+    pub(super) fn decide(&mut self, now: Timestamp) {
+        let Some(high) = self.high else { return self.set(self.limit, now) };
+        if !std::mem::replace(&mut self.started, true) || self.limit < 2.0 {
+            // There is nothing to compare with yet.
+            return self.double(now);
+        }
+        let known = self.low.filter(|low| {
+            (0.3..=0.75).contains(&(low.concurrency / high.concurrency)) && now.since(low.at) <= self.gap
+        });
+        let Some(low) = known else { return self.probe(now) };
+        let Comparison { g, margin, halvings, slower } = Comparison::new(&high, &low, self.scatter);
+        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
+        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
+        let just_probed = low.at == now;
+        if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
+            self.double(now);
+        } else if g * margin < LOW_ENOUGH && settled {
+            self.slow_start = false;
+            self.grow((TARGET / g).powf(GAIN).min(2.0), now);
+        } else if halvings > FAR {
+            self.probe(now);
+        } else if g / margin <= HIGH_ENOUGH || (high.cohorts < 2 && !just_probed) {
+            self.slow_start = false;
+            self.set(self.limit, now);
+        } else if now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) {
+            self.probe(now);
+        } else if g <= FLOODED {
+            self.cut((TARGET / g).powf(GAIN), now);
+        } else if just_probed {
+            // The probe may have been flooded as well.
+            self.cut((TARGET / g).min(0.55), now);
+        } else {
+            // The lower point was a good limit: from there on the time to wait grows with the limit.
+            self.cut(TARGET / slower, now);
+        }
+    }
+
+    fn grow(&mut self, factor: f64, now: Timestamp) {
+        let limit = (self.limit * factor).max(self.limit + 1.0);
+        // The lower point of the new limit is whichever is nearer to half of it.
+        let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
+        self.low = self.low.into_iter().chain(self.high).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        self.high = None;
+        self.set(limit, now);
+    }
+
+    /// Grows to where the present point is the lower one.
+    fn double(&mut self, now: Timestamp) {
+        self.slow_start = true;
+        if clamp_to_limit(self.limit, self.min, self.max) < self.max {
+            self.grow(2.0, now);
+        } else {
+            self.set(self.limit, now);
+        }
+    }
+
+    pub(super) fn cut(&mut self, factor: f64, now: Timestamp) {
+        self.slow_start = false;
+        self.high = None;
+        self.gap = SHORTEST_GAP;
+        self.set(self.limit * factor, now);
+    }
+}

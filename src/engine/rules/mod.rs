@@ -1,0 +1,312 @@
+//! Caps, rates and budgets, for classes of work.
+//!
+//! Each label of each class has an [`Account`]: what holds for it, and which meters it shares with others. A meter counts for
+//! a whole namespace (per class), or for a budget group (per namespace, over all classes). A request is charged to all of
+//! them or to none: they are checked first and charged after, in the same turn, when it gets its slot. A request that waits
+//! has used nothing.
+//!
+//! A rule that is full lets its label wait, or turns the request away. A label that has to wait is *parked* until there is room
+//! for it; see [`meters`].
+
+mod meters;
+mod plan;
+mod rate;
+#[cfg(test)]
+mod rate_tests;
+mod view;
+
+pub(super) use meters::{MeterId, Need};
+pub use plan::WhenFull;
+pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
+pub use rate::RateMode;
+pub(crate) use rate::RateRule;
+pub use view::RuleSnapshot;
+
+use self::{
+    meters::{MeterKey, MeterOf, Meters},
+    rate::{Rate, retry_after},
+};
+use super::labels::{Label, LabelId};
+use crate::{rejection::Reason, time::Timestamp};
+
+/// What holds for one label of one class.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) rules: Resolved,
+    rate: Rate,
+    namespace: MeterId,
+    group: Option<MeterId>,
+    parked: Parked,
+}
+
+/// Where a label waits for room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parked {
+    at: Option<(MeterId, Need)>,
+    /// Its place in line; kept until it is served, in case that it has to go back.
+    stamp: Option<u64>,
+}
+
+impl Account {
+    /// How many of the label may run before the others wait, if that is what happens at its cap.
+    pub(super) fn waits_at(&self) -> usize {
+        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait);
+        cap.map_or(usize::MAX, |rule| rule.bound)
+    }
+
+    /// Whether its own rate has no room, so that forgetting it would give it more than it may.
+    pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
+        self.rules.per_minute.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
+    }
+}
+
+/// A rule that has no room for one more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Full {
+    pub(super) reason: Reason,
+    pub(super) when_full: WhenFull,
+    /// When it has room again, if time alone makes some.
+    pub(super) until: Option<Timestamp>,
+    /// How much it allows.
+    pub(super) bound: usize,
+    /// The meter that is full, if it is one, and what it takes.
+    pub(super) meter: Option<(MeterId, Need)>,
+}
+
+impl Full {
+    /// How long from `now` until it has room, where that is known.
+    pub(super) fn retry_after(&self, now: Timestamp) -> Option<std::time::Duration> {
+        self.until.map(|until| retry_after(now, until))
+    }
+}
+
+/// All rules and meters.
+#[derive(Debug)]
+pub(super) struct Rules {
+    plan: RulesPlan,
+    /// The class of rules by the number of the kind of work.
+    by_kind: Vec<u8>,
+    meters: Meters,
+}
+
+impl Rules {
+    pub(super) fn new(plan: RulesPlan) -> Self {
+        Self { plan, by_kind: Vec::new(), meters: Meters::default() }
+    }
+
+    /// Asks for the number of each kind of work that has rules of its own.
+    pub(super) fn number_classes(&mut self, mut number: impl FnMut(&str) -> u8) {
+        self.by_kind.clear();
+        for (class, plan) in (0..).zip(&self.plan.classes).skip(1) {
+            let kind = usize::from(number(&plan.name));
+            if self.by_kind.len() <= kind {
+                self.by_kind.resize(kind + 1, 0);
+            }
+            // Kind 0 is all that are not told apart.
+            self.by_kind[kind] = if kind > 0 { class } else { 0 };
+        }
+    }
+
+    /// How many classes have rules, those without rules of their own as one of them; none, if there are no rules.
+    pub(super) fn classes(&self) -> u8 {
+        u8::try_from(self.plan.classes.len()).unwrap_or(u8::MAX)
+    }
+
+    /// Whether there is any rule at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.plan.classes.is_empty()
+    }
+
+    /// The class whose rules hold for requests of this kind of work.
+    pub(super) fn class_of(&self, class: u8) -> u8 {
+        self.by_kind.get(usize::from(class)).copied().unwrap_or(0)
+    }
+
+    /// Opens an account for a new label, if its class has rules.
+    pub(super) fn open(&mut self, now: Timestamp, class: u8, namespace: &str, label: &str) -> Option<Box<Account>> {
+        let rules = self.plan.classes.get(usize::from(class))?.resolve(namespace, label);
+        let meter = MeterKey { namespace: namespace.into(), of: MeterOf::Class(class) };
+        let group = rules.budget.as_ref().map(|(group, _)| group.clone());
+        let namespace_meter = self.meters.join(now, meter);
+        let group = group.map(|group| MeterKey { namespace: namespace.into(), of: MeterOf::Group(group) });
+        let group = group.map(|key| self.meters.join(now, key));
+        let rate = Rate::default();
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked: Parked::default() }))
+    }
+
+    /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
+    pub(super) fn replace(&mut self, plan: RulesPlan) {
+        let old = std::mem::take(&mut self.plan.classes);
+        let mut new = plan.classes;
+        let mut classes = Vec::with_capacity(old.len().max(new.len()));
+        for class in old {
+            let same = new.iter().position(|it| it.name == class.name);
+            classes.push(match same {
+                Some(place) => new.remove(place),
+                None => ClassPlan { name: class.name, ..ClassPlan::default() },
+            });
+        }
+        classes.append(&mut new);
+        self.plan.classes = classes;
+    }
+
+    /// Looks up again what holds for a label. What was used of its rates stays used.
+    pub(super) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
+        self.forget_place(label);
+        let old = label.account.take();
+        label.account = self.open(now, label.class, &label.namespace, &label.name);
+        if let (Some(account), Some(old)) = (label.account.as_deref_mut(), &old) {
+            account.rate = old.rate;
+        }
+        if let Some(account) = &label.account {
+            self.meters.get_mut(account.namespace).running += label.running;
+        }
+        if let Some(old) = old {
+            self.meters.get_mut(old.namespace).running -= label.running;
+            self.close(now, &old);
+        }
+    }
+
+    /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
+    pub(super) fn close(&mut self, now: Timestamp, account: &Account) {
+        debug_assert!(account.parked.at.is_none(), "a label that nobody waits for is not parked");
+        self.meters.leave(now, account.namespace);
+        if let Some(group) = account.group {
+            self.meters.leave(now, group);
+        }
+    }
+
+    /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
+    /// goes before those that let them wait.
+    pub(super) fn full(&self, now: Timestamp, label: &Label) -> Option<Full> {
+        let account = label.account.as_deref()?;
+        let mut all = (0..5).filter_map(|rule| self.full_rule(rule, now, label, account));
+        let first = all.next()?;
+        let waits = |full: &Full| full.when_full == WhenFull::Wait;
+        let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
+        Some(other.unwrap_or(first))
+    }
+
+    /// One of the rules that are charged at the start, if it has no room.
+    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account) -> Option<Full> {
+        let cap = |rule: Option<Rule<usize>>, running: usize, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. } = rule.filter(|rule| running >= rule.bound)?;
+            let meter = meter.map(|meter| (meter, Need::Slot(bound)));
+            Some(Full { reason, when_full, until: None, bound, meter })
+        };
+        let rate = |rule: Option<Rule<RateRule>>, used: &Rate, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. } = rule?;
+            let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
+            let meter = meter.map(|meter| (meter, Need::Start(bound)));
+            until?;
+            Some(Full { reason, when_full, until, bound: bound.max.get() as usize, meter })
+        };
+        let rules = &account.rules;
+        let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
+        match rule {
+            0 => cap(rules.in_flight, label.running, Reason::LabelCap, None),
+            1 => cap(rules.in_flight_per_namespace, namespace.running, Reason::NamespaceCap, id),
+            2 => rate(rules.per_minute, &account.rate, Reason::Rate, None),
+            3 => rate(rules.per_minute_per_namespace, &namespace.rate, Reason::Rate, id),
+            _ => {
+                let (group, (_, rule)) = (account.group?, rules.budget.as_ref()?);
+                rate(Some(*rule), &self.meters.get(group).rate, Reason::Budget, Some(group))
+            }
+        }
+    }
+
+    /// The bound on those of a label that are inside, waiting or running, if as many are as may.
+    pub(super) fn pending_full(label: &Label) -> Option<Full> {
+        let rule = label.account.as_ref()?.rules.pending?;
+        let full = Full {
+            reason: Reason::PendingFull,
+            // Nobody can wait for leave to wait.
+            when_full: if rule.when_full == WhenFull::Empty { WhenFull::Empty } else { WhenFull::Reject },
+            until: None,
+            bound: rule.bound,
+            meter: None,
+        };
+        (label.running + label.waiting >= rule.bound).then_some(full)
+    }
+
+    /// Charges one start to everything that counts it.
+    pub(super) fn charge(&mut self, now: Timestamp, label: &mut Label) {
+        let Some(account) = label.account.as_deref_mut() else { return };
+        if let Some(rule) = account.rules.per_minute {
+            account.rate.charge(now, rule.bound);
+        }
+        let namespace = self.meters.get_mut(account.namespace);
+        namespace.running += 1;
+        if let Some(rule) = account.rules.per_minute_per_namespace {
+            namespace.rate.charge(now, rule.bound);
+        }
+        if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
+            self.meters.get_mut(group).rate.charge(now, rule.bound);
+        }
+    }
+
+    /// Gives back what a request held while it ran.
+    pub(super) fn release(&mut self, label: &Label) {
+        if let Some(account) = label.account.as_deref() {
+            self.meters.release(account.namespace);
+        }
+    }
+
+    /// Lets a label wait until a meter has what it needs.
+    pub(super) fn park(&mut self, now: Timestamp, meter: (MeterId, Need), id: LabelId, label: &mut Label) {
+        let Some(account) = label.account.as_deref_mut() else { return };
+        if account.parked.at == Some(meter) {
+            return;
+        }
+        let stamp = account.parked.stamp;
+        self.unpark(account);
+        account.parked = Parked { at: Some(meter), stamp: Some(self.meters.park(now, meter.0, meter.1, id, stamp)) };
+    }
+
+    fn unpark(&mut self, account: &mut Account) {
+        if let Parked { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut account.parked) {
+            self.meters.unpark(meter, need, stamp);
+        }
+    }
+
+    /// Notes that a label was served, or that nobody waits for it any more: it has no place in line.
+    pub(super) fn forget_place(&mut self, label: &mut Label) {
+        if let Some(account) = label.account.as_deref_mut() {
+            self.unpark(account);
+        }
+    }
+
+    /// The next label that finds room where it was parked.
+    pub(super) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+        self.meters.next_freed(now)
+    }
+
+    /// Notes that a label was taken out of line because there is room for it.
+    pub(super) fn unparked(label: &mut Label) {
+        if let Some(account) = label.account.as_deref_mut() {
+            account.parked.at = None;
+        }
+    }
+
+    /// When time alone makes room on a meter for which labels wait.
+    pub(super) fn next_due(&self) -> Timestamp {
+        self.meters.next_due()
+    }
+
+    /// Looks at meters that have room because time has passed.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        self.meters.pass(now);
+    }
+
+    /// How often a label was parked at a meter.
+    #[cfg(test)]
+    pub(super) fn times_parked(&self) -> u64 {
+        self.meters.times_parked()
+    }
+
+    /// How many meters there are.
+    #[cfg(test)]
+    pub(super) fn meters(&self) -> usize {
+        self.meters.len()
+    }
+}

@@ -1,0 +1,158 @@
+//! Which rules hold for whom, as they were configured.
+
+use std::{collections::HashMap, num::NonZeroU32};
+
+use super::rate::RateRule;
+
+/// What a rule does with a request that finds it full.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// The request waits, and others go on.
+    Wait,
+    /// The request is rejected.
+    Reject,
+    /// The request is answered as if there were nothing for it, 204 [unless set](crate::Rejections::nothing): "no task" for
+    /// a long poll.
+    Empty,
+}
+
+impl WhenFull {
+    /// The machine word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Reject => "reject",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+/// A bound, and what happens at it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Rule<B> {
+    pub(crate) bound: B,
+    pub(crate) when_full: WhenFull,
+    /// Where the bound was found; see [`Source`].
+    pub(crate) source: Source,
+}
+
+/// Which setting a bound came from.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Source {
+    /// The key `namespace:label`.
+    Exact,
+    /// The key `namespace:*`.
+    Namespace,
+    /// The key `label`, or a pattern that matches it.
+    Label,
+    /// The key `*`.
+    Any,
+    /// The class as a whole.
+    Class,
+}
+
+/// What is said about one key, or about a class as a whole. What isn't said is `None`; a bound that is lifted is
+/// `Some(None)`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct LimitsPlan {
+    pub(crate) in_flight: Option<Option<Setting<usize>>>,
+    pub(crate) in_flight_per_namespace: Option<Option<Setting<usize>>>,
+    pub(crate) per_minute: Option<Setting<RateRule>>,
+    pub(crate) per_minute_per_namespace: Option<Setting<RateRule>>,
+    /// A group and its maximum: they are one setting.
+    pub(crate) budget: Option<(Box<str>, Setting<RateRule>)>,
+    pub(crate) pending: Option<Option<Setting<usize>>>,
+}
+
+/// A bound and what happens at it, before it is known where it came from.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Setting<B> {
+    pub(crate) bound: B,
+    pub(crate) when_full: WhenFull,
+}
+
+/// Whom an override is for.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Target {
+    Exact { namespace: Box<str>, label: Box<str> },
+    Namespace(Box<str>),
+    Label(Box<str>),
+    Any,
+}
+
+/// All rules of one class of work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClassPlan {
+    pub(crate) name: Box<str>,
+    pub(crate) limits: LimitsPlan,
+    pub(crate) overrides: HashMap<Target, LimitsPlan>,
+}
+
+/// All rules. The first class is that of requests whose class has no rules of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RulesPlan {
+    pub(crate) classes: Vec<ClassPlan>,
+}
+
+/// What holds for one label of one namespace in one class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resolved {
+    pub(crate) in_flight: Option<Rule<usize>>,
+    pub(crate) in_flight_per_namespace: Option<Rule<usize>>,
+    pub(crate) per_minute: Option<Rule<RateRule>>,
+    pub(crate) per_minute_per_namespace: Option<Rule<RateRule>>,
+    pub(crate) budget: Option<(Box<str>, Rule<RateRule>)>,
+    pub(crate) pending: Option<Rule<usize>>,
+}
+
+impl ClassPlan {
+    /// What holds for a label: per field the first that says something, from the most particular key to the class.
+    pub(crate) fn resolve(&self, namespace: &str, label: &str) -> Resolved {
+        let get = |target: Target| self.overrides.get(&target);
+        let layers = if self.overrides.is_empty() {
+            [None; 5]
+        } else {
+            [
+                get(Target::Exact { namespace: namespace.into(), label: label.into() }),
+                get(Target::Namespace(namespace.into())),
+                get(Target::Label(label.into())),
+                get(Target::Any),
+                None,
+            ]
+        };
+        let sources = [Source::Exact, Source::Namespace, Source::Label, Source::Any, Source::Class];
+        let layers = || {
+            let own = layers.iter().zip(sources).filter_map(|(limits, source)| Some(((*limits)?, source)));
+            own.chain([(&self.limits, Source::Class)])
+        };
+        fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
+            Rule { bound: setting.bound, when_full: setting.when_full, source }
+        }
+        let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
+            let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;
+            found.map(|setting| rule(setting, source))
+        };
+        let rate = |field: fn(&LimitsPlan) -> Option<Setting<RateRule>>| {
+            layers().find_map(|(limits, source)| Some(rule(field(limits)?, source)))
+        };
+        Resolved {
+            in_flight: cap(|limits| limits.in_flight),
+            in_flight_per_namespace: cap(|limits| limits.in_flight_per_namespace),
+            per_minute: rate(|limits| limits.per_minute),
+            per_minute_per_namespace: rate(|limits| limits.per_minute_per_namespace),
+            budget: layers().find_map(|(limits, source)| {
+                let (group, setting) = limits.budget.as_ref()?;
+                Some((group.clone(), rule(*setting, source)))
+            }),
+            pending: cap(|limits| limits.pending),
+        }
+    }
+}
+
+impl RateRule {
+    /// The smallest burst that lets a second's worth start at once.
+    pub(crate) fn second_of(max: NonZeroU32) -> NonZeroU32 {
+        NonZeroU32::new(max.get().div_ceil(60)).unwrap_or(NonZeroU32::MIN)
+    }
+}

@@ -1,0 +1,111 @@
+//! How many requests may start per minute.
+//!
+//! Two ways of counting:
+//!
+//! - *Minute*: up to `max` in each minute of the clock. Simple to explain and to compare with a bill, and up to `2 max` in
+//!   60 s that straddle the edge of a minute.
+//! - *Smooth*: the generic cell rate algorithm (ATM Forum, *Traffic Management 4.0*, annex C, in its virtual scheduling form).
+//!   One start each `60 s / max`, and `burst` of them at once after a pause: at most `max + burst` in any 60 s, of which the
+//!   last one comes when the 60 s end.
+//!
+//! Both bounds are reached. Either way of counting tells exactly from when on the next start is allowed.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::time::{Timestamp, nanos};
+
+const MINUTE: u64 = 60_000_000_000;
+
+/// A bound on starts per minute.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct RateRule {
+    pub(crate) max: NonZeroU32,
+    pub(crate) mode: RateMode,
+}
+
+/// How starts per minute are counted.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum RateMode {
+    /// Up to the maximum in each minute of the clock: up to twice the maximum in 60 s that straddle the edge of one.
+    #[default]
+    Minute,
+    /// Evenly: one start each 60 s / maximum, and this many at once after a pause. At most the maximum and the burst
+    /// together in any 60 s.
+    Smooth {
+        /// How many may start at once.
+        burst: NonZeroU32,
+    },
+}
+
+/// What was used of a rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rate {
+    /// The minute that `count` belongs to.
+    minute: u64,
+    count: u32,
+    /// When the next start would be due, were all evenly spaced ("theoretical arrival time").
+    due: u64,
+}
+
+impl Rate {
+    /// From when on one more start is allowed; not after `now`, if it is allowed now.
+    pub(super) fn allowed_at(&self, now: Timestamp, rule: RateRule) -> Timestamp {
+        match rule.mode {
+            RateMode::Minute => {
+                let minute = now.as_nanos() / MINUTE;
+                if self.minute == minute && self.count >= rule.max.get() {
+                    Timestamp::from_nanos((minute + 1).saturating_mul(MINUTE))
+                } else {
+                    now
+                }
+            }
+            RateMode::Smooth { burst } => {
+                let tolerance = interval(rule.max).saturating_mul(u64::from(burst.get() - 1));
+                now.max(Timestamp::from_nanos(self.due.saturating_sub(tolerance)))
+            }
+        }
+    }
+
+    /// Counts one start.
+    pub(super) fn charge(&mut self, now: Timestamp, rule: RateRule) {
+        let now = now.as_nanos();
+        let minute = now / MINUTE;
+        if self.minute != minute {
+            (self.minute, self.count) = (minute, 0);
+        }
+        self.count = self.count.saturating_add(1);
+        self.due = self.due.max(now).saturating_add(interval(rule.max));
+    }
+
+    /// How many started in this minute of the clock.
+    pub(super) const fn count(&self, now: Timestamp) -> u32 {
+        if self.minute == now.as_nanos() / MINUTE { self.count } else { 0 }
+    }
+
+    /// How many more may start at once.
+    pub(super) fn remaining(&self, now: Timestamp, rule: RateRule) -> u32 {
+        match rule.mode {
+            RateMode::Minute => rule.max.get().saturating_sub(self.count(now)),
+            RateMode::Smooth { burst } => {
+                let ahead = self.due.saturating_sub(now.as_nanos()).div_ceil(interval(rule.max));
+                burst.get().saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX))
+            }
+        }
+    }
+
+    /// Whether nothing of what was used matters any more.
+    pub(super) const fn is_fresh(&self, now: Timestamp) -> bool {
+        self.count(now) == 0 && self.due <= now.as_nanos()
+    }
+}
+
+/// The time between two starts that are evenly spaced, rounded up: rather one too few than one too many.
+const fn interval(max: NonZeroU32) -> u64 {
+    MINUTE.div_ceil(max.get() as u64)
+}
+
+/// How long from `now` until `at`, as long as a person would call it: never nothing.
+pub(super) fn retry_after(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::from_nanos(nanos(at.since(now)).max(1))
+}

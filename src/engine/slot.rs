@@ -1,0 +1,105 @@
+//! The tokens that the engine hands out: slots and places, and refusals where there are none.
+
+use std::time::Duration;
+
+use super::{
+    labels::LabelId,
+    tenure::{self, Holder},
+    waiters::Key,
+};
+use crate::{rejection::Reason, time::Timestamp};
+
+/// What becomes of a request that arrives.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Admit(Slot),
+    Reject(Refusal),
+    Wait(Place),
+}
+
+/// The right to run. Must be given back with [`Engine::finish`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) start: Timestamp,
+    /// Requests in flight when this one was admitted, itself included.
+    pub(super) in_flight: u32,
+    pub(super) label: LabelId,
+    /// The number of its tenure, where slots are lent for a time.
+    pub(super) tenure: u32,
+    pub(super) partition: u16,
+    /// The kind of work; see [`Engine::class`].
+    pub(super) class: u8,
+    pub(super) marks: u8,
+}
+
+/// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
+pub(super) const COUNTED: u8 = 1;
+/// Its sample was taken.
+pub(super) const OBSERVED: u8 = 2;
+/// Where the marks hold the level of importance.
+const LEVEL_SHIFT: u8 = 2;
+
+impl Slot {
+    pub(super) const fn new(
+        start: Timestamp,
+        in_flight: u32,
+        holder: Holder,
+        class: u8,
+        tenure: u32,
+        marks: u8,
+    ) -> Self {
+        let Holder { partition, label, level } = holder;
+        Self { start, in_flight, label, tenure, partition, class, marks: marks | level << LEVEL_SHIFT }
+    }
+
+    /// The slot of a request that decisions don't bind.
+    pub(super) const fn uncounted(start: Timestamp, partition: u16, marks: u8) -> Self {
+        Self::new(start, 0, Holder { partition, label: LabelId::DEFAULT, level: 0 }, 0, tenure::NONE, marks)
+    }
+
+    pub(super) const fn holder(&self) -> Holder {
+        Holder { partition: self.partition, label: self.label, level: self.marks >> LEVEL_SHIFT }
+    }
+
+    pub(crate) const fn is_observed(&self) -> bool {
+        self.marks & OBSERVED != 0
+    }
+
+    /// Whether there is nothing left to tell the engine.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.marks & (COUNTED | OBSERVED) == OBSERVED
+    }
+
+    pub(super) const fn is_counted(&self) -> bool {
+        self.marks & COUNTED != 0
+    }
+
+    /// The number of its tenure, where slots are lent for a time.
+    pub(crate) const fn tenure(&self) -> Option<u32> {
+        if self.tenure == tenure::NONE { None } else { Some(self.tenure) }
+    }
+}
+
+/// A place in line. Must be given back with [`Engine::claim`] or [`Engine::cancel`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Place(pub(super) Key);
+
+impl Place {
+    pub(crate) const fn key(&self) -> Key {
+        self.0
+    }
+}
+
+/// Why a request was turned away, in the engine's own words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    pub(crate) retry_after: Duration,
+    pub(crate) partition: u16,
+    /// How many requests the bound allows that was hit.
+    pub(crate) bound: usize,
+    /// Whether it should be answered as if there were nothing, rather than as a rejection.
+    pub(crate) empty: bool,
+}

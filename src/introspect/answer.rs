@@ -1,0 +1,151 @@
+//! What is answered: JSON with a tag, problem details, the page.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hasher},
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
+    header::{
+        ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+        REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+use serde::Serialize;
+
+use crate::admission::Payload;
+
+/// An answer before it is known whether its body is wanted.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// Why there is no answer, as problem details (RFC 9457).
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+#[derive(Serialize)]
+struct Details<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl fmt::Display) -> Self {
+        Self { status, detail: detail.to_string(), header: None }
+    }
+
+    pub(super) fn not_found(detail: impl fmt::Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// A parameter or a field that can't be used.
+    pub(super) fn invalid(detail: impl fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(super) fn method(allowed: &'static str) -> Self {
+        let header = Some((ALLOW, HeaderValue::from_static(allowed)));
+        Self { header, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format_args!("allowed here: {allowed}")) }
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        let header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        Self { header, ..Self::new(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong") }
+    }
+}
+
+impl From<Problem> for Answer {
+    fn from(problem: Problem) -> Self {
+        let Problem { status, detail, header } = problem;
+        let title = status.canonical_reason().unwrap_or("Problem");
+        let details = Details { r#type: "about:blank", title, status: status.as_u16(), detail: &detail };
+        let body = serde_json::to_vec(&details).unwrap_or_default();
+        let mut answer = Self::new(status, "application/problem+json", body.into());
+        answer.headers.extend(header);
+        answer
+    }
+}
+
+impl Answer {
+    fn new(status: StatusCode, content_type: &'static str, body: Bytes) -> Self {
+        let headers = [
+            (CONTENT_TYPE, content_type),
+            (CACHE_CONTROL, "no-store"),
+            // Names of labels come from strangers: nobody is to take them for anything but text.
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ];
+        let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+        Self { status, headers, body }
+    }
+
+    pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self::new(status, "application/json", body.into()).tagged(),
+            Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into(),
+        }
+    }
+
+    /// A document that is part of the program.
+    pub(super) fn document(content_type: &'static str, text: &'static str) -> Self {
+        Self::new(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes())).tagged()
+    }
+
+    pub(super) fn no_content() -> Self {
+        let mut answer = Self::new(StatusCode::NO_CONTENT, "text/plain", Bytes::new());
+        answer.headers.remove(CONTENT_TYPE);
+        answer
+    }
+
+    /// Lets the browser run and load what the policy names, and nothing else.
+    pub(super) fn with_policy(mut self, policy: &'static str) -> Self {
+        self.headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+        self.headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        self
+    }
+
+    /// The tag says whether the body is the one that a client has already: who polls saves the transfer, for `no-store`
+    /// keeps caches away and not the client's own memory.
+    fn tagged(mut self) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.body);
+        if let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", hasher.finish())) {
+            self.headers.insert(ETAG, tag);
+        }
+        self
+    }
+
+    /// The response to a request with these headers; without a body for HEAD, and where the client has it already.
+    pub(super) fn respond(mut self, request: &HeaderMap, is_head: bool) -> Response<Payload> {
+        let known = self.headers.get(ETAG).is_some_and(|tag| self.status == StatusCode::OK && matches(request, tag));
+        if known {
+            self.status = StatusCode::NOT_MODIFIED;
+            self.headers.remove(CONTENT_TYPE);
+        } else if self.status != StatusCode::NO_CONTENT {
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+        }
+        let body = if known || is_head { Payload::empty() } else { Payload::new(self.body) };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// Whether `If-None-Match` names this tag; weak ones are as good here (RFC 9110, section 13.1.2).
+fn matches(request: &HeaderMap, tag: &HeaderValue) -> bool {
+    let lists = request.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
+    let mut tags = lists.flat_map(|list| list.split(',')).map(|one| one.trim());
+    tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one).as_bytes() == tag.as_bytes())
+}

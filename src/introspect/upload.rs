@@ -1,0 +1,113 @@
+//! The future of an answer: most are there at once, a heartbeat has to be read first.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Buf;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body;
+use pin_project_lite::pin_project;
+
+use super::{
+    answer::{Answer, Problem},
+    workers::{LONGEST, note},
+};
+use crate::{admission::Payload, runtime::Admission};
+
+pin_project! {
+    /// The answer of [`Introspection`](crate::Introspection), which never fails.
+    pub struct IntrospectionFuture<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProj]
+    enum Kind<B> {
+        Ready { response: Option<Response<Payload>> },
+        Reading { #[pin] upload: Upload<B> },
+    }
+}
+
+pin_project! {
+    /// A heartbeat that is being read.
+    pub(super) struct Upload<B> {
+        admission: Admission,
+        #[pin]
+        body: B,
+        read: Vec<u8>,
+    }
+}
+
+impl<B> IntrospectionFuture<B> {
+    pub(super) const fn ready(response: Response<Payload>) -> Self {
+        Self { kind: Kind::Ready { response: Some(response) } }
+    }
+
+    pub(super) const fn reading(upload: Upload<B>) -> Self {
+        Self { kind: Kind::Reading { upload } }
+    }
+}
+
+impl<B> Upload<B> {
+    pub(super) const fn new(admission: Admission, body: B) -> Self {
+        Self { admission, body, read: Vec::new() }
+    }
+}
+
+impl<B: Body> Upload<B> {
+    /// Reads to the end, or to where it is too long, and takes note.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer, Problem>> {
+        let mut this = self.project();
+        loop {
+            match ready!(this.body.as_mut().poll_frame(cx)) {
+                None => return Poll::Ready(note(this.admission, this.read)),
+                Some(Err(_)) => return Poll::Ready(Err(Problem::invalid("the body broke off"))),
+                Some(Ok(frame)) => {
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    if this.read.len() + data.remaining() > LONGEST {
+                        let detail = format_args!("the body is longer than {LONGEST} bytes");
+                        return Poll::Ready(Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
+                    }
+                    while data.has_remaining() {
+                        let piece = data.chunk();
+                        this.read.extend_from_slice(piece);
+                        let taken = piece.len();
+                        data.advance(taken);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<B: Body> Future for IntrospectionFuture<B> {
+    type Output = Result<Response<Payload>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().kind.project() {
+            // As with other futures, nothing comes after the end.
+            KindProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            KindProj::Reading { upload } => {
+                let answer = ready!(upload.poll(cx)).unwrap_or_else(Answer::from);
+                Poll::Ready(Ok(answer.respond(&HeaderMap::new(), false)))
+            }
+        }
+    }
+}
+
+impl<B> fmt::Debug for IntrospectionFuture<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.kind {
+            Kind::Ready { .. } => "ready",
+            Kind::Reading { .. } => "reading",
+        };
+        f.debug_tuple("IntrospectionFuture").field(&kind).finish()
+    }
+}

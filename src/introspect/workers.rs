@@ -1,0 +1,145 @@
+//! Heartbeats of workers over HTTP, for those who have no handle. Off unless asked for.
+
+use std::{fmt, hint::black_box, sync::Arc, time::Duration};
+
+use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::answer::{Answer, Problem};
+use crate::runtime::{Admission, WorkerReport};
+
+/// A heartbeat that is longer than this is none.
+pub(super) const LONGEST: usize = 16 * 1_024;
+
+/// For how long a heartbeat holds, unless it says so.
+const TTL: u64 = 30;
+const LONGEST_TTL: u64 = 86_400;
+
+/// Names fields that say how many requests of a class a worker can take; alone, of no class in particular.
+const SLOTS: &str = "max_concurrent";
+
+/// What workers have to know.
+#[derive(Clone)]
+pub(super) struct Token(Arc<[u8]>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// Nothing is no token: whoever has none to give gets no route.
+    pub(super) fn new(token: &str) -> Option<Self> {
+        (!token.is_empty()).then(|| Self(token.as_bytes().into()))
+    }
+
+    /// Whether a request brought this token. How long that takes says nothing about where a wrong one is wrong.
+    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return false };
+        let Some((scheme, given)) = value.as_bytes().split_at_checked("Bearer ".len()) else { return false };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && same(&self.0, given)
+    }
+}
+
+/// Compares all bytes, however early they differ. Only the length of what was given shows in the time it takes.
+fn same(expected: &[u8], given: &[u8]) -> bool {
+    let longest = expected.len().max(given.len());
+    let byte = |bytes: &[u8], at: usize| bytes.get(at).copied().unwrap_or(0);
+    let differing = (0..longest).fold(0, |all, at| black_box(all | (byte(expected, at) ^ byte(given, at))));
+    black_box(differing) == 0 && expected.len() == given.len()
+}
+
+/// What a worker says. Fields for other readers than this one are let pass.
+#[derive(Debug, Deserialize)]
+struct Heartbeat {
+    worker_id: String,
+    task_queue: String,
+    #[serde(default)]
+    namespace: String,
+    /// In seconds; 0 is a goodbye.
+    #[serde(default = "ttl")]
+    ttl: u64,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+const fn ttl() -> u64 {
+    TTL
+}
+
+impl Heartbeat {
+    /// How many requests it can take, by class; `None` stands for work of no class in particular.
+    fn slots(&self) -> Result<Vec<(Option<&str>, usize)>, Problem> {
+        let named = self.others.iter().filter_map(|(field, value)| match field.strip_prefix(SLOTS)? {
+            "" => Some((field, None, value)),
+            class => Some((field, Some(class.strip_prefix('_')?), value)),
+        });
+        named
+            .map(|(field, class, value)| {
+                let slots = value.as_u64().and_then(|slots| usize::try_from(slots).ok());
+                let slots = slots.ok_or_else(|| {
+                    Problem::invalid(format_args!("{field}: found {value}, allowed is a whole number from 0 on"))
+                })?;
+                Ok((class, slots))
+            })
+            .collect()
+    }
+
+    fn report(&self, class: Option<&str>, slots: usize) -> WorkerReport {
+        let report = WorkerReport::new(&self.task_queue, &self.worker_id)
+            .namespace(&self.namespace)
+            .max_concurrent(slots)
+            .valid_for(Duration::from_secs(self.ttl));
+        match class {
+            Some(class) => report.class(class),
+            None => report,
+        }
+    }
+}
+
+/// Takes note of a heartbeat, once all of it was found to make sense.
+pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem> {
+    let heartbeat: Heartbeat = serde_json::from_slice(body).map_err(Problem::invalid)?;
+    let slots = heartbeat.slots()?;
+    if slots.is_empty() {
+        return Err(Problem::invalid(format_args!("there is no field {SLOTS}, nor {SLOTS}_ and a class")));
+    }
+    if heartbeat.ttl > LONGEST_TTL {
+        let found = heartbeat.ttl;
+        return Err(Problem::invalid(format_args!("ttl: found {found}, allowed is 0 to {LONGEST_TTL} seconds")));
+    }
+    for class in slots.iter().filter_map(|(class, _)| *class) {
+        if !admission.shared.look(|engine, _| engine.has_class(class)) {
+            return Err(Problem::invalid(format_args!("{SLOTS}_{class}: there is no class {class:?} with rules")));
+        }
+    }
+    for (class, slots) in slots {
+        let report = heartbeat.report(class, slots);
+        if heartbeat.ttl == 0 {
+            admission.remove_worker(&report);
+        } else if !admission.report_worker(&report) {
+            let detail = "worker_id or task_queue is empty, or there is no room for one more of them";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        }
+    }
+    Ok(Answer::no_content())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        for (given, is_same) in
+            [("secret", true), ("secre", false), ("secret\0", false), ("Secret", false), ("", false)]
+        {
+            assert_eq!(same(b"secret", given.as_bytes()), is_same, "{given:?}");
+        }
+        assert!(Token::new("").is_none());
+        assert_eq!(format!("{:?}", Token::new("secret").unwrap()), "Token(…)");
+    }
+}

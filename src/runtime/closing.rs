@@ -1,0 +1,68 @@
+//! Shutting down without losing anybody.
+
+use std::{
+    future::{Future, poll_fn},
+    task::Poll,
+};
+
+use super::Admission;
+
+/// What becomes of those who wait when a server shuts down.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Leave {
+    /// They are rejected at once, and may go to another instance.
+    #[default]
+    Now,
+    /// They keep their places and are served.
+    Served,
+}
+
+impl Admission {
+    /// Lets nobody in any more: new requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running ones
+    /// go on to their end. There is no way back.
+    ///
+    /// Call it when the signal to stop has come, before the server is told to stop accepting connections, and wait for
+    /// [`drained`](Self::drained) with a bound.
+    ///
+    /// ```no_run
+    /// # async fn serve(app: axum::Router, listener: tokio::net::TcpListener, admission: tower_admission::Admission)
+    /// #     -> std::io::Result<()> {
+    /// use tower_admission::Leave;
+    ///
+    /// let handle = admission.clone();
+    /// axum::serve(listener, app)
+    ///     .with_graceful_shutdown(async move {
+    ///         tokio::signal::ctrl_c().await.ok();
+    ///         handle.drain(Leave::Now);
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    pub fn drain(&self, waiting: Leave) {
+        self.shared.turn(|state, time| state.engine.close(time.now(), waiting == Leave::Served));
+    }
+
+    /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.
+    pub fn is_ready(&self) -> bool {
+        !self.shared.turn(|state, _| state.engine.is_closed())
+    }
+
+    /// Waits until it [drains](Self::drain) and nobody runs or waits any more. Requests that ran while decisions did not
+    /// bind are not waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only waits.
+    pub fn drained(&self) -> impl Future<Output = ()> {
+        poll_fn(|cx| {
+            self.shared.turn(|state, _| {
+                if state.engine.is_drained() {
+                    return Poll::Ready(());
+                }
+                state.register_leaving(cx.waker());
+                Poll::Pending
+            })
+        })
+    }
+}
