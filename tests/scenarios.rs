@@ -3,6 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "scenarios/fields.rs"]
+mod fields;
+#[path = "scenarios/metastable.rs"]
+mod metastable;
+#[path = "scenarios/queues.rs"]
+mod queues;
 #[path = "../examples/simulate/sim/mod.rs"]
 #[allow(dead_code, reason = "some of it is for the command line only")]
 mod sim;
@@ -42,11 +48,19 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    adaptive_lifo "adaptive-lifo"
+    adaptive_lifo_burst "adaptive-lifo-burst"
     born_in_overload "born-in-overload"
     cold_start "cold-start"
     cold_start_slow "cold-start-slow"
+    criticality "criticality"
+    criticality_aging "criticality-aging"
+    deadlines "deadlines"
     delay_pool "delay-pool"
     drop_pool "drop-pool"
+    fair_backlog "fair-backlog"
+    fair_shed "fair-shed"
+    fair_sparse "fair-sparse"
     heavy_tail "heavy-tail"
     idle_burst "idle-burst"
     incident "incident"
@@ -56,6 +70,10 @@ scenarios! {
     mix_shift "mix-shift"
     noisy_neighbour "noisy-neighbour"
     noisy_neighbour_burst "noisy-neighbour-burst"
+    noisy_neighbour_queue "noisy-neighbour-queue"
+    noisy_neighbour_shed "noisy-neighbour-shed"
+    noisy_neighbour_shed_cap "noisy-neighbour-shed-cap"
+    noisy_neighbour_wait "noisy-neighbour-wait"
     overload_10x "overload-10x"
     overload_pool "overload-pool"
     overload_runs_on "overload-runs-on"
@@ -83,7 +101,7 @@ fn every_scenario_is_a_test() {
 }
 
 fn report(scenario: &Scenario, policy: &Policy, seed: u64) -> Report {
-    Report::new(scenario, world::run(scenario, policy, seed), None)
+    Report::run(scenario, policy, seed, None)
 }
 
 fn value(report: &Report, name: &str) -> f64 {
@@ -207,7 +225,9 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_path() {
         service = { distribution = "normal", mean = "50ms" }
         server = { model = "pool" }
         changes = [{ at = "10s", load = 2.0 }, { at = "5s", capacity = 0.0 }]
-        policy = { law = { kind = "aimd", threshold = 500 }, partitions = [{ name = "a", percent = 60 }, { name = "b", percent = 50 }] }
+        policy = { law = { kind = "aimd", threshold = 500 }, partitions = [{ name = "a", percent = 60 }, { name = "b", percent = 50 }], aging = "often", discipline = { lifo = 1, adaptive_lifo = { interval = "1s" } }, labels = { max_wait = 5, weights = { a = 0 }, color = "red" } }
+        windows = { some = { tenants = ["nobody"] } }
+        compare = {}
         expect = { all = { p999 = { max = 3 } } }
     "#;
     let problems = parse(text).unwrap_err();
@@ -219,13 +239,21 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_path() {
         "changes[1].at: comes before the end of the change before it",
         "changes[1].capacity: found 0.0, wanted is a number of 0.001 or more",
         "colour: unknown field; known here are about, arrivals,",
+        "compare.without: missing",
         "duration: found \"fast\", wanted is a time such as",
         "duration: must be longer than the warmup",
         "expect.all.p999: unknown field; known here are false_rejected, goodput,",
+        "policy.aging: found \"often\", known are never",
+        "policy.discipline.adaptive_lifo.short_wait: missing",
+        "policy.discipline.lifo: unknown field; known here are adaptive_lifo",
+        "policy.labels.color: unknown field; known here are cap, caps, max_labels,",
+        "policy.labels.max_wait: found 5, wanted is a time such as \"250ms\"",
+        "policy.labels.weights.a: found 0, allowed is 1 to 1000",
         "policy.law.threshold: found 500, wanted is a time such as \"250ms\"",
         "policy.partitions: found 110 % in all, allowed is at most 100",
         "server.workers: missing",
         "service.distribution: found \"normal\", known are bimodal, constant,",
+        "windows.some.tenants: there is no tenant \"nobody\"",
     ];
     assert_eq!(problems.len(), starts.len(), "{problems:#?}");
     for (problem, start) in problems.iter().zip(starts) {
@@ -282,15 +310,18 @@ fn two_point_holds_where_the_other_laws_fail() {
 
 /// The metric that a scenario is about, where `law` alone decides: the mean of three seeds.
 fn focus(name: &str, law: &str) -> f64 {
-    let policy = format!("shed = true\nlaw = {{ kind = \"{law}\" }}").parse::<Table>().unwrap();
-    let text = std::fs::read_to_string(format!("{FOLDER}/{name}.toml")).unwrap();
-    let mut table = text.parse::<Table>().unwrap();
-    table.insert("policy".to_owned(), policy.into());
-    // What must hold is said for the policy of the file.
-    table.remove("expect");
-    table.remove("controls");
-    let scenario = Scenario::read(name, &table, Path::new(FOLDER)).unwrap();
+    let scenario = with_policy(name, &format!("shed = true\nlaw = {{ kind = \"{law}\" }}"));
     let (window, metric) = scenario.focus;
     let sum: f64 = (1..=3).map(|seed| report(&scenario, &scenario.policy, seed).windows[window][metric]).sum();
     sum / 3.0
+}
+
+/// The scenario of a file under another policy. What must hold is said for the policy of the file, and so left out.
+fn with_policy(name: &str, policy: &str) -> Scenario {
+    let text = std::fs::read_to_string(format!("{FOLDER}/{name}.toml")).unwrap();
+    let mut table = text.parse::<Table>().unwrap();
+    table.insert("policy".to_owned(), policy.parse::<Table>().unwrap().into());
+    table.remove("expect");
+    table.remove("controls");
+    Scenario::read(name, &table, Path::new(FOLDER)).unwrap()
 }

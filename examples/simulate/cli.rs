@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::sim::scenario::Scenario;
+use crate::{
+    draw,
+    sim::{node::parse_time, scenario::Scenario},
+};
 
 /// The command line.
 #[derive(Debug, Default)]
@@ -13,7 +16,10 @@ pub(crate) struct Options {
     paths: Vec<PathBuf>,
     seed: Option<u64>,
     seeds: Option<u64>,
-    pub(crate) laws: Vec<String>,
+    laws: Vec<String>,
+    /// How many scenarios are drawn, and where they are written instead of run.
+    pub(crate) draw: Option<u64>,
+    pub(crate) write: Option<PathBuf>,
     set: Vec<(String, Value)>,
     pub(crate) search: bool,
     pub(crate) check: bool,
@@ -36,6 +42,7 @@ impl Options {
             match argument.as_str() {
                 "-h" | "--help" => options.help = true,
                 "--check" => options.check = true,
+                "--draw" => options.draw = Some(number(value()?)?.max(1)),
                 "--json" => options.json = true,
                 "--no-search" => options.search = false,
                 "--table" => options.table = true,
@@ -45,26 +52,58 @@ impl Options {
                 "--seeds" => options.seeds = Some(number(value()?)?.max(1)),
                 "--set" => options.set.push(assignment(value()?)?),
                 "--svg" => options.svg = Some(value()?.into()),
+                "--write" => options.write = Some(value()?.into()),
                 unknown if unknown.starts_with('-') => return Err(format!("{unknown}: unknown; try --help")),
                 path => options.paths.push(path.into()),
             }
         }
-        if options.paths.is_empty() && !options.help {
+        if options.write.is_some() && options.draw.is_none() {
+            return Err("--write: only what --draw draws is written".to_owned());
+        }
+        if options.paths.is_empty() && options.draw.is_none() && !options.help {
             return Err("which scenario? Try --help, or one of tests/scenarios".to_owned());
         }
         Ok(options)
     }
 
-    /// All scenarios, under `law` if there is one, else under their own.
-    pub(crate) fn scenarios(&self, law: Option<&str>) -> Result<Vec<Scenario>, String> {
-        files(&self.paths)?.iter().map(|path| self.scenario(path, law)).collect()
+    /// Those of the command line; where there are none, that of each scenario.
+    pub(crate) fn laws(&self) -> Vec<Option<&str>> {
+        match self.laws.as_slice() {
+            [] => vec![None],
+            laws => laws.iter().map(|law| Some(law.as_str())).collect(),
+        }
     }
 
-    fn scenario(&self, path: &Path, law: Option<&str>) -> Result<Scenario, String> {
+    /// All scenarios, under `law` if there is one, else under their own.
+    pub(crate) fn scenarios(&self, law: Option<&str>) -> Result<Vec<Scenario>, String> {
+        let files = files(&self.paths)?.into_iter().map(|path| {
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            self.scenario(&path, &text, law)
+        });
+        let drawn = self.drawn().map(|(name, text)| self.scenario(Path::new(&name), &text, law));
+        files.chain(drawn).collect()
+    }
+
+    /// The names and the texts of the scenarios that are drawn.
+    fn drawn(&self) -> impl Iterator<Item = (String, String)> {
+        let seed = self.seed.unwrap_or(1);
+        (1..=self.draw.unwrap_or(0)).map(move |number| (draw::name(seed, number), draw::draw(seed, number)))
+    }
+
+    pub(crate) fn write_drawn(&self, folder: &Path) -> Result<(), String> {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for (name, text) in self.drawn() {
+            let path = folder.join(name).with_extension("toml");
+            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn scenario(&self, path: &Path, text: &str, law: Option<&str>) -> Result<Scenario, String> {
         let complain = |problem: String| {
             problem.lines().map(|line| format!("{}: {line}", path.display())).collect::<Vec<_>>().join("\n")
         };
-        let mut table = read_table(path).map_err(complain)?;
+        let mut table = text.parse::<Table>().map_err(|error| complain(error.to_string()))?;
         let (whole, fields): (Vec<_>, Vec<_>) = self.set.iter().partition(|(key, _)| !key.contains('.'));
         for (key, value) in whole {
             put(&mut table, key, value.clone()).map_err(complain)?;
@@ -75,6 +114,7 @@ impl Options {
         for (key, value) in fields {
             put(&mut table, key, value.clone()).map_err(complain)?;
         }
+        resolve_threshold(&mut table);
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or_else(|| Path::new("."));
         let mut scenario = Scenario::read(&name, &table, folder).map_err(complain)?;
@@ -85,11 +125,6 @@ impl Options {
         }
         Ok(scenario)
     }
-}
-
-fn read_table(path: &Path) -> Result<Table, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    text.parse::<Table>().map_err(|error| error.to_string())
 }
 
 /// The files that the command line names, those in folders in the order of their names.
@@ -140,5 +175,53 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
             let child = child.as_table_mut().ok_or_else(|| format!("{first}: is not a table"))?;
             put(child, rest, value)
         }
+    }
+}
+
+/// A threshold in percent is one of the deadline: `--law aimd:threshold=50%` suits scenarios with different ones.
+#[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]
+fn resolve_threshold(table: &mut Table) {
+    let threshold = table.get("policy").and_then(|it| it.get("law")?.get("threshold")?.as_str());
+    let percent = threshold.and_then(|it| it.strip_suffix('%')?.parse::<f64>().ok());
+    let deadline = table.get("clients").and_then(|it| parse_time(it.get("deadline")?.as_str()?));
+    if let (Some(percent), Some(deadline)) = (percent, deadline) {
+        let threshold = format!("{}us", deadline as f64 * percent / 100_000.0);
+        let _ = put(table, "policy.law.threshold", Value::String(threshold));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenarios(arguments: &str, law: Option<&str>) -> Vec<Scenario> {
+        let arguments: Vec<_> = arguments.split_whitespace().map(str::to_owned).collect();
+        Options::read(&arguments).unwrap().scenarios(law).unwrap()
+    }
+
+    #[test]
+    fn a_drawn_scenario_does_not_depend_on_how_many_are_drawn() {
+        let (few, many) = (scenarios("--draw 2 --seed 7", None), scenarios("--draw 5 --seed 7", None));
+        assert_eq!(many.len(), 5);
+        assert_eq!((&few[1].name, &few[1].about), (&many[1].name, &many[1].about));
+        assert_eq!((few[1].name.as_str(), few[1].seeds.as_slice()), ("draw-7-002", [7].as_slice()));
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_drawn() {
+        let folder = std::env::temp_dir().join(format!("simulate-write-{}", std::process::id()));
+        let options = Options::read(&["--draw".to_owned(), "3".to_owned()]).unwrap();
+        options.write_drawn(&folder).unwrap();
+        let read = scenarios(folder.to_str().unwrap(), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", options.scenarios(None).unwrap()));
+    }
+
+    #[test]
+    fn a_threshold_in_percent_is_one_of_the_deadline() {
+        let set = "--set clients.deadline=2s tests/scenarios/overload-shared.toml";
+        let law = |law| scenarios(set, Some(law))[0].policy.law();
+        assert_eq!(law("aimd:threshold=50%"), "aimd:threshold=1000000us");
+        assert_eq!(law("aimd:threshold=250ms"), "aimd:threshold=250ms");
     }
 }

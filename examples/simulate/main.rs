@@ -5,9 +5,12 @@
 //! ```
 
 mod cli;
+mod draw;
+mod multiples;
 mod output;
 mod sim;
 mod svg;
+mod table;
 
 use std::process::ExitCode;
 

@@ -1,18 +1,19 @@
 //! Runs what the command line asks for and prints what came of it.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use crate::{
     cli::Options,
+    multiples,
     sim::{
         expect::check,
-        metrics::{METRICS, Report, metric},
+        metrics::{METRICS, Report},
         oracle::{Static, best_static},
-        policy::Policy,
         scenario::Scenario,
-        world,
     },
-    svg,
+    svg, table,
 };
 
 /// Whether all expectations held.
@@ -21,21 +22,21 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         print!("{}", include_str!("FORMAT.md"));
         return Ok(true);
     }
+    if let Some(folder) = &options.write {
+        return options.write_drawn(folder).map(|()| true);
+    }
     if options.check {
         return check_all(options);
     }
-    if options.table {
-        return table(options).map(|()| true);
+    if options.table || (options.draw.is_some() && !options.json) {
+        return table::print(options).map(|()| true);
     }
     let mut all_hold = true;
-    let laws: Vec<Option<&str>> = match options.laws.as_slice() {
-        [] => vec![None],
-        laws => laws.iter().map(|law| Some(law.as_str())).collect(),
-    };
-    for law in laws {
+    let mut runs = Vec::new();
+    for law in options.laws() {
         for scenario in options.scenarios(law)? {
             let best = options.search.then(|| best_static(&scenario, &scenario.seeds));
-            let reports = reports(&scenario, best.as_ref());
+            let mut reports = reports(&scenario, best.as_ref());
             let violations = violations(&scenario, &reports);
             all_hold &= violations.is_empty();
             if options.json {
@@ -43,19 +44,31 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
             } else {
                 print(&scenario, &reports, best.as_ref(), &violations);
             }
-            if let Some(path) = &options.svg {
-                let drawing = svg::draw(&scenario, &reports[0]);
-                std::fs::write(path, drawing).map_err(|error| format!("{}: {error}", path.display()))?;
+            if options.svg.is_some() {
+                runs.push((scenario, reports.remove(0)));
             }
         }
     }
+    if let Some(path) = &options.svg {
+        write_drawing(path, &runs)?;
+    }
     Ok(all_hold)
+}
+
+/// Draws one run, or one scenario under several laws.
+fn write_drawing(path: &Path, runs: &[(Scenario, Report)]) -> Result<(), String> {
+    let drawing = match runs {
+        [(scenario, report)] => svg::draw(scenario, report),
+        [(first, _), others @ ..] if others.iter().all(|(other, _)| other.name == first.name) => multiples::draw(runs),
+        _ => return Err("--svg: wanted is one scenario, under as many laws as you like".to_owned()),
+    };
+    std::fs::write(path, drawing).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Checks the expectations and the controls of all scenarios, and prints what is wrong.
 fn check_all(options: &Options) -> Result<bool, String> {
     let mut all_hold = true;
-    for scenario in options.scenarios(options.laws.first().map(String::as_str))? {
+    for scenario in options.scenarios(options.laws()[0])? {
         let wrong = check(&scenario);
         println!("{} {}", if wrong.is_empty() { "ok    " } else { "FAILED" }, scenario.name);
         wrong.iter().for_each(|it| println!("       {it}"));
@@ -64,10 +77,10 @@ fn check_all(options: &Options) -> Result<bool, String> {
     Ok(all_hold)
 }
 
-fn reports(scenario: &Scenario, best: Option<&Static>) -> Vec<Report> {
-    let report = |(index, &seed): (usize, &u64)| {
-        Report::new(scenario, world::run(scenario, &scenario.policy, seed), best.map(|best| (best, index)))
-    };
+/// One report for each seed.
+pub(crate) fn reports(scenario: &Scenario, best: Option<&Static>) -> Vec<Report> {
+    let report =
+        |(index, &seed): (usize, &u64)| Report::run(scenario, &scenario.policy, seed, best.map(|best| (best, index)));
     scenario.seeds.iter().enumerate().map(report).collect()
 }
 
@@ -145,43 +158,4 @@ fn to_json(scenario: &Scenario, reports: &[Report], best: Option<&Static>, viola
         "hashes": reports.iter().map(|report| format!("{:016x}", report.hash)).collect::<Vec<_>>(),
         "violations": violations,
     })
-}
-
-/// A law for tables: the best limit that never moves, found anew for each scenario.
-const BEST_STATIC: Option<&str> = Some("best-static");
-
-/// Laws by scenarios, in Markdown: the metric of each scenario's focus, or the one that was asked for.
-fn table(options: &Options) -> Result<(), String> {
-    let wanted = options.metric.as_deref();
-    let asked =
-        wanted.map(|name| metric(name).ok_or_else(|| format!("--metric: found {name}, see --help"))).transpose()?;
-    let laws: Vec<Option<&str>> = match options.laws.as_slice() {
-        [] => vec![None],
-        laws => laws.iter().map(|law| Some(law.as_str())).collect(),
-    };
-    let scenarios = options.scenarios(None)?;
-    let mut rows: Vec<Vec<f64>> = vec![Vec::new(); scenarios.len()];
-    for &law in &laws {
-        for (row, mut scenario) in rows.iter_mut().zip(options.scenarios(law.filter(|_| law != BEST_STATIC))?) {
-            let (window, metric) = scenario.focus;
-            let metric = asked.unwrap_or(metric);
-            let searches = law == BEST_STATIC || METRICS[metric].0 == "of_static";
-            let best = searches.then(|| best_static(&scenario, &scenario.seeds));
-            if let Some(best) = best.as_ref().filter(|_| law == BEST_STATIC) {
-                scenario.policy = Policy::fixed(best.limit);
-            }
-            let report = Report::mean(&reports(&scenario, best.as_ref()));
-            row.push(report.windows[window][metric]);
-        }
-    }
-    let heads: Vec<_> = laws.iter().map(|law| law.unwrap_or("as given")).collect();
-    println!("| scenario | {} |", heads.join(" | "));
-    println!("|---|{}", "---:|".repeat(laws.len()));
-    for (scenario, row) in scenarios.iter().zip(rows) {
-        let cells: Vec<_> = row.iter().map(|value| format!("{value:.2}")).collect();
-        let (window, metric) = scenario.focus;
-        let (window, metric) = (&scenario.windows[window].name, METRICS[asked.unwrap_or(metric)].0);
-        println!("| {}: {window}.{metric} | {} |", scenario.name, cells.join(" | "));
-    }
-    Ok(())
 }

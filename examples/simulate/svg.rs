@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::sim::{
     metrics::Report,
+    oracle::Ideal,
     record::{Bin, STEP},
     scenario::Scenario,
 };
@@ -16,15 +17,24 @@ const TOPS: [f64; 2] = [74.0, 336.0];
 /// No line has more points.
 const POINTS: usize = 300;
 
-/// The colours are legible on white and on black, and the text takes that of the reader's scheme.
+/// The colours are legible on white and on black. Text and background are those of the reader's scheme, or of the page
+/// of rustdoc that a drawing is put into.
 const STYLE: &str = "\
-text { font: 13px system-ui, sans-serif; fill: #333 }
-.title { font-size: 16px; font-weight: 600 }
-.back { fill: #fff }
-.grid { stroke: #8888; stroke-width: 0.5 }
-polyline { fill: none; stroke-width: 1.6; stroke-linejoin: round }
-@media (prefers-color-scheme: dark) { text { fill: #ddd } .back { fill: #16181d } }
+.run text { font: 13px system-ui, sans-serif; fill: #333 }
+.run .title { font-size: 16px; font-weight: 600 }
+.run .back { fill: #fff }
+.run .band { fill: #8882 }
+.run .grid { fill: none; stroke: #8888; stroke-width: 0.5 }
+.run polyline { fill: none; stroke-width: 1.6; stroke-linejoin: round }
+@media (prefers-color-scheme: dark) { .run text { fill: #ddd } .run .back { fill: #16181d } }
+.rustdoc .run text { fill: var(--main-color) }
+.rustdoc .run .back { fill: var(--main-background-color) }
 ";
+
+pub(crate) const GREY: &str = "#999";
+pub(crate) const GREEN: &str = "#1a9850";
+pub(crate) const BLUE: &str = "#4393c3";
+pub(crate) const PURPLE: &str = "#b35fc4";
 
 /// Points over time, under a name and in a colour.
 struct Line {
@@ -34,40 +44,69 @@ struct Line {
     points: Vec<f64>,
 }
 
-/// The run as an SVG document.
+/// A run cut into pieces of equal length, as few as a drawing needs.
+pub(crate) struct Pieces<'a> {
+    bins: &'a [Bin],
+    ideal: &'a [Ideal],
+    group: usize,
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a drawing")]
-pub(crate) fn draw(scenario: &Scenario, report: &Report) -> String {
-    let end = usize::try_from(scenario.duration / STEP).unwrap_or(usize::MAX).clamp(1, report.bins.len());
-    let bins = &report.bins[..end];
-    let group = end.div_ceil(POINTS).max(10.min(end));
-    let seconds = (end as u64 * STEP) as f64 / 1e9;
-    let rate = |count: fn(&Bin) -> u32| -> Vec<f64> {
+impl<'a> Pieces<'a> {
+    /// At most `points` of them, each a second at least.
+    pub(crate) fn new(scenario: &Scenario, report: &'a Report, points: usize) -> Self {
+        let end = usize::try_from(scenario.duration / STEP).unwrap_or(usize::MAX).clamp(1, report.bins.len());
+        let group = end.div_ceil(points).max(10.min(end));
+        Self { bins: &report.bins[..end], ideal: &report.ideal[..end], group }
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.bins.len() as u64 * STEP) as f64 / 1e9
+    }
+
+    /// What was counted, per second.
+    pub(crate) fn rate(&self, count: fn(&Bin) -> u32) -> Vec<f64> {
         let sum = |bins: &[Bin]| bins.iter().map(|bin| f64::from(count(bin))).sum::<f64>();
-        bins.chunks(group).map(|bins| sum(bins) / (bins.len() as u64 * STEP) as f64 * 1e9).collect()
-    };
-    let level = |count: fn(&Bin) -> usize| -> Vec<f64> {
-        bins.chunks(group)
-            .map(|bins| bins.iter().map(|bin| count(bin) as f64).sum::<f64>() / bins.len() as f64)
-            .collect()
-    };
-    let perfect = report.ideal[..end]
-        .chunks(group)
-        .map(|part| part.iter().map(|it| it.good).sum::<f64>() / (part.len() as u64 * STEP) as f64 * 1e9);
+        self.bins.chunks(self.group).map(|bins| sum(bins) / (bins.len() as u64 * STEP) as f64 * 1e9).collect()
+    }
+
+    /// What was there, on average.
+    pub(crate) fn level(&self, count: fn(&Bin) -> usize) -> Vec<f64> {
+        let sum = |bins: &[Bin]| bins.iter().map(|bin| count(bin) as f64).sum::<f64>();
+        self.bins.chunks(self.group).map(|bins| sum(bins) / bins.len() as f64).collect()
+    }
+
+    /// Answers of perfect admission, per second.
+    pub(crate) fn perfect(&self) -> Vec<f64> {
+        let sum = |part: &[Ideal]| part.iter().map(|it| it.good).sum::<f64>();
+        self.ideal.chunks(self.group).map(|part| sum(part) / (part.len() as u64 * STEP) as f64 * 1e9).collect()
+    }
+}
+
+/// The beginning of a document of this height.
+pub(crate) fn open(height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"run\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
+         <style>\n{STYLE}</style>\n<rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
+    )
+}
+
+/// The run as an SVG document.
+pub(crate) fn draw(scenario: &Scenario, report: &Report) -> String {
+    let pieces = Pieces::new(scenario, report, POINTS);
+    let seconds = pieces.seconds();
     let rates = [
-        Line { name: "attempts", colour: "#999", dashes: "", points: rate(|bin| bin.attempts) },
-        Line { name: "rejected", colour: "#d6604d", dashes: "", points: rate(|bin| bin.rejected) },
-        Line { name: "perfect admission", colour: "#999", dashes: "2 4", points: perfect.collect() },
-        Line { name: "answered in time", colour: "#1a9850", dashes: "", points: rate(|bin| bin.good) },
+        Line { name: "attempts", colour: GREY, dashes: "", points: pieces.rate(|bin| bin.attempts) },
+        Line { name: "rejected", colour: "#d6604d", dashes: "", points: pieces.rate(|bin| bin.rejected) },
+        Line { name: "perfect admission", colour: GREY, dashes: "2 4", points: pieces.perfect() },
+        Line { name: "answered in time", colour: GREEN, dashes: "", points: pieces.rate(|bin| bin.good) },
     ];
     let levels = [
-        Line { name: "waiting", colour: "#b58900", dashes: "", points: level(|bin| bin.waiting) },
-        Line { name: "in flight", colour: "#4393c3", dashes: "", points: level(|bin| bin.in_flight) },
-        Line { name: "limit", colour: "#b35fc4", dashes: "6 3", points: level(|bin| bin.limit) },
+        Line { name: "waiting", colour: "#b58900", dashes: "", points: pieces.level(|bin| bin.waiting) },
+        Line { name: "in flight", colour: BLUE, dashes: "", points: pieces.level(|bin| bin.in_flight) },
+        Line { name: "limit", colour: PURPLE, dashes: "6 3", points: pieces.level(|bin| bin.limit) },
     ];
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} 590\" role=\"img\">\n<style>{STYLE}</style>\n\
-         <rect class=\"back\" width=\"{WIDTH}\" height=\"590\"/>\n"
-    );
+    let mut svg = open(590.0);
     let title = format!("{}: {}", scenario.name, scenario.policy.law());
     text(&mut svg, LEFT, 26.0, "start", "title", &title);
     panel(&mut svg, TOPS[0], "requests per second", &rates);
@@ -134,13 +173,13 @@ fn rule(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, class: &str, words: &str) {
+pub(crate) fn text(svg: &mut String, x: f64, y: f64, anchor: &str, class: &str, words: &str) {
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{words}</text>");
 }
 
 /// The next of 1, 2, 5, 10, 20, 50 and so on.
-fn round_up(value: f64) -> f64 {
+pub(crate) fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.max(1e-3).log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|&step| step >= value).unwrap_or(10.0 * power)
 }

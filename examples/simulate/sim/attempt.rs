@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tower_admission::{Admit, Outcome, Permit, Rejection, Ticket};
+use tower_admission::{Admit, Outcome, Permit, Rejection};
 
 use super::{
     random::Stream,
@@ -66,9 +66,9 @@ impl Wake for Woken {
 impl World<'_> {
     pub(super) fn arrive(&mut self, call: Call) {
         self.record.note(self.now, 4 + call.number * 8);
-        self.record.bin(self.now).attempts += 1;
+        self.record.attempted(self.now, call.tenant);
         let clients = &self.scenario.clients;
-        let mut ticket = Ticket::new().partition(self.scenario.tenants[call.tenant].partition.as_str());
+        let mut ticket = self.scenario.tenants[call.tenant].ticket();
         if let Some(class) = self.scenario.service.class(f64::from_bits(call.work)) {
             ticket.set_class(class);
         }
@@ -116,13 +116,14 @@ impl World<'_> {
         let call = attempt.call;
         match answer {
             Ok(permit) => {
+                self.record.admitted(self.now, call.tenant, self.now - attempt.arrived);
                 let job = self.server.start(self.now, id, f64::from_bits(call.work));
                 self.in_flight += 1;
                 self.attempts[id as usize].stage = Stage::Running(Some(permit), Some(job));
             }
             Err(rejection) => {
                 self.record.note(self.now, 5 + (rejection.reason() as u64) * 8);
-                self.record.bin(self.now).rejected += 1;
+                self.record.rejected(self.now, call.tenant);
                 self.release(id);
                 self.retry(call, Some(&rejection));
             }

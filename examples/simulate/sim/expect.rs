@@ -1,12 +1,15 @@
 //! What must come of a scenario, and the policies under which it must not.
 
+use toml::Table;
+
 use super::{
     metrics::{METRICS, Report},
     node::Node,
     oracle::{Static, best_static},
     policy::Policy,
-    scenario::{Scenario, Window, find},
-    world,
+    scenario::{Clients, Scenario},
+    tenants::Tenant,
+    windows::{Window, find},
 };
 
 /// A range that a metric must be in.
@@ -52,24 +55,32 @@ impl Expectation {
     }
 }
 
-/// A policy under which the expectations that it names must be violated: proof that they can be.
+/// A policy, clients, or nameless tenants under which the expectations that it names must be violated: proof that they can be.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) name: String,
     pub(crate) policy: Policy,
+    clients: Clients,
+    /// Whether tenants say neither their label nor how critical they are.
+    anonymous: bool,
     pub(crate) must_fail: Vec<String>,
 }
 
 impl Control {
-    pub(crate) fn read(node: Node<'_>, windows: &[Window]) -> Self {
+    /// What it leaves out is as in the scenario.
+    pub(crate) fn read(node: Node<'_>, windows: &[Window], policy: &Policy, clients: &Table) -> Self {
         let must_fail: Vec<String> = node.texts("must_fail").into_iter().map(str::to_owned).collect();
         let known = |name: &String| find(name, windows).is_some();
         if must_fail.is_empty() || !must_fail.iter().all(known) {
             node.problem("must_fail", "wanted are names such as \"all.goodput\"");
         }
+        let mut merged = clients.clone();
+        merged.extend(node.table("clients"));
         let control = Self {
             name: node.required("name", node.text("name")).to_owned(),
-            policy: Policy::read(&node, "policy"),
+            policy: if node.has("policy") { Policy::read(&node, "policy") } else { policy.clone() },
+            clients: Clients::read(Node::new(node.path("clients"), &merged, node.problems())),
+            anonymous: node.flag("anonymous").unwrap_or(false),
             must_fail,
         };
         node.finish();
@@ -89,7 +100,11 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<String> {
     }
     for control in &scenario.controls {
         let seed = scenario.seeds[0];
-        let violations = violations(scenario, &control.policy, seed, best.as_ref().map(|best| (best, 0)));
+        let mut changed = Scenario { clients: control.clients.clone(), ..scenario.clone() };
+        if control.anonymous {
+            changed.tenants.iter_mut().for_each(Tenant::go_anonymous);
+        }
+        let violations = violations(&changed, &control.policy, seed, best.as_ref().map(|best| (best, 0)));
         for name in &control.must_fail {
             if !violations.iter().any(|(violated, _)| violated == name) {
                 wrong.push(format!("seed {seed}: {name} must not hold with {:?}, and does", control.name));
@@ -106,7 +121,7 @@ fn violations(
     seed: u64,
     best: Option<(&Static, usize)>,
 ) -> Vec<(String, String)> {
-    let report = Report::new(scenario, world::run(scenario, policy, seed), best);
+    let report = Report::run(scenario, policy, seed, best);
     let violated = |it: &Expectation| it.violation(&report).map(|violation| (it.name.clone(), violation));
     scenario.expectations.iter().filter_map(violated).collect()
 }

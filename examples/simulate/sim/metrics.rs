@@ -2,12 +2,15 @@
 
 use super::{
     oracle::{Ideal, Static, perfect},
+    policy::Policy,
     record::{Bin, Record, STEP, Tally, index},
-    scenario::{Scenario, Window},
+    scenario::Scenario,
+    windows::Window,
+    world,
 };
 
 /// What is measured for each window, and what it means.
-pub(crate) const METRICS: [(&str, &str); 15] = [
+pub(crate) const METRICS: [(&str, &str); 19] = [
     ("goodput", "answers within the deadline, as % of perfect admission"),
     ("of_static", "the same, as % of the best limit that never moves"),
     ("served", "requests that arrived and were answered in time, by whichever attempt, in %"),
@@ -16,10 +19,14 @@ pub(crate) const METRICS: [(&str, &str); 15] = [
     ("late", "of those admitted, which part missed the deadline, in %"),
     ("p50", "latency of those admitted, waits included, in ms"),
     ("p99", "the same"),
+    ("p99_ratio", "p99, relative to the run in which some tenants are silent"),
+    ("wait_p99", "wait for a slot of those admitted, in ms"),
+    ("wait_ratio", "the same, relative to that run"),
     ("settle", "s until goodput stays within 10 % of what it is at the end of the window"),
     ("recover", "s until of those that arrive 95 % of what perfect admission serves are served, and stay so"),
     ("jain", "Jain's index over the tenants' goodput, each relative to its max-min fair share"),
     ("worst_tenant", "the smallest of these shares, in %"),
+    ("neighbours", "the same, of those tenants only who ask for no more than their fair share"),
     ("limit", "mean over the window; 0 without a limit"),
     ("limit_end", "at the end of the window"),
     ("in_flight", "requests that hold a slot, mean over the window"),
@@ -45,6 +52,23 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Runs `scenario` under `policy`, and what it is compared with, and looks at what came of it.
+    pub(crate) fn run(scenario: &Scenario, policy: &Policy, seed: u64, best: Option<(&Static, usize)>) -> Self {
+        let mut report = Self::new(scenario, world::run(scenario, policy, seed), best);
+        if !scenario.compare_without.is_empty() {
+            let other = world::run_without(scenario, policy, seed, &scenario.compare_without);
+            let other = Self::new(scenario, other, None);
+            for name in ["p99", "wait_p99"] {
+                let metric = metric(name).unwrap_or_default();
+                for (values, other) in report.windows.iter_mut().zip(&other.windows) {
+                    // Each ratio stands behind its metric.
+                    values[metric + 1] = values[metric] / other[metric];
+                }
+            }
+        }
+        report
+    }
+
     /// Looks at one run; `best` is the static limit with the index of this seed, if it was searched for.
     pub(crate) fn new(scenario: &Scenario, mut record: Record, best: Option<(&Static, usize)>) -> Self {
         let ideal = perfect(scenario, &record.bins);
@@ -86,35 +110,48 @@ fn values(
     let sum = |count: fn(&Bin) -> u32| bins.iter().map(|bin| f64::from(count(bin))).sum::<f64>();
     let mean =
         |count: fn(&Bin) -> usize| bins.iter().map(|bin| count(bin) as f64).sum::<f64>() / bins.len().max(1) as f64;
-    let good = sum(|bin| bin.good);
-    let attempts = sum(|bin| bin.attempts);
-    let perfect = ideal.iter().map(|it| it.good).sum::<f64>();
+    // What is known of all tenants together says nothing about some of them.
+    let of_all = |value: f64| if window.is_partial() { f64::NAN } else { value };
+    let fair: Vec<_> = fair.iter().enumerate().filter(|&(it, _)| window.has(it)).map(|(_, it)| it).collect();
+    let (good, perfect) = if window.is_partial() {
+        (fair.iter().map(|it| it[1]).sum(), fair.iter().map(|it| it[2]).sum())
+    } else {
+        (sum(|bin| bin.good), ideal.iter().map(|it| it.good).sum())
+    };
     let falsely = bins.iter().zip(ideal).filter(|(_, ideal)| ideal.calm).map(|(bin, _)| f64::from(bin.rejected)).sum();
     tally.latencies.sort_unstable();
-    let quantile = |part: usize| {
-        let last = tally.latencies.len().saturating_sub(1);
-        tally.latencies.get(last * part / 100).map_or(0.0, |&latency| f64::from(latency) / 100.0)
-    };
+    tally.waits.sort_unstable();
     let share = |it: &[f64; 3]| if it[2] > 0.0 { it[1] / it[2] } else { 1.0 };
     let squares = fair.iter().map(|it| share(it).powi(2)).sum::<f64>() * fair.len() as f64;
     let (settle, recover) = times(bins, ideal, window);
     [
         percent(good, perfect).min(100.0),
-        best.map_or(f64::NAN, |best| percent(good, best)),
+        best.map_or(f64::NAN, |best| of_all(percent(good, best))),
         percent(tally.served as f64, tally.offered as f64),
-        part(sum(|bin| bin.rejected), attempts),
-        part(falsely, attempts),
+        part(tally.rejected as f64, tally.attempts as f64),
+        of_all(part(falsely, tally.attempts as f64)),
         part(tally.late as f64, tally.admitted as f64),
-        quantile(50),
-        quantile(99),
-        settle,
-        recover,
-        if squares > 0.0 { fair.iter().map(share).sum::<f64>().powi(2) / squares } else { 0.0 },
-        fair.iter().map(share).fold(f64::INFINITY, f64::min) * 100.0,
-        mean(|bin| bin.limit),
-        bins.last().map_or(0.0, |bin| bin.limit as f64),
-        mean(|bin| bin.in_flight),
+        quantile(&tally.latencies, 50),
+        quantile(&tally.latencies, 99),
+        f64::NAN,
+        quantile(&tally.waits, 99),
+        f64::NAN,
+        of_all(settle),
+        of_all(recover),
+        if squares > 0.0 { fair.iter().map(|it| share(it)).sum::<f64>().powi(2) / squares } else { 0.0 },
+        fair.iter().map(|it| share(it)).fold(f64::INFINITY, f64::min) * 100.0,
+        // Who gets what it asks for is limited by nobody else: what it lacks, its neighbours took.
+        fair.iter().filter(|it| it[0] <= it[2]).map(|it| share(it)).fold(1.0, f64::min) * 100.0,
+        of_all(mean(|bin| bin.limit)),
+        of_all(bins.last().map_or(0.0, |bin| bin.limit as f64)),
+        of_all(mean(|bin| bin.in_flight)),
     ]
+}
+
+/// That part, in percent, of `sorted` is no longer, in ms.
+fn quantile(sorted: &[u32], part: usize) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get(last * part / 100).map_or(0.0, |&time| f64::from(time) / 100.0)
 }
 
 /// `value` in percent of `whole`; all of nothing is 100 %.

@@ -79,6 +79,14 @@ impl<'a> Node<'a> {
         self.get(key).is_some()
     }
 
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        self.get(key).is_some_and(Value::is_table)
+    }
+
+    pub(crate) fn is_text(&self, key: &str) -> bool {
+        self.get(key).is_some_and(Value::is_str)
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.table.keys().map(String::as_str)
     }

@@ -9,11 +9,12 @@ use std::{
 };
 
 use toml::Table;
-use tower_admission::{Admission, AdmissionBuilder, Clock, Mode, PartitionMode, percent};
+use tower_admission::{Admission, Clock, Mode, PartitionMode, percent};
 
 use super::{
     law,
     node::{Node, Problems},
+    queue,
 };
 
 /// The time of a simulation. Nobody but the simulation moves it.
@@ -31,8 +32,6 @@ impl Clock for VirtualClock {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
-
-type SetTime = fn(AdmissionBuilder, Duration) -> AdmissionBuilder;
 
 /// A `[policy]` table that was found to be good.
 #[derive(Clone, Debug)]
@@ -67,13 +66,16 @@ impl Policy {
         self.law() != "none"
     }
 
-    /// The words of its `[policy.law]`, for people.
+    /// Its `[policy.law]`, as `--law` takes it.
     pub(crate) fn law(&self) -> String {
         let law = self.0.get("law").and_then(toml::Value::as_table);
         let Some(law) = law else { return "fixed".to_owned() };
         let kind = law.get("kind").and_then(toml::Value::as_str).unwrap_or("fixed");
-        let rest: Vec<_> =
-            law.iter().filter(|(key, _)| *key != "kind").map(|(key, value)| format!("{key}={value}")).collect();
+        let field = |(key, value): (&String, &toml::Value)| match value.as_str() {
+            Some(text) => format!("{key}={text}"),
+            None => format!("{key}={value}"),
+        };
+        let rest: Vec<_> = law.iter().filter(|(key, _)| *key != "kind").map(field).collect();
         if rest.is_empty() { kind.to_owned() } else { format!("{kind}:{}", rest.join(",")) }
     }
 
@@ -85,26 +87,7 @@ impl Policy {
         if let Some(limit) = limit {
             builder = builder.limit(limit);
         }
-        if let Some(places) = node.count("queue", 0..) {
-            builder = builder.queue(places);
-        }
-        let time = |key| node.time(key).map(Duration::from_nanos);
-        let times: [(&str, SetTime); 3] = [
-            ("admission_timeout", AdmissionBuilder::admission_timeout),
-            ("max_wait", AdmissionBuilder::max_wait),
-            ("wait_timeout", AdmissionBuilder::wait_timeout),
-        ];
-        for (key, set) in times {
-            if let Some(time) = time(key) {
-                builder = set(builder, time);
-            }
-        }
-        if let Some(requests) = node.count("max_waiting", 0..) {
-            builder = builder.max_waiting(requests);
-        }
-        if node.flag("shed").unwrap_or(false) {
-            builder = builder.shed();
-        }
+        builder = queue::read(&node, builder);
         let modes = [
             ("burst", PartitionMode::Burst),
             ("hard_cap", PartitionMode::HardCap),

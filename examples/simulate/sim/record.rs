@@ -1,6 +1,6 @@
 //! What happened in one run: counts for each piece of time, and more for each window.
 
-use super::scenario::{Scenario, Window};
+use super::{scenario::Scenario, windows::Window};
 
 /// The length of a piece of time.
 pub(crate) const STEP: u64 = 100_000_000;
@@ -27,12 +27,17 @@ pub(crate) struct Tally {
     /// Requests that arrived in it, and how many of them were answered in time, by whichever attempt.
     pub(crate) offered: u64,
     pub(crate) served: u64,
+    /// Attempts that were made in it, and that were rejected in it.
+    pub(crate) attempts: u64,
+    pub(crate) rejected: u64,
+    /// How long those waited that were admitted in it, in units of 10 µs.
+    pub(crate) waits: Vec<u32>,
     /// Attempts that were admitted and ended in it, and how many of them had missed the deadline.
     pub(crate) admitted: u64,
     pub(crate) late: u64,
-    /// Their latencies, in units of 10 µs: twelve hours fit.
+    /// Their latencies, in units of 10 µs.
     pub(crate) latencies: Vec<u32>,
-    /// For each tenant: requests that arrived in it, and those answered in time in it.
+    /// For each tenant, whether the window is about it or not: requests that arrived, and those answered in time.
     pub(crate) tenants: Vec<(u64, u64)>,
 }
 
@@ -62,6 +67,9 @@ impl Record {
         let tally = Tally {
             offered: 0,
             served: 0,
+            attempts: 0,
+            rejected: 0,
+            waits: Vec::new(),
             admitted: 0,
             late: 0,
             latencies: Vec::new(),
@@ -87,34 +95,60 @@ impl Record {
         &mut self.bins[index(now).min(last)]
     }
 
-    fn windows(&mut self, at: u64) -> impl Iterator<Item = &mut Tally> {
-        let inside = self.windows.iter().map(move |window| (window.from..window.to).contains(&at));
-        self.tallies.iter_mut().zip(inside).filter_map(|(tally, inside)| inside.then_some(tally))
+    /// What is counted for the windows that `at` is in, and whether they are about `tenant`.
+    fn windows(&mut self, at: u64, tenant: usize) -> impl Iterator<Item = (&mut Tally, bool)> {
+        let windows = self.windows.iter().map(move |it| ((it.from..it.to).contains(&at), it.has(tenant)));
+        self.tallies.iter_mut().zip(windows).filter_map(|(tally, (inside, has))| inside.then_some((tally, has)))
     }
 
+    /// Changes what is counted for the windows that `at` is in and that are about `tenant`.
+    fn tally(&mut self, at: u64, tenant: usize, mut change: impl FnMut(&mut Tally)) {
+        self.windows(at, tenant).filter(|&(_, has)| has).for_each(|(tally, _)| change(tally));
+    }
+
+    /// A request, whichever attempt.
+    pub(crate) fn attempted(&mut self, now: u64, tenant: usize) {
+        self.bin(now).attempts += 1;
+        self.tally(now, tenant, |tally| tally.attempts += 1);
+    }
+
+    pub(crate) fn admitted(&mut self, now: u64, tenant: usize, waited: u64) {
+        self.tally(now, tenant, |tally| tally.waits.push(units(waited)));
+    }
+
+    pub(crate) fn rejected(&mut self, now: u64, tenant: usize) {
+        self.bin(now).rejected += 1;
+        self.tally(now, tenant, |tally| tally.rejected += 1);
+    }
+
+    /// A request for the first time.
     pub(crate) fn arrived(&mut self, now: u64, tenant: usize) {
         self.bin(now).offered += 1;
-        self.windows(now).for_each(|tally| {
-            tally.offered += 1;
+        self.windows(now, tenant).for_each(|(tally, has)| {
+            tally.offered += u64::from(has);
             tally.tenants[tenant].0 += 1;
         });
     }
 
     pub(crate) fn answered(&mut self, now: u64, answer: Answer) {
         let Answer { tenant, first, arrived, in_time } = answer;
-        let latency = u32::try_from((now - arrived) / 10_000).unwrap_or(u32::MAX);
-        self.windows(now).for_each(|tally| {
+        self.tally(now, tenant, |tally| {
             tally.admitted += 1;
             tally.late += u64::from(!in_time);
-            tally.latencies.push(latency);
-            tally.tenants[tenant].1 += u64::from(in_time);
+            tally.latencies.push(units(now - arrived));
         });
         if in_time {
+            self.windows(now, tenant).for_each(|(tally, _)| tally.tenants[tenant].1 += 1);
             self.bin(now).good += 1;
             self.bin(first).served += 1;
-            self.windows(first).for_each(|tally| tally.served += 1);
+            self.tally(first, tenant, |tally| tally.served += 1);
         }
     }
+}
+
+/// In units of 10 µs: twelve hours fit.
+fn units(time: u64) -> u32 {
+    u32::try_from(time / 10_000).unwrap_or(u32::MAX)
 }
 
 impl Record {

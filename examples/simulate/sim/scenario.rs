@@ -5,14 +5,14 @@ use std::path::Path;
 use toml::Table;
 
 use super::{
-    arrivals::Arrivals,
     expect::{Control, Expectation},
-    metrics::metric,
     node::{Node, Problems},
     policy::Policy,
     random::Service,
     server::ServerSpec,
+    tenants::{self, Tenant},
     timeline::Timeline,
+    windows::{self, Window},
 };
 
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Scenario {
     pub(crate) drain: u64,
     pub(crate) seeds: Vec<u64>,
     pub(crate) tenants: Vec<Tenant>,
+    /// For each tenant, whether it is silent in the run that waits are compared with; empty where there is none.
+    pub(crate) compare_without: Vec<bool>,
     pub(crate) service: Service,
     pub(crate) server: ServerSpec,
     pub(crate) clients: Clients,
@@ -35,20 +37,6 @@ pub(crate) struct Scenario {
     pub(crate) focus: (usize, usize),
     pub(crate) expectations: Vec<Expectation>,
     pub(crate) controls: Vec<Control>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Tenant {
-    pub(crate) name: String,
-    pub(crate) partition: String,
-    pub(crate) arrivals: Arrivals,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    pub(crate) name: String,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
 }
 
 /// What clients do: when they give up, and whether they come back.
@@ -67,7 +55,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    fn read(node: Node<'_>) -> Self {
+    pub(crate) fn read(node: Node<'_>) -> Self {
         let backoff = node.time("backoff").unwrap_or(100_000_000);
         let clients = Self {
             deadline: node.time("deadline").unwrap_or(u64::MAX),
@@ -106,22 +94,28 @@ impl Scenario {
         let duration = node.required("duration", node.time("duration"));
         let drain = node.time("drain").unwrap_or(60_000_000_000);
         let warmup = node.time("warmup").unwrap_or(0);
-        let windows = read_windows(&node.child("windows"), warmup, duration, duration.saturating_add(drain));
+        let tenants = tenants::read(&node, folder);
+        let end = duration.saturating_add(drain);
+        let windows = windows::read(&node.child("windows"), &tenants, warmup, duration, end);
+        let clients = node.table("clients");
         let focus = node.text("focus").unwrap_or("all.goodput");
         let policy = Policy::read(&node, "policy");
+        let read_control = |control| Control::read(control, &windows, &policy, &clients);
+        let controls = node.children("controls").into_iter().map(read_control).collect();
         let scenario = Self {
             name: node.text("name").unwrap_or(name).to_owned(),
             about: node.text("about").unwrap_or_default().to_owned(),
             duration,
             drain,
             seeds: node.counts("seeds").filter(|seeds| !seeds.is_empty()).unwrap_or_else(|| vec![1]),
-            tenants: read_tenants(&node, folder),
+            compare_without: read_compare(&node, &tenants),
+            tenants,
             service: Service::read(node.child("service")),
             server: ServerSpec::read(node.child("server")),
             clients: Clients::read(node.child("clients")),
             timeline: Timeline::read(node.children("changes")),
             policy,
-            focus: find(focus, &windows).unwrap_or_else(|| {
+            focus: windows::find(focus, &windows).unwrap_or_else(|| {
                 node.problem(
                     "focus",
                     format!("found {focus:?}, wanted is a window and a metric such as \"all.goodput\""),
@@ -129,7 +123,7 @@ impl Scenario {
                 (0, 0)
             }),
             expectations: Expectation::read(&node.child("expect"), &windows),
-            controls: node.children("controls").into_iter().map(|control| Control::read(control, &windows)).collect(),
+            controls,
             windows,
         };
         if duration == 0 || warmup >= duration {
@@ -140,42 +134,16 @@ impl Scenario {
     }
 }
 
-/// The window and the metric that `name` names.
-pub(crate) fn find(name: &str, windows: &[Window]) -> Option<(usize, usize)> {
-    let (window, key) = name.split_once('.')?;
-    Some((windows.iter().position(|it| it.name == window)?, metric(key)?))
-}
-
-fn read_windows(node: &Node<'_>, warmup: u64, duration: u64, end: u64) -> Vec<Window> {
-    let mut windows = vec![Window { name: "all".to_owned(), from: warmup, to: duration }];
-    for name in node.keys() {
-        let Some((from, to)) = node.span(name) else { continue };
-        if name == "all" {
-            node.problem(name, "this name is taken: it is all the time after the warmup");
-        }
-        if to > end {
-            node.problem(name, "ends after the scenario and its drain");
-        }
-        windows.push(Window { name: name.to_owned(), from, to });
+/// Reads `[compare]`: which tenants are silent in the run that waits are compared with.
+fn read_compare(node: &Node<'_>, tenants: &[Tenant]) -> Vec<bool> {
+    if !node.has("compare") {
+        return Vec::new();
     }
-    windows
-}
-
-fn read_tenants(node: &Node<'_>, folder: &Path) -> Vec<Tenant> {
-    let tenants: Vec<_> = node.children("tenants");
-    if node.has("arrivals") != tenants.is_empty() {
-        node.problem("arrivals", "wanted is either [arrivals] or [[tenants]] with arrivals of their own");
+    let compare = node.child("compare");
+    if !compare.has("without") {
+        compare.problem("without", "missing");
     }
-    if tenants.is_empty() {
-        let arrivals = Arrivals::read(node.child("arrivals"), folder);
-        return vec![Tenant { name: "all".to_owned(), partition: "all".to_owned(), arrivals }];
-    }
-    let read = |tenant: Node<'_>| {
-        let name = tenant.required("name", tenant.text("name")).to_owned();
-        let partition = tenant.text("partition").unwrap_or(&name).to_owned();
-        let arrivals = Arrivals::read(tenant.child("arrivals"), folder);
-        tenant.finish();
-        Tenant { name, partition, arrivals }
-    };
-    tenants.into_iter().map(read).collect()
+    let silent = windows::groups(&compare, "without", tenants);
+    compare.finish();
+    silent
 }

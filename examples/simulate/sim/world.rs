@@ -63,12 +63,17 @@ pub(super) struct World<'a> {
 
 /// Runs `scenario` under `policy`: the same seed gives the same record, bit for bit.
 pub(crate) fn run(scenario: &Scenario, policy: &Policy, seed: u64) -> Record {
+    run_without(scenario, policy, seed, &[])
+}
+
+/// The same, while the tenants that are marked send nothing. The others send what they would have sent anyway.
+pub(crate) fn run_without(scenario: &Scenario, policy: &Policy, seed: u64, silent: &[bool]) -> Record {
     let clock = VirtualClock::default();
     let admission = policy.build(&clock);
     let (moment, _) = scenario.timeline.at(0, &mut 0);
     let tenants = 0..scenario.tenants.len() as u64;
     let generator = |(tenant, index)| {
-        let it: &super::scenario::Tenant = tenant;
+        let it: &super::tenants::Tenant = tenant;
         Generator::new(&it.arrivals, &scenario.timeline, Stream::new(seed, 1, index))
     };
     let mut world = World {
@@ -98,7 +103,8 @@ pub(crate) fn run(scenario: &Scenario, policy: &Policy, seed: u64) -> Record {
     for (index, &(at, _)) in scenario.timeline.moments().iter().enumerate() {
         world.plan(at, Event::Change(index));
     }
-    (0..scenario.tenants.len()).for_each(|tenant| world.plan_arrival(tenant));
+    let speaks = |tenant: &usize| !silent.get(*tenant).copied().unwrap_or(false);
+    (0..scenario.tenants.len()).filter(speaks).for_each(|tenant| world.plan_arrival(tenant));
     world.plan(STEP, Event::Sample);
     world.run();
     world.record
