@@ -10,7 +10,7 @@ use std::{
     process::{self, Command},
 };
 
-use overhead::contestants::{BARE, Contestant, LAWS, SERVICES, find};
+use overhead::contestants::{BARE, Contestant, find};
 
 const SHORT: u64 = 1_000;
 const LONG: u64 = 6_000;
@@ -24,12 +24,12 @@ struct Cost {
     locked: f64,
 }
 
-pub(crate) fn table() {
+pub(crate) fn table<'a>(contestants: impl IntoIterator<Item = &'a Contestant>) {
     let mut locking = Locking::default();
     println!("| contestant | instructions | net | locked | net |");
     println!("|---|---:|---:|---:|---:|");
     let mut costs: Vec<(&str, Cost)> = Vec::new();
-    for contestant in SERVICES.iter().chain(LAWS) {
+    for contestant in contestants {
         let cost = locking.cost(contestant);
         let base = costs.iter().find(|(name, _)| *name == contestant.baseline);
         let (net, net_locked) =

@@ -23,6 +23,7 @@ use tower_admission::{
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
+pub use crate::rules::RULES;
 
 /// Somebody who takes part, not set up yet.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +130,7 @@ pub const LAWS: &[Contestant] = &[
 /// Of all of them, the one with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Contestant> {
-    SERVICES.iter().chain(LAWS).find(|contestant| contestant.name == name)
+    SERVICES.iter().chain(LAWS).chain(RULES).find(|contestant| contestant.name == name)
 }
 
 /// Nobody is slower than this, so no law ever decreases.
@@ -172,9 +173,9 @@ fn resilience(limit: usize) -> tower_resilience_adaptive::AdaptiveLimiterLayer<t
 
 /// The service behind all of them.
 #[derive(Clone, Copy, Debug)]
-struct Handler<const RECYCLES: bool>;
+pub(crate) struct Handler<const RECYCLES: bool>;
 
-const HANDLER: Handler<true> = Handler;
+pub(crate) const HANDLER: Handler<true> = Handler;
 
 impl<const RECYCLES: bool> Service<Incoming> for Handler<RECYCLES> {
     type Response = Answer;
@@ -199,7 +200,7 @@ struct Setup<S> {
     _occupied: Option<Box<dyn Any>>,
 }
 
-fn accepts<S, B>(service: S) -> Box<dyn Prepared>
+pub(crate) fn accepts<S, B>(service: S) -> Box<dyn Prepared>
 where
     S: Service<Incoming, Response = Response<B>> + Clone + 'static,
     B: Body,

@@ -2,3 +2,4 @@
 
 pub mod contestants;
 pub mod drive;
+pub mod rules;

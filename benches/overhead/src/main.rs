@@ -10,10 +10,10 @@ use std::{
     time::Instant,
 };
 
-use overhead::contestants::{BARE, Contestant, LAWS, Prepared, SERVICES, find};
+use overhead::contestants::{BARE, Contestant, LAWS, Prepared, RULES, SERVICES, find};
 
-const USAGE: &str = "usage: overhead [ratios | laws] [--rounds N] [--requests N] [--one-process] [--json FILE]
-       overhead callgrind [--profile CONTESTANT]
+const USAGE: &str = "usage: overhead [ratios | laws | rules] [--rounds N] [--requests N] [--one-process] [--json FILE]
+       overhead callgrind [rules | --profile CONTESTANT]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -24,8 +24,10 @@ fn main() -> ExitCode {
         ["contestant", name] => serve(name),
         ["run", name, count] => prepared(name).run(count.parse().expect("a number")),
         ["sizes"] => sizes(),
-        ["callgrind"] => callgrind::table(),
+        ["callgrind"] => callgrind::table(SERVICES.iter().chain(LAWS)),
+        ["callgrind", "rules"] => callgrind::table(RULES),
         ["callgrind", "--profile", name] => callgrind::profile(name),
+        ["rules", ref options @ ..] => return ratios(RULES, options),
         ["laws", ref options @ ..] => return ratios(LAWS, options),
         ["ratios", ref options @ ..] | ref options => return ratios(SERVICES, options),
     }

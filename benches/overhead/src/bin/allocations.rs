@@ -5,7 +5,7 @@
 
 use std::{alloc::System, env, process::Command};
 
-use overhead::contestants::{SERVICES, find};
+use overhead::contestants::{RULES, SERVICES, find};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -23,7 +23,7 @@ fn main() {
     println!("| contestant | allocations | bytes |");
     println!("|---|---:|---:|");
     let mut baselines = Vec::new();
-    for contestant in SERVICES {
+    for contestant in SERVICES.iter().chain(RULES) {
         let output = Command::new(&program).arg(contestant.name).output().expect("this program runs");
         assert!(output.status.success(), "{}: {output:?}", contestant.name);
         let text = String::from_utf8_lossy(&output.stdout);
