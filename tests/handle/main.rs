@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod changes;
 mod driver;
 mod metrics;
 mod modes;
+mod overdue;
+mod rules;
 mod waiting;
+#[cfg(feature = "config")]
+mod watch;
 
 use std::{future::Future, pin::Pin, task::Context, time::Duration};
 

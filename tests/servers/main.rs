@@ -2,8 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 
 mod idle_clones;
+mod labels;
 mod one_limit;
 mod policy;
 mod release;
+mod reload;
+mod rules;
+mod strangers;
 mod support;
 mod wire;

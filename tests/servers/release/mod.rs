@@ -10,6 +10,7 @@ mod killed;
 mod leaving;
 mod replaced;
 mod runtimes;
+mod vanished;
 mod waiters;
 
 use tower_admission::{Admission, limit::Fixed};

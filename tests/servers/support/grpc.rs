@@ -25,7 +25,11 @@ use super::probe::Probe;
 
 type Codec = ProstCodec<String, String>;
 
-/// `/test.Greeter/Say` answers when the probe lets it; `/test.Greeter/Overload` says in the trailers that it is full.
+pub(crate) const SAY: &str = "/test.Greeter/Say";
+pub(crate) const ECHO: &str = "/test.Greeter/Echo";
+
+/// `/test.Greeter/Say` answers when the probe lets it, `/test.Greeter/Echo` at once; `/test.Greeter/Overload` says in the
+/// trailers that it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeter(pub(crate) Probe);
 
@@ -57,10 +61,13 @@ where
                 });
                 return Ok(grpc.server_streaming(overload, request).await);
             }
+            let waits = request.uri().path() == SAY;
             let say = service_fn(move |request: tonic::Request<String>| {
                 let probe = probe.clone();
                 async move {
-                    probe.run().await;
+                    if waits {
+                        probe.run().await;
+                    }
                     Ok(tonic::Response::new(request.into_inner()))
                 }
             });
@@ -75,14 +82,29 @@ pub(crate) async fn connect(address: SocketAddr) -> Channel {
 
 /// Calls `/test.Greeter/Say`, with a `grpc-timeout` if there is one.
 pub(crate) async fn say(channel: Channel, timeout: Option<Duration>) -> Result<String, Status> {
+    call(channel, SAY, &[], timeout).await
+}
+
+/// Calls a method that answers once, with metadata. Starts when it is polled.
+pub(crate) fn call(
+    channel: Channel,
+    method: &'static str,
+    metadata: &[(&'static str, &str)],
+    timeout: Option<Duration>,
+) -> impl Future<Output = Result<String, Status>> + Send + use<> {
     let mut request = tonic::Request::new("hello".to_owned());
+    for &(name, value) in metadata {
+        request.metadata_mut().insert(name, value.parse().unwrap());
+    }
     if let Some(timeout) = timeout {
         request.set_timeout(timeout);
     }
-    let mut client = GrpcClient::new(channel);
-    client.ready().await.unwrap();
-    let response = client.unary(request, PathAndQuery::from_static("/test.Greeter/Say"), Codec::default()).await?;
-    Ok(response.into_inner())
+    async move {
+        let mut client = GrpcClient::new(channel);
+        client.ready().await.unwrap();
+        let response = client.unary(request, PathAndQuery::from_static(method), Codec::default()).await?;
+        Ok(response.into_inner())
+    }
 }
 
 /// Calls `/test.Greeter/Overload` and reads the stream to its end.

@@ -7,12 +7,28 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tower_admission::{
-    Admission, AdmissionBuilder, Permit, Reason, Rejection, RequestHead, Ticket, limit::Fixed, percent,
+    Admission, AdmissionBuilder, Criticality, Labels, Leave, Limits, Permit, Reason, Rejection, RequestHead, Rules,
+    Ticket, limit::Fixed, percent,
 };
 
 use crate::support::eventually;
 
 const SOON: Duration = Duration::from_millis(10);
+
+/// Whether callers ran into a bound of their own.
+fn is_callers(reason: Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::Deadline
+            | Reason::Draining
+            | Reason::GateFull
+            | Reason::GateTimeout
+            | Reason::Limit
+            | Reason::PushedOut
+            | Reason::QueueFull
+            | Reason::QueueTimeout
+    )
+}
 
 /// A server that is full in such a way that the next request is rejected for one particular reason.
 struct Full {
@@ -29,32 +45,57 @@ impl Full {
 
     async fn because_of(reason: Reason) -> Self {
         let one = || Admission::builder().limit(Fixed::new(1));
+        let rules = |limits| one().limit(Fixed::new(2)).rules(Rules::new().others(limits));
         // In line, and at the gate.
         let (builder, waiting): (AdmissionBuilder, _) = match reason {
             Reason::Deadline => (one().queue(1), 0),
+            Reason::Draining => (one().queue(1), 0),
             Reason::GateFull => (one().queue(1).max_waiting(0), 1),
             Reason::GateTimeout => (one().queue(1).admission_timeout(SOON), 1),
+            Reason::Budget => (rules(Limits::new().budget("shared", 1)), 0),
+            Reason::NamespaceCap => (rules(Limits::new().max_in_flight_per_namespace(1)), 0),
+            Reason::PendingFull => (rules(Limits::new().max_pending(1)), 0),
+            Reason::Rate => (rules(Limits::new().max_per_minute(1)), 0),
+            Reason::LabelCap => (one().limit(Fixed::new(2)).shed().labels(Labels::new().label_cap("loud", 1)), 0),
+            Reason::LabelQueueFull => (one().queue(9).labels(Labels::new().max_waiting(1)), 1),
             Reason::Limit => (one().shed(), 0),
             Reason::PartitionCap => (one().limit(Fixed::new(2)).shed(), 0),
-            Reason::QueueFull => (one().max_waiting(1), 1),
+            Reason::PushedOut | Reason::QueueFull => (one().max_waiting(1), usize::from(reason == Reason::QueueFull)),
             Reason::QueueTimeout => (one().queue(1).max_wait(SOON), 0),
+            Reason::RunCap => (one().queue(9).labels(Labels::new().max_waiting_per_run(1)), 1),
             other => panic!("{other} is new: how does one run into it?"),
         };
         let share = if reason == Reason::PartitionCap { percent(50).hard_cap() } else { percent(50) };
         let admission = builder.partition(Self::PARTITION, share).build().unwrap();
-        let permit = admission.try_admit(Ticket::new().partition(Self::PARTITION)).unwrap();
-        let waiters: Vec<_> = (0..waiting)
+        let permit = admission.try_admit(Self::ticket()).unwrap();
+        let mut waiters: Vec<_> = (0..waiting)
             .map(|_| {
                 let admission = admission.clone();
-                tokio::spawn(async move { admission.admit(Ticket::new().partition(Self::PARTITION)).await })
+                tokio::spawn(async move { admission.admit(Self::ticket()).await })
             })
             .collect();
         eventually("the line is full", || admission.snapshot().waiting == waiting).await;
+        if reason == Reason::Draining {
+            admission.drain(Leave::Now);
+        }
+        if reason == Reason::PushedOut {
+            let admission = admission.clone();
+            waiters.push(tokio::spawn(async move {
+                eventually("there is somebody to push out", || admission.snapshot().waiting == 1).await;
+                admission.admit(Self::ticket().criticality(Criticality::CriticalPlus)).await
+            }));
+        }
         Self { admission, deadline: (reason == Reason::Deadline).then_some("0.01"), permit, waiters }
+    }
+
+    fn ticket() -> Ticket<'static> {
+        Ticket::new().partition(Self::PARTITION).label("loud").run("job-1")
     }
 
     fn classify(_: &RequestHead<'_>, ticket: &mut Ticket<'_>) {
         ticket.set_partition(Self::PARTITION);
+        ticket.set_label("loud");
+        ticket.set_run("job-1");
     }
 
     /// Whether the request was rejected for this reason, says the handle.

@@ -1,0 +1,13 @@
+//! What operators see: the JSON, the live page in a real browser, and the metrics with their dashboard and alerts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod browser;
+mod contract;
+mod dashboards;
+mod http;
+mod npm;
+mod openapi;
+mod page;
+mod statuses;
+mod support;
