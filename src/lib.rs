@@ -120,7 +120,8 @@ pub use crate::{
     config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot,
+        Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
+        Quantiles, Snapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },
@@ -149,7 +150,7 @@ pub mod plan {
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint, Vegas,
-        Windowed,
+        Aggregate, Aimd, Basis, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint,
+        Vegas, Windowed,
     };
 }

@@ -17,8 +17,9 @@ pub use share::{Share, percent};
 use self::warnings::{Beside, warnings};
 use crate::{
     engine::{
+        MOST_ENTRIES,
         limit::{Fixed, Limit},
-        plan::{Bound, Discipline, Mode, PartitionMode, PartitionPlan, Places, Plan},
+        plan::{Bound, Discipline, JOURNAL, Mode, PartitionMode, PartitionPlan, Places, Plan},
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -48,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
     pub(crate) max_concurrent_streams: Option<usize>,
+    pub(crate) journal: usize,
     /// What looked like a mistake before it came here.
     pub(crate) notes: Vec<String>,
 }
@@ -75,6 +77,7 @@ impl Default for Settings {
             time_to_live: None,
             client_patience: None,
             max_concurrent_streams: None,
+            journal: JOURNAL,
             notes: Vec::new(),
         }
     }
@@ -99,6 +102,10 @@ impl Settings {
         if self.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
         }
+        if self.journal > MOST_ENTRIES {
+            problems
+                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
+        }
         let rules = self.rules.into_plan(&mut problems);
         BuildError::check(problems)?;
 
@@ -113,8 +120,8 @@ impl Settings {
             (line, Bound { places, wait: Some(self.admission_timeout) }, Some(self.queue))
         };
         let Self { discipline, aging, time_to_live, largest_limit, wait_timeout, max_wait, .. } = self;
-        let Self { client_patience, max_concurrent_streams, .. } = self;
-        let plan = Plan { law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live };
+        let Self { client_patience, max_concurrent_streams, journal, .. } = self;
+        let plan = Plan { law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live, journal };
         let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
         let warnings = self.notes.into_iter().chain(warnings(&plan, &beside)).collect();
         Ok((plan, warnings))

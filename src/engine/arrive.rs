@@ -1,7 +1,12 @@
 //! What becomes of a request that arrives.
 
-use super::{Arrival, Ask, Engine, Refusal, Slot, Subject, labels::LabelId, plan::Mode, slot::OBSERVED};
-use crate::{rejection::Reason, time::Timestamp};
+use super::{
+    Arrival, Ask, Engine, Refusal, Slot, Subject,
+    labels::{LabelId, UNNAMED},
+    plan::Mode,
+    slot::OBSERVED,
+};
+use crate::time::Timestamp;
 
 impl Engine {
     /// A request arrives.
@@ -13,7 +18,7 @@ impl Engine {
         }
         let label = self.label_of(now, ask);
         if self.closed {
-            return Arrival::Reject(self.refuse(now, ask.partition, label, Reason::Draining));
+            return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
         if self.may_start(now, ask, label) {
             return Arrival::Admit(self.occupy(now, ask, label));
@@ -58,10 +63,20 @@ impl Engine {
     pub(super) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.rules.class_of(ask.class);
         match &ask.subject {
-            Some(subject) => self.labels.intern(now, class, subject, &mut self.rules),
+            Some(subject) => self.intern(now, class, subject),
             // What a class allows as a whole holds for those without a label as well.
-            None if !self.rules.is_empty() => self.labels.intern(now, class, &Subject::NOBODY, &mut self.rules),
+            None if !self.rules.is_empty() => self.intern(now, class, &Subject::NOBODY),
             None => LabelId::DEFAULT,
         }
+    }
+
+    /// The label of this name. What the journal says of its number from now on is about this one.
+    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
+        let id = self.labels.intern(now, class, subject, &mut self.rules);
+        let label = self.labels.get_mut(id);
+        if label.named_from == UNNAMED {
+            label.named_from = self.journal.sequence() + 1;
+        }
+        id
     }
 }

@@ -43,6 +43,9 @@ impl LabelId {
     }
 }
 
+/// Nothing in the journal is about it yet.
+pub(super) const UNNAMED: u64 = u64::MAX;
+
 /// What is known about one label.
 #[derive(Debug)]
 pub(super) struct Label {
@@ -67,6 +70,8 @@ pub(super) struct Label {
     mean_hold: u64,
     /// Where its flow goes on when it waits again.
     pub(super) start: u64,
+    /// The journal's entries about its number are about it from this one on.
+    pub(super) named_from: u64,
     previous: u32,
     next: u32,
 }
@@ -88,6 +93,7 @@ impl Label {
             rejected: 0,
             mean_hold: 0,
             start: 0,
+            named_from: UNNAMED,
             previous: LabelId::NONE,
             next: LabelId::NONE,
         }
@@ -186,6 +192,11 @@ impl Labels {
     /// Whether an entry is shared by labels that the table has no room for.
     pub(super) fn is_overflow(&self, id: LabelId) -> bool {
         id != LabelId::DEFAULT && id <= self.last_fixed
+    }
+
+    /// Whether an entry has a name, which may change: not the default one, and not those that labels share.
+    pub(super) fn is_named(&self, id: LabelId) -> bool {
+        id > self.last_fixed
     }
 
     /// Whether the bounds for labels hold: not for requests that have none.

@@ -5,7 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, Slot, limit::Sample, plan::Mode, shares::allocate, slot::OBSERVED};
+use super::{
+    Engine, Slot,
+    journal::Event,
+    limit::{Basis, Sample},
+    plan::Mode,
+    shares::allocate,
+    slot::OBSERVED,
+};
 use crate::{outcome::Outcome, time::Timestamp};
 
 impl Engine {
@@ -56,14 +63,18 @@ impl Engine {
         // happened to bring the sample is not the one to suffer.
         let step = AssertUnwindSafe(|| {
             self.law.on_sample(&sample);
-            self.law.limit()
+            let limit = self.law.limit();
+            (limit, if limit == self.limit { Basis::default() } else { self.law.basis() })
         });
-        let Ok(limit) = catch_unwind(step) else {
+        let Ok((limit, basis)) = catch_unwind(step) else {
             self.law_panics += 1;
+            self.note_change(now, Event::LawPanic);
             return;
         };
         if limit != self.limit {
+            let from = self.limit_as_noted();
             self.resize(limit);
+            self.note_change(now, Event::Limit { from, basis });
             self.settle(now);
         }
     }

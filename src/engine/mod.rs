@@ -25,6 +25,7 @@ mod deadlines;
 mod drain;
 mod fair_queue;
 mod histogram;
+mod journal;
 mod kept;
 mod label_snapshot;
 mod label_status;
@@ -66,6 +67,8 @@ use std::{collections::VecDeque, task::Poll, time::Duration};
 
 pub(crate) use ask::{Ask, Subject};
 pub(crate) use histogram::Histogram;
+pub use journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub(crate) use journal::{MOST_ENTRIES, Wanted};
 #[cfg(feature = "introspect")]
 pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
@@ -81,6 +84,7 @@ use self::{
     deadlines::Deadlines,
     drain::Drain,
     fair_queue::FairQueue,
+    journal::{Cause, Event, Journal, Party, Verdict},
     labels::{LabelId, Labels},
     limit::Law,
     partition::Partition,
@@ -148,6 +152,7 @@ pub(crate) struct Engine {
     law_panics: u64,
     /// How often the settings were changed.
     reloads: u64,
+    journal: Journal,
 }
 
 impl Engine {
@@ -193,6 +198,7 @@ impl Engine {
             classes: Classes::default(),
             law_panics: 0,
             reloads: 0,
+            journal: Journal::new(plan.journal),
         };
         engine.resize(engine.law.limit());
         engine.rules.number_classes(|name| engine.classes.number(name));
@@ -234,7 +240,7 @@ impl Engine {
     pub(crate) fn cancel(&mut self, now: Timestamp, place: &Place) {
         let now = self.advance(now);
         let key = place.0;
-        let &Waiter { stage, partition, label, level, .. } = self.waiting.get(key);
+        let &Waiter { stage, partition, label, level, run, since, .. } = self.waiting.get(key);
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
             Stage::Granted { .. } => self.vacate(Holder { partition, label, level }),
@@ -242,6 +248,7 @@ impl Engine {
         }
         if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
+            self.note(now, Verdict::CANCELLED, Party { partition, label, run, since }, Cause::NOTHING);
         }
         self.waiting.remove(key);
         self.settle(now);
@@ -335,14 +342,19 @@ impl Engine {
     /// Makes decisions bind, or not. Those who wait when they stop to bind are admitted at once.
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);
-        self.mode = mode;
+        let from = std::mem::replace(&mut self.mode, mode);
+        if from != mode {
+            self.note_change(now, Event::Mode { from, to: mode });
+        }
         self.settle(now);
     }
 
     /// Lets nobody in any more. Those who wait are turned away, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
-        self.closed = true;
+        if !std::mem::replace(&mut self.closed, true) {
+            self.note_change(now, Event::Drain);
+        }
         if !serves_waiting {
             while let Some(key) = self.waiting.anyone() {
                 self.end_wait(now, key, Reason::Draining);

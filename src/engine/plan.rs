@@ -100,6 +100,9 @@ impl PartitionMode {
     }
 }
 
+/// How many decisions are remembered, unless told otherwise.
+pub(crate) const JOURNAL: usize = 512;
+
 /// Settings for the engine.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -117,6 +120,8 @@ pub(crate) struct Plan {
     pub(crate) rules: RulesPlan,
     /// How long a slot is lent.
     pub(crate) time_to_live: Option<Duration>,
+    /// How many decisions are remembered.
+    pub(crate) journal: usize,
 }
 
 #[cfg(test)]
@@ -134,6 +139,7 @@ impl Plan {
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),
             time_to_live: None,
+            journal: JOURNAL,
         }
     }
 }

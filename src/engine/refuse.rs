@@ -20,12 +20,14 @@ impl Engine {
     #[cold]
     pub(super) fn refuse_at_once(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         if self.closed {
-            return self.refuse(now, ask.partition, label, Reason::Draining);
+            return self.refuse_closed(now, ask, label);
         }
         if ask.deadline <= now {
+            self.note_refused(now, ask, label, Reason::Deadline);
             return self.refuse_too_late(now, ask, label);
         }
         if let Some(full) = self.stopped_by(now, label) {
+            self.note_refused(now, ask, label, full.reason);
             return self.refuse_by(now, ask.partition, label, full);
         }
         let reason = match self.reason_for_refusing(ask.partition, label) {
@@ -36,7 +38,15 @@ impl Engine {
         if reason != Reason::LabelCap {
             self.keep_slot(now, ask, label);
         }
+        self.note_refused(now, ask, label, reason);
         self.refuse(now, ask.partition, label, reason)
+    }
+
+    /// For a request that comes when nobody is let in any more.
+    #[cold]
+    pub(super) fn refuse_closed(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
+        self.note_refused(now, ask, label, Reason::Draining);
+        self.refuse(now, ask.partition, label, Reason::Draining)
     }
 
     pub(super) fn reason_for_refusing(&self, partition: u16, label: LabelId) -> Reason {
@@ -125,17 +135,19 @@ impl Engine {
 
     /// Ends a wait that took too long, or that leads nowhere.
     pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, reason: Reason) {
-        let (partition, label) = (self.waiting.get(key).partition, self.waiting.get(key).label);
+        let party = self.waiting.get(key).party();
+        self.note_ended(now, party, reason);
         self.leave(key);
-        let refusal = self.refuse(now, partition, label, reason);
+        let refusal = self.refuse(now, party.partition, party.label, reason);
         self.answer(key, refusal);
     }
 
     /// Ends the wait of somebody whose turn it is and whom a rule turns away.
     pub(super) fn end_wait_by(&mut self, now: Timestamp, key: Key, full: Full) {
-        let (partition, label) = (self.waiting.get(key).partition, self.waiting.get(key).label);
+        let party = self.waiting.get(key).party();
+        self.note_ended(now, party, full.reason);
         self.leave(key);
-        let refusal = self.refuse_by(now, partition, label, full);
+        let refusal = self.refuse_by(now, party.partition, party.label, full);
         self.answer(key, refusal);
     }
 

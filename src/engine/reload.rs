@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{
     Engine, Partition,
+    journal::Event,
     plan::{Discipline, PartitionMode, PartitionPlan, Plan},
 };
 use crate::time::Timestamp;
@@ -22,7 +23,8 @@ impl Engine {
     /// Takes other settings. Answers the names of the partitions that are new, in the order of their numbers.
     pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
         let now = self.advance(now);
-        let Plan { mut law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live } = plan;
+        let Plan { mut law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live, journal } =
+            plan;
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
@@ -41,7 +43,10 @@ impl Engine {
             self.waiting.park(label, self.labels.is_full(label));
         }
         self.reloads += 1;
+        let from = self.limit_as_noted();
         self.resize(self.law.limit());
+        self.journal.resize(journal);
+        self.note_change(now, Event::Reload { from });
         self.settle(now);
         added
     }

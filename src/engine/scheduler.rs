@@ -3,6 +3,7 @@
 use super::{
     Arrival, Ask, Engine, Place, Refusal, Slot,
     fair_queue::FlowKey,
+    journal::{Cause, Verdict},
     labels::{LabelId, one_turn},
     plan::{Discipline, Mode},
     rules::WhenFull,
@@ -54,6 +55,7 @@ impl Engine {
             one.start = one_turn(served, one.rule.weight);
         }
         self.charge(now, label);
+        self.note_admitted(now, holder);
         self.drain.started(now);
         self.lend(now, ask.class, holder, in_flight)
     }
@@ -105,11 +107,15 @@ impl Engine {
                 Err(reason) => counts.would_reject[reason.index()] += 1,
             }
             counts.admitted += 1;
+            self.note_would(now, ask, label, place.err());
             return Arrival::Admit(Slot::uncounted(now, ask.partition, 0));
         }
         let joined = place.and_then(|found| self.join(now, ask, label, found));
         let arrival = match joined {
-            Ok(key) => Arrival::Wait(Place(key)),
+            Ok(key) => {
+                self.note_queued(now, ask, label);
+                Arrival::Wait(Place(key))
+            }
             Err(reason) => Arrival::Reject(self.turn_away(now, ask, label, reason)),
         };
         if matches!(arrival, Arrival::Wait(_)) && !self.rules.is_empty() {
@@ -121,6 +127,7 @@ impl Engine {
     }
 
     fn turn_away(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, reason: Reason) -> Refusal {
+        self.note_refused(now, ask, label, reason);
         if let Some(full) = self.bar(now, label).or_else(|| self.full_rule(now, label)).filter(|it| it.reason == reason)
         {
             return self.refuse_by(now, ask.partition, label, full);
@@ -201,10 +208,13 @@ impl Engine {
             self.last_empty = now;
         }
         self.sequence += 1;
-        let run = ask.subject.and_then(|subject| subject.run).map_or(runs::NONE, |run| self.runs.join(run));
+        let run = ask
+            .subject
+            .and_then(|subject| subject.run)
+            .map_or(runs::NONE, |run| self.runs.join(run, self.journal.forgotten_until()));
         let waiter = Waiter::new(ask, label, run, self.sequence, now);
         let Some(key) = self.waiting.insert(waiter) else {
-            self.runs.leave(run);
+            self.runs.leave(run, self.journal.sequence());
             return Err(Reason::QueueFull);
         };
         if let Some(victim) = victim {
@@ -273,7 +283,7 @@ impl Engine {
         if let Some(start) = self.waiting.leave(key) {
             self.labels.get_mut(label).start = start;
         }
-        self.runs.leave(run);
+        self.runs.leave(run, self.journal.sequence());
         self.change(label, |label| label.waiting -= 1);
         self.forget_parked(label);
         self.deadlines.remove(key.index);
@@ -338,6 +348,7 @@ impl Engine {
     fn grant(&mut self, now: Timestamp, key: Key) {
         let waiter = self.waiting.get(key);
         let holder = Holder { partition: waiter.partition, label: waiter.label, level: waiter.level };
+        let party = waiter.party();
         if let Discipline::BurstCredit { longest, standing } = self.discipline {
             self.credit.served(now, now.since(waiter.since), longest, standing);
         }
@@ -346,6 +357,7 @@ impl Engine {
         let in_flight = self.take_slot(holder);
         self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
         self.charge_turn(now, holder.label);
+        self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
         self.drain.started(now);
         self.waiting.get_mut(key).stage = Stage::Granted { in_flight };
         self.notices.push_back(key);

@@ -4,7 +4,7 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use super::{Refusal, ask::Ask, fair_queue::FlowKey, labels::LabelId};
+use super::{Refusal, ask::Ask, fair_queue::FlowKey, journal::Party, labels::LabelId};
 use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
@@ -73,6 +73,11 @@ impl Waiter {
             deadline: Timestamp::NEVER,
             links: Links { previous: NONE, next: NONE, generation: 0 },
         }
+    }
+
+    /// Whom it is about, for the journal.
+    pub(super) const fn party(&self) -> Party {
+        Party { partition: self.partition, label: self.label, run: self.run, since: self.since }
     }
 
     pub(crate) const fn flow_key(&self) -> FlowKey {

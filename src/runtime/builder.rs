@@ -158,6 +158,14 @@ impl AdmissionBuilder {
         self
     }
 
+    /// How many decisions about requests are remembered, and as many changes of the handle: 512 unless set, 0 for none.
+    ///
+    /// [`Admission::journal`] shows them. Each takes 48 bytes, which are taken at once.
+    pub fn journal(mut self, entries: usize) -> Self {
+        self.settings.journal = entries;
+        self
+    }
+
     /// Whether decisions bind, to begin with: [`Mode::Enforce`] unless set. It can be [changed](Admission::set_mode) later.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.settings.mode = mode;

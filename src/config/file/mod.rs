@@ -42,7 +42,7 @@ use self::{
 };
 use super::{Limits, Rules, Settings, Share, rules::OTHERS};
 use crate::{
-    engine::plan::{Discipline, Mode, PartitionMode},
+    engine::plan::{Discipline, JOURNAL, Mode, PartitionMode},
     problem::BuildError,
 };
 
@@ -106,6 +106,8 @@ settings! {
         pub client_patience: Option<Duration> = None,
         /// How many streams, or requests, the server lets in at once, as far as is known. For warnings.
         pub max_concurrent_streams: Option<usize> = None,
+        /// How many decisions about requests, and how many changes of the handle, are remembered; 0 for none.
+        pub journal: usize = JOURNAL,
         // Settings of features to come (a shared store, a lock) are sections of their own, each a struct like `LabelsConfig`
         // in a file of its own. With the field here they are in files, environment, schema, and reload.
     }
@@ -196,6 +198,7 @@ impl AdmissionConfig {
             time_to_live: self.permit_time_to_live,
             client_patience: self.client_patience,
             max_concurrent_streams: self.max_concurrent_streams,
+            journal: self.journal,
             notes: self.unknown_classes().into_iter().chain(self.labels.idle_wildcards()).collect(),
         }
     }

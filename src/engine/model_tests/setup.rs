@@ -63,6 +63,7 @@ impl Setup {
             labels: self.labels.plan(),
             rules: RulesPlan::default(),
             time_to_live: self.time_to_live.and_then(wait),
+            journal: 8,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What can be seen of rules from outside.
 
-use super::{Rate, RateRule, Resolved, Rule, Rules, Source};
-use crate::{engine::labels::Label, time::Timestamp};
+use super::{Full, Rate, RateRule, Resolved, Rule, Rules, Source};
+use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
 
 /// One rule that counts a label.
 #[derive(Clone, Debug)]
@@ -57,6 +57,18 @@ impl Rules {
     /// The name of a class; empty for those without rules of their own.
     pub(in crate::engine) fn class_name(&self, class: u8) -> &str {
         self.plan.classes.get(usize::from(class)).map_or("", |class| &class.name)
+    }
+
+    /// How much is used of a rule that is full.
+    pub(in crate::engine) fn used(&self, now: Timestamp, label: &Label, full: &Full) -> usize {
+        let Some(account) = label.account.as_deref() else { return 0 };
+        match (full.reason, full.meter) {
+            (Reason::PendingFull, _) => label.running + label.waiting,
+            (Reason::NamespaceCap, _) => self.meters.get(account.namespace).running,
+            (Reason::Budget | Reason::Rate, Some((meter, _))) => self.meters.get(meter).rate.count(now) as usize,
+            (Reason::Rate, None) => account.rate.count(now) as usize,
+            _ => label.running,
+        }
     }
 
     /// Each rule that counts a label.
