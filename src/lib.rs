@@ -120,7 +120,7 @@ pub use crate::{
     config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot,
+        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, ShadowSnapshot, Snapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },

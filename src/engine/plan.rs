@@ -117,6 +117,8 @@ pub(crate) struct Plan {
     pub(crate) rules: RulesPlan,
     /// How long a slot is lent.
     pub(crate) time_to_live: Option<Duration>,
+    /// A law that only says what it would do.
+    pub(crate) shadow: Option<Box<dyn Law>>,
 }
 
 #[cfg(test)]
@@ -134,6 +136,7 @@ impl Plan {
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),
             time_to_live: None,
+            shadow: None,
         }
     }
 }
@@ -216,6 +219,15 @@ pub(crate) struct PartitionPlan {
     /// Parts per million of the limit.
     pub(crate) part: u32,
     pub(crate) mode: PartitionMode,
+    /// Whether it only says what it would do.
+    pub(crate) observes: bool,
+}
+
+impl PartitionPlan {
+    /// Whether it may run beyond the limit.
+    pub(crate) fn passes_limit(&self) -> bool {
+        self.observes || self.mode == PartitionMode::Overcommit
+    }
 }
 
 /// How many may wait somewhere, and how long.
