@@ -121,7 +121,7 @@ pub use crate::{
     criticality::Criticality,
     engine::{
         Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, Snapshot,
+        Quantiles, ShadowSnapshot, Snapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },

@@ -14,12 +14,20 @@ use crate::{
 pub struct Cap {
     pub(super) max: usize,
     pub(super) when_full: Option<WhenFull>,
+    pub(super) observes: bool,
 }
 
 impl Cap {
     /// At most so many; 0 is no bound, and lifts one that a less particular key sets.
     pub const fn of(max: usize) -> Self {
-        Self { max, when_full: None }
+        Self { max, when_full: None, observes: false }
+    }
+
+    /// Stops nobody, and says what it would do: one more counts as
+    /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap.
+    pub const fn observe(mut self) -> Self {
+        self.observes = true;
+        self
     }
 
     /// What happens to one more.
@@ -30,7 +38,7 @@ impl Cap {
 
     fn setting(self, default: WhenFull) -> Option<Setting<usize>> {
         let when_full = self.when_full.unwrap_or(default);
-        (self.max > 0).then_some(Setting { bound: self.max, when_full })
+        (self.max > 0).then_some(Setting { bound: self.max, when_full, observes: self.observes })
     }
 }
 
@@ -47,12 +55,19 @@ pub struct Rate {
     pub(super) max: u32,
     pub(super) mode: Option<RateMode>,
     pub(super) when_full: Option<WhenFull>,
+    pub(super) observes: bool,
 }
 
 impl Rate {
     /// At most so many per minute, from 1 on.
     pub const fn per_minute(max: u32) -> Self {
-        Self { max, mode: None, when_full: None }
+        Self { max, mode: None, when_full: None, observes: false }
+    }
+
+    /// Stops nobody, and says what it would do; see [`Cap::observe`].
+    pub const fn observe(mut self) -> Self {
+        self.observes = true;
+        self
     }
 
     /// How they are counted: [by minutes of the clock](RateMode::Minute) unless set.
@@ -80,7 +95,7 @@ impl Rate {
             return None;
         };
         let bound = RateRule { max, mode: self.mode.unwrap_or_default() };
-        Some(Setting { bound, when_full: self.when_full.unwrap_or(WhenFull::Reject) })
+        Some(Setting { bound, when_full: self.when_full.unwrap_or(WhenFull::Reject), observes: self.observes })
     }
 }
 

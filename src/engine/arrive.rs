@@ -21,7 +21,10 @@ impl Engine {
             return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
         if self.may_start(now, ask, label) {
-            return Arrival::Admit(self.occupy(now, ask, label));
+            return Arrival::Admit(self.start(now, ask, label, true));
+        }
+        if let Some(slot) = self.let_through(now, ask, label, true) {
+            return Arrival::Admit(slot);
         }
         self.queue_or_refuse(now, ask, label)
     }
@@ -39,7 +42,10 @@ impl Engine {
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
         if !self.closed && self.may_start(now, ask, label) {
-            return Ok(self.occupy(now, ask, label));
+            return Ok(self.start(now, ask, label, false));
+        }
+        if let Some(slot) = self.let_through(now, ask, label, false) {
+            return Ok(slot);
         }
         Err(self.refuse_at_once(now, ask, label))
     }

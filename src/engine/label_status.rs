@@ -76,8 +76,12 @@ pub struct Blocked {
 impl Engine {
     /// How a label fares, judged from what its next request asks for.
     pub(super) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
-        if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some()) {
-            return if Rules::pending_full(label).is_some() { LabelStatus::Full } else { LabelStatus::Accepting };
+        if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
+            return if Rules::pending_full(label, self.which()).is_some() {
+                LabelStatus::Full
+            } else {
+                LabelStatus::Accepting
+            };
         }
         let slots = label.workers.as_ref().map_or(usize::MAX, |workers| workers.slots());
         if label.workers.as_ref().is_some_and(|workers| workers.active() == 0) {
@@ -86,7 +90,7 @@ impl Engine {
             LabelStatus::NoSlots
         } else if label.rule.cap.is_some_and(|cap| label.running >= cap) || self.full_rule(self.now, id).is_some() {
             LabelStatus::Throttled
-        } else if label.running >= slots || !self.may_run(ask, id) {
+        } else if label.running >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
             LabelStatus::Saturated
         } else {
             LabelStatus::Accepting
@@ -109,14 +113,14 @@ impl Engine {
         let then = self.then(id, label, ask);
         // What bounds who may come in is asked before what bounds who may run.
         let is_pending = |rule: &&RuleSnapshot| rule.rule == "max_pending";
-        let full = rules.iter().filter(|rule| rule.remaining == 0);
+        let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes);
         if let Some(rule) = full.clone().find(is_pending).or_else(|| full.clone().next()) {
             let until = if is_pending(&rule) { None } else { self.full_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
             return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
         }
-        if self.may_run(ask, id) {
+        if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
             return None;
         }
         let it = &self.partitions[ask.partition as usize];

@@ -15,7 +15,7 @@ use super::{
     fair_queue::{STRIDE, Standing},
     kept::Kept,
     plan::{LabelPlan, LabelRule},
-    rules::{Account, Rules},
+    rules::{Account, Rule, Rules},
     workers::Workers,
 };
 use crate::time::{Timestamp, nanos};
@@ -59,13 +59,20 @@ pub(super) struct Label {
     /// How many of it may run before others of it wait: its caps, and the slots of its workers where these bind.
     cap: usize,
     pub(super) running: usize,
+    /// How many of those that run do so outside of the limit.
+    pub(super) outside: usize,
     /// In line and at the gate.
     pub(super) waiting: usize,
+    /// How many of both, and of those that run, are beyond what observing rules allow.
+    pub(super) beyond: usize,
+    pub(super) beyond_running: usize,
     /// What is kept for it because it was turned away below its fair share.
     pub(super) kept: Kept,
     pub(super) workers: Option<Box<Workers>>,
     pub(super) admitted: u64,
     pub(super) rejected: u64,
+    /// How many of those admitted an observing rule or partition would have rejected.
+    pub(super) would_reject: u64,
     /// How long it holds a slot, on average.
     mean_hold: u64,
     /// Where its flow goes on when it waits again.
@@ -86,11 +93,15 @@ impl Label {
             account: None,
             cap: rule.cap.unwrap_or(usize::MAX),
             running: 0,
+            outside: 0,
             waiting: 0,
+            beyond: 0,
+            beyond_running: 0,
             kept: Kept::default(),
             workers: None,
             admitted: 0,
             rejected: 0,
+            would_reject: 0,
             mean_hold: 0,
             start: 0,
             named_from: UNNAMED,
@@ -110,16 +121,32 @@ impl Label {
         self.running >= self.cap
     }
 
+    /// How many of those that run a rule counts, and of those that wait as well.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.beyond_running } else { self.running }
+    }
+
+    /// See [`running_for`](Self::running_for).
+    pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        let inside = self.running + self.waiting;
+        if rule.observes { inside - self.beyond } else { inside }
+    }
+
     pub(super) const fn mean_hold(&self) -> Duration {
         Duration::from_nanos(self.mean_hold)
     }
 
+    /// How many of it run under the limit.
+    pub(super) const fn within(&self) -> usize {
+        self.running - self.outside
+    }
+
     const fn is_active(&self) -> bool {
-        self.running + self.waiting > 0
+        self.within() + self.waiting > 0
     }
 
     const fn is_idle(&self) -> bool {
-        !self.is_active() && self.workers.is_none()
+        self.running + self.waiting == 0 && self.workers.is_none()
     }
 }
 
@@ -310,22 +337,22 @@ impl Labels {
         if id == LabelId::DEFAULT && self.kept == 0 {
             // The way of most requests: it has no cap and no workers, is never forgotten, and nothing is kept.
             let label = &mut self.entries[0];
-            self.active += usize::from(label.running + label.waiting == 0);
+            self.active += usize::from(!label.is_active());
             change(label);
-            self.active -= usize::from(label.running + label.waiting == 0);
-            self.kept = label.kept.unused(label.running, usize::MAX);
+            self.active -= usize::from(!label.is_active());
+            self.kept = label.kept.unused(label.within(), usize::MAX);
             return (false, false);
         }
         let binds = self.plan.enforce_workers;
         let label = &mut self.entries[id.0 as usize];
         let (was_active, was_idle, was_full) = (label.is_active(), label.is_idle(), label.is_full());
-        let kept_before = label.kept.unused(label.running, usize::MAX);
+        let kept_before = label.kept.unused(label.within(), usize::MAX);
         change(label);
         if binds {
             label.find_cap(binds);
         }
         let (is_idle, is_full) = (label.is_idle(), label.is_full());
-        self.kept = self.kept - kept_before + label.kept.unused(label.running, usize::MAX);
+        self.kept = self.kept - kept_before + label.kept.unused(label.within(), usize::MAX);
         self.active = self.active - usize::from(was_active) + usize::from(label.is_active());
         match (was_idle, is_idle) {
             (true, false) => self.wake(id),

@@ -122,6 +122,8 @@ pub(crate) struct Plan {
     pub(crate) time_to_live: Option<Duration>,
     /// How many decisions are remembered.
     pub(crate) journal: usize,
+    /// A law that only says what it would do.
+    pub(crate) shadow: Option<Box<dyn Law>>,
 }
 
 #[cfg(test)]
@@ -140,6 +142,7 @@ impl Plan {
             rules: RulesPlan::default(),
             time_to_live: None,
             journal: JOURNAL,
+            shadow: None,
         }
     }
 }
@@ -222,6 +225,15 @@ pub(crate) struct PartitionPlan {
     /// Parts per million of the limit.
     pub(crate) part: u32,
     pub(crate) mode: PartitionMode,
+    /// Whether it only says what it would do.
+    pub(crate) observes: bool,
+}
+
+impl PartitionPlan {
+    /// Whether it may run beyond the limit.
+    pub(crate) fn passes_limit(&self) -> bool {
+        self.observes || self.mode == PartitionMode::Overcommit
+    }
 }
 
 /// How many may wait somewhere, and how long.

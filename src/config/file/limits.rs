@@ -74,6 +74,7 @@ impl Setting for LabelOverride {
     }
 }
 
+const OBSERVE: &str = "Whether it stops nobody, and only says what it would do.";
 const GROUP: &str = "budget_group";
 const GROUP_RATE: &str = "max_per_minute_per_budget_group";
 
@@ -201,26 +202,30 @@ impl Setting for Cap {
         if at.table().is_none() {
             return at.count(0).map(Self::of);
         }
-        at.fields(&["max", "when_full"])?;
+        at.fields(&["max", "when_full", "observe"])?;
         let Some(max) = at.get("max") else {
             at.problem("max is missing, allowed is a whole number, 0 or more");
             return None;
         };
         let when_full: Option<WhenFull> = at.field("when_full");
-        Some(Self { max: max.count(0)?, when_full })
+        let observes = at.field("observe").unwrap_or_default();
+        Some(Self { max: max.count(0)?, when_full, observes })
     }
 
     fn write(&self) -> Value {
-        match self.when_full {
-            None => self.max.write(),
-            Some(when_full) => Value::table([("max", self.max.write()), ("when_full", when_full.write())]),
+        if self.when_full.is_none() && !self.observes {
+            return self.max.write();
         }
+        let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
+        let observe = self.observes.then(|| ("observe", true.write()));
+        Value::table([Some(("max", self.max.write())), when_full, observe].into_iter().flatten())
     }
 
     fn schema() -> Json {
         let mut table = object_schema([
             ("max", String::new(), usize::schema()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
         ]);
         table["required"] = json!(["max"]);
         any_of([usize::schema(), table])
@@ -238,14 +243,15 @@ impl Setting for Rate {
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }
-        at.fields(&["max", "mode", "burst", "when_full"])?;
+        at.fields(&["max", "mode", "burst", "when_full", "observe"])?;
         let Some(number) = at.get("max") else {
             at.problem(format!("max is missing, allowed is {A_RATE}"));
             return None;
         };
         let burst = at.field("burst");
         let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
-        let rate = Self { when_full: at.field("when_full"), ..Self::per_minute(max(&number)?) };
+        let observes = at.field("observe").unwrap_or_default();
+        let rate = Self { when_full: at.field("when_full"), observes, ..Self::per_minute(max(&number)?) };
         if let Some(burst) = at.get("burst").filter(|_| smooth != Some(true)) {
             burst.problem("found a burst without mode = \"smooth\", allowed is one with it");
         }
@@ -259,7 +265,7 @@ impl Setting for Rate {
 
     fn write(&self) -> Value {
         let max = self.max.write();
-        if self.mode.is_none() && self.when_full.is_none() {
+        if self.mode.is_none() && self.when_full.is_none() && !self.observes {
             return max;
         }
         let mode = self.mode.map(|mode| if mode == RateMode::Minute { "minute" } else { "smooth" });
@@ -272,6 +278,7 @@ impl Setting for Rate {
             mode.map(|mode| ("mode", Value::text(mode))),
             burst.map(|burst| ("burst", burst)),
             self.when_full.map(|when_full| ("when_full", when_full.write())),
+            self.observes.then(|| ("observe", true.write())),
         ];
         Value::table(fields.into_iter().flatten())
     }
@@ -283,6 +290,7 @@ impl Setting for Rate {
             ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
             ("burst", "How many may start at once, in smooth mode.".to_owned(), number.clone()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
         ]);
         table["required"] = json!(["max"]);
         any_of([number, table])

@@ -74,6 +74,8 @@ settings! {
         pub mode: Mode = Mode::Enforce,
         /// How many requests may run at once: a number, or a law that learns it.
         pub limit: LimitConfig = LimitConfig::default(),
+        /// A limit that only says what it would do, beside the one that decides.
+        pub shadow_law: Option<LimitConfig> = None,
         /// How many requests may wait in line for a slot.
         pub queue: usize = 0,
         /// How long a request waits at the full gate. Only with a queue.
@@ -183,6 +185,7 @@ impl AdmissionConfig {
         Settings {
             mode: self.mode,
             limit: self.limit.to_limit(),
+            shadow: self.shadow_law.as_ref().map(LimitConfig::to_limit),
             largest_limit: Some(self.limit.largest()),
             queue: self.queue,
             admission_timeout: self.admission_timeout,

@@ -79,19 +79,13 @@ impl Engine {
 
     /// Notes what would have become of a request, had decisions been binding.
     #[cold]
-    pub(in crate::engine) fn note_would(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        refused: Option<Reason>,
-    ) {
+    pub(in crate::engine) fn note_would(&mut self, now: Timestamp, party: Party, refused: Option<Reason>) {
         if !self.journal.is_off() {
+            let Party { partition, label, .. } = party;
             let (verdict, cause) = match refused {
-                Some(reason) => (Verdict::would_reject(reason), self.cause(now, ask.partition, label, reason)),
-                None => (Verdict::WOULD_QUEUE, self.obstacle(now, ask.partition, label)),
+                Some(reason) => (Verdict::would_reject(reason), self.cause(now, partition, label, reason)),
+                None => (Verdict::WOULD_QUEUE, self.obstacle(now, partition, label)),
             };
-            let party = self.party(now, ask, label);
             self.note(now, verdict, party, cause);
         }
     }
@@ -122,7 +116,8 @@ impl Engine {
         short(self.limit)
     }
 
-    fn party(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Party {
+    /// Somebody who has just come, and the run that it belongs to.
+    pub(in crate::engine) fn party(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Party {
         let run = ask.subject.and_then(|subject| subject.run).map_or(runs::NONE, |run| self.runs.find(run));
         Party { run, ..Party::new(now, ask.partition, label) }
     }

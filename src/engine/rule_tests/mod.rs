@@ -23,7 +23,7 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
 fn plan(limit: usize, rules: Rules) -> Plan {
-    let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst };
+    let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
     let rules = rules.into_plan(&mut problems);

@@ -7,6 +7,9 @@
 //!
 //! A rule that is full lets its label wait, or turns the request away. A label that has to wait is *parked* until there is room
 //! for it; see [`meters`].
+//!
+//! A rule that *observes* stops nobody. It counts what it would have let run, and nothing else: a request that any of the
+//! observing rules would have turned away runs *beyond* them, and is seen by none of them.
 
 mod meters;
 mod plan;
@@ -50,13 +53,34 @@ struct Parked {
 impl Account {
     /// How many of the label may run before the others wait, if that is what happens at its cap.
     pub(super) fn waits_at(&self) -> usize {
-        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait);
+        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
         cap.map_or(usize::MAX, |rule| rule.bound)
     }
 
     /// Whether its own rate has no room, so that forgetting it would give it more than it may.
     pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
         self.rules.per_minute.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
+    }
+}
+
+/// Which rules are asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Which {
+    /// Those that bind.
+    Binding,
+    /// Those that only say what they would do.
+    Observing,
+    /// All of them: where nothing binds, it makes no difference.
+    All,
+}
+
+impl Which {
+    const fn includes(self, observes: bool) -> bool {
+        match self {
+            Self::Binding => !observes,
+            Self::Observing => observes,
+            Self::All => true,
+        }
     }
 }
 
@@ -87,11 +111,13 @@ pub(super) struct Rules {
     /// The class of rules by the number of the kind of work.
     by_kind: Vec<u8>,
     meters: Meters,
+    /// Whether any rule observes.
+    pub(super) observes: bool,
 }
 
 impl Rules {
     pub(super) fn new(plan: RulesPlan) -> Self {
-        Self { plan, by_kind: Vec::new(), meters: Meters::default() }
+        Self { observes: plan.observes(), plan, by_kind: Vec::new(), meters: Meters::default() }
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
@@ -148,6 +174,7 @@ impl Rules {
         }
         classes.append(&mut new);
         self.plan.classes = classes;
+        self.observes = self.plan.observes();
     }
 
     /// Looks up again what holds for a label. What was used of its rates stays used.
@@ -159,10 +186,14 @@ impl Rules {
             account.rate = old.rate;
         }
         if let Some(account) = &label.account {
-            self.meters.get_mut(account.namespace).running += label.running;
+            let meter = self.meters.get_mut(account.namespace);
+            meter.running += label.running;
+            meter.beyond += label.beyond_running;
         }
         if let Some(old) = old {
-            self.meters.get_mut(old.namespace).running -= label.running;
+            let meter = self.meters.get_mut(old.namespace);
+            meter.running -= label.running;
+            meter.beyond -= label.beyond_running;
             self.close(now, &old);
         }
     }
@@ -178,9 +209,9 @@ impl Rules {
 
     /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
     /// goes before those that let them wait.
-    pub(super) fn full(&self, now: Timestamp, label: &Label) -> Option<Full> {
+    pub(super) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
         let account = label.account.as_deref()?;
-        let mut all = (0..5).filter_map(|rule| self.full_rule(rule, now, label, account));
+        let mut all = (0..5).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
         let waits = |full: &Full| full.when_full == WhenFull::Wait;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
@@ -188,14 +219,17 @@ impl Rules {
     }
 
     /// One of the rules that are charged at the start, if it has no room.
-    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account) -> Option<Full> {
-        let cap = |rule: Option<Rule<usize>>, running: usize, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. } = rule.filter(|rule| running >= rule.bound)?;
+    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account, which: Which) -> Option<Full> {
+        fn asked<B>(rule: Option<Rule<B>>, which: Which) -> Option<Rule<B>> {
+            rule.filter(|rule| which.includes(rule.observes))
+        }
+        let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<usize> = rule;
             let meter = meter.map(|meter| (meter, Need::Slot(bound)));
-            Some(Full { reason, when_full, until: None, bound, meter })
+            (running >= bound).then_some(Full { reason, when_full, until: None, bound, meter })
         };
-        let rate = |rule: Option<Rule<RateRule>>, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. } = rule?;
+        let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<RateRule> = rule;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
@@ -204,20 +238,30 @@ impl Rules {
         let rules = &account.rules;
         let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
         match rule {
-            0 => cap(rules.in_flight, label.running, Reason::LabelCap, None),
-            1 => cap(rules.in_flight_per_namespace, namespace.running, Reason::NamespaceCap, id),
-            2 => rate(rules.per_minute, &account.rate, Reason::Rate, None),
-            3 => rate(rules.per_minute_per_namespace, &namespace.rate, Reason::Rate, id),
+            0 => {
+                let rule = asked(rules.in_flight, which)?;
+                cap(rule, label.running_for(rule), Reason::LabelCap, None)
+            }
+            1 => {
+                let rule = asked(rules.in_flight_per_namespace, which)?;
+                cap(rule, namespace.running_for(rule), Reason::NamespaceCap, id)
+            }
+            2 => rate(asked(rules.per_minute, which)?, &account.rate, Reason::Rate, None),
+            3 => {
+                let rule = asked(rules.per_minute_per_namespace, which)?;
+                rate(rule, namespace.rate_of(rule), Reason::Rate, id)
+            }
             _ => {
-                let (group, (_, rule)) = (account.group?, rules.budget.as_ref()?);
-                rate(Some(*rule), &self.meters.get(group).rate, Reason::Budget, Some(group))
+                let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
+                let group = account.group?;
+                rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
             }
         }
     }
 
     /// The bound on those of a label that are inside, waiting or running, if as many are as may.
-    pub(super) fn pending_full(label: &Label) -> Option<Full> {
-        let rule = label.account.as_ref()?.rules.pending?;
+    pub(super) fn pending_full(label: &Label, which: Which) -> Option<Full> {
+        let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = Full {
             reason: Reason::PendingFull,
             // Nobody can wait for leave to wait.
@@ -226,29 +270,31 @@ impl Rules {
             bound: rule.bound,
             meter: None,
         };
-        (label.running + label.waiting >= rule.bound).then_some(full)
+        (label.inside_for(rule) >= rule.bound).then_some(full)
     }
 
-    /// Charges one start to everything that counts it.
-    pub(super) fn charge(&mut self, now: Timestamp, label: &mut Label) {
+    /// Charges one start to everything that counts it: unless it is beyond what they allow, to observing rules too.
+    pub(super) fn charge(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        if let Some(rule) = account.rules.per_minute {
+        let is_seen = self.observes && !beyond;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
             account.rate.charge(now, rule.bound);
         }
         let namespace = self.meters.get_mut(account.namespace);
         namespace.running += 1;
+        namespace.beyond += usize::from(beyond);
         if let Some(rule) = account.rules.per_minute_per_namespace {
-            namespace.rate.charge(now, rule.bound);
+            namespace.charge(now, rule.bound, is_seen);
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
-            self.meters.get_mut(group).rate.charge(now, rule.bound);
+            self.meters.get_mut(group).charge(now, rule.bound, is_seen);
         }
     }
 
     /// Gives back what a request held while it ran.
-    pub(super) fn release(&mut self, label: &Label) {
+    pub(super) fn release(&mut self, label: &Label, beyond: bool) {
         if let Some(account) = label.account.as_deref() {
-            self.meters.release(account.namespace);
+            self.meters.release(account.namespace, beyond);
         }
     }
 

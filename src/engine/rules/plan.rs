@@ -33,6 +33,8 @@ impl WhenFull {
 pub(crate) struct Rule<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
+    /// Whether it only says what it would do.
+    pub(crate) observes: bool,
     /// Where the bound was found; see [`Source`].
     pub(crate) source: Source,
 }
@@ -70,6 +72,7 @@ pub(crate) struct LimitsPlan {
 pub(crate) struct Setting<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
+    pub(crate) observes: bool,
 }
 
 /// Whom an override is for.
@@ -106,6 +109,24 @@ pub(crate) struct Resolved {
     pub(crate) pending: Option<Rule<usize>>,
 }
 
+impl LimitsPlan {
+    /// Whether any of them only says what it would do.
+    fn observes(&self) -> bool {
+        let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
+        let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
+        caps.into_iter().flatten().flatten().any(|cap| cap.observes)
+            || rates.into_iter().flatten().any(|rate| rate.observes)
+    }
+}
+
+impl RulesPlan {
+    /// Whether any rule only says what it would do.
+    pub(super) fn observes(&self) -> bool {
+        let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
+        self.classes.iter().any(limits)
+    }
+}
+
 impl ClassPlan {
     /// What holds for a label: per field the first that says something, from the most particular key to the class.
     pub(crate) fn resolve(&self, namespace: &str, label: &str) -> Resolved {
@@ -127,7 +148,7 @@ impl ClassPlan {
             own.chain([(&self.limits, Source::Class)])
         };
         fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
-            Rule { bound: setting.bound, when_full: setting.when_full, source }
+            Rule { bound: setting.bound, when_full: setting.when_full, observes: setting.observes, source }
         }
         let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
             let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;
