@@ -60,10 +60,14 @@ impl Engine {
         in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
     }
 
-    /// What comes for a partition that was taken out of the settings goes to the default one.
-    fn redirect<'a>(&self, ask: &Ask<'a>) -> Ask<'a> {
+    /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.
+    fn redirect<'a>(&mut self, ask: &Ask<'a>) -> Ask<'a> {
         let retired = self.partitions[ask.partition as usize].retired;
-        Ask { partition: if retired { 0 } else { ask.partition }, ..*ask }
+        let ask = Ask { partition: if retired { 0 } else { ask.partition }, ..*ask };
+        if self.mode != Mode::Off {
+            self.partitions[ask.partition as usize].counts.arrived += 1;
+        }
+        ask
     }
 
     pub(super) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {

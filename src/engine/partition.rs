@@ -34,6 +34,8 @@ pub(crate) struct Partition {
 /// What happened in a partition since the handle was made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
+    /// Requests that came.
+    pub(crate) arrived: u64,
     /// Requests that ran, and those among them that had to wait.
     pub(crate) admitted: u64,
     pub(crate) queued: u64,

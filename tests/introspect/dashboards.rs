@@ -41,6 +41,7 @@ async fn busy() -> String {
         .queue(2)
         .max_waiting(0)
         .partition("web", percent(50))
+        .shadow_limit(Fixed::new(1))
         .build()
         .unwrap();
     let site = Site::start(&admission).await;
