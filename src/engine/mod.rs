@@ -34,6 +34,7 @@ mod learn;
 pub(crate) mod limit;
 mod parking;
 mod partition;
+mod patience;
 pub(crate) mod plan;
 mod refuse;
 mod reload;

@@ -207,7 +207,9 @@ impl Bar {
 pub(crate) enum Wanted {
     #[default]
     All,
+    #[cfg_attr(not(feature = "introspect"), expect(dead_code, reason = "only introspection asks for less"))]
     Decisions,
+    #[cfg_attr(not(feature = "introspect"), expect(dead_code, reason = "only introspection asks for less"))]
     Changes,
 }
 

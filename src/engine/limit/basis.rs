@@ -70,5 +70,5 @@ impl Basis {
 
 /// To seven digits, which is what there is of it.
 fn known(value: f32) -> Option<f64> {
-    value.is_finite().then(|| value.to_string().parse().unwrap_or(f64::from(value)))
+    value.is_finite().then(|| value.to_string().parse().unwrap_or_else(|_| f64::from(value)))
 }
