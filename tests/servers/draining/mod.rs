@@ -1,0 +1,158 @@
+//! SIGTERM for a server that is full: whoever waits is told at once, or served, as asked for; whoever runs is served; the
+//! process ends well.
+
+mod process;
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use tokio::{task::JoinSet, time::Instant};
+use tonic::Code;
+
+use self::process::{Crowd, Process};
+use crate::support::{
+    bounded,
+    client::{Client, Version},
+    grpc::{connect, say},
+};
+
+/// Servers let in so many of a connection at once.
+const STREAMS: usize = 200;
+
+/// One answer, and when its end had come.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    body: String,
+    at: Instant,
+}
+
+/// So many requests on as few HTTP/2 connections as take them.
+async fn come(process: &Process, crowd: Crowd) -> JoinSet<Answer> {
+    let count = crowd.running + crowd.waiting;
+    let mut answers = JoinSet::new();
+    for first in (0..count).step_by(STREAMS) {
+        let client = Client::connect(process.address, Version::H2).await;
+        for _ in first..count.min(first + STREAMS) {
+            let mut stream = client.share();
+            answers.spawn(async move {
+                let response = stream.get("/work").await.unwrap();
+                let status = response.status().as_u16();
+                let body = response.into_body().collect().await.unwrap().to_bytes();
+                Answer { status, body: String::from_utf8_lossy(&body).into_owned(), at: Instant::now() }
+            });
+        }
+    }
+    answers
+}
+
+async fn next(answers: &mut JoinSet<Answer>) -> Answer {
+    bounded("an answer", answers.join_next()).await.unwrap().unwrap()
+}
+
+/// The figures of one run.
+#[derive(Debug)]
+struct Run {
+    /// From the call of `drain` until the last waiter's answer was made.
+    woken: Duration,
+    /// For how long threads of the server ran meanwhile, all together; zero where that can't be told.
+    on_processor: Duration,
+    /// From the signal until the last waiter's answer was there.
+    answered: Duration,
+}
+
+impl Run {
+    /// A machine that is busy with something else lets the clock go on while the server waits for a processor. Then the
+    /// time counts that it had one, as if it had one alone.
+    fn is_in_time(&self) -> bool {
+        let counts = if self.on_processor.is_zero() { self.woken } else { self.woken.min(self.on_processor) };
+        counts <= Duration::from_millis(100) && self.answered <= Duration::from_secs(2)
+    }
+}
+
+async fn ten_thousand_wait() -> Run {
+    let crowd = Crowd { running: 100, waiting: 10_000 };
+    let mut process = Process::start("axum", "now", crowd).await;
+    let mut answers = come(&process, crowd).await;
+    process.says("is full").await;
+    let start = Instant::now();
+    process.terminate().await;
+
+    let mut last = start;
+    for _ in 0..crowd.waiting {
+        let answer = next(&mut answers).await;
+        assert_eq!(answer.status, 503, "{answer:?}");
+        assert!(answer.body.contains("draining"), "{answer:?}");
+        last = last.max(answer.at);
+    }
+    let woken = process.says("woke all within").await;
+    let mut woken = woken.split(' ').map(|micros| Duration::from_micros(micros.parse().unwrap()));
+    let (woken, on_processor) = (woken.next().unwrap(), woken.next().unwrap());
+    assert!(answers.try_join_next().is_none(), "whoever runs is not disturbed");
+
+    process.release().await;
+    for _ in 0..crowd.running {
+        let answer = next(&mut answers).await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, "done"));
+    }
+    assert!(answers.is_empty());
+    process.ends_well().await;
+    Run { woken, on_processor, answered: last - start }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_waiters_are_told_at_once() {
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let run = ten_thousand_wait().await;
+        println!("{run:?}");
+        if run.is_in_time() {
+            return;
+        }
+        runs.push(run);
+    }
+    panic!("allowed are 100 ms until all are woken and 2 s until all are answered: {runs:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_are_served_if_asked_for() {
+    let crowd = Crowd { running: 100, waiting: 2_000 };
+    let mut process = Process::start("axum", "served", crowd).await;
+    let mut answers = come(&process, crowd).await;
+    process.says("is full").await;
+    process.terminate().await;
+    process.says("drains").await;
+    assert!(answers.try_join_next().is_none(), "nobody is told to go");
+    process.release().await;
+    for _ in 0..crowd.running + crowd.waiting {
+        assert_eq!(next(&mut answers).await.status, 200);
+    }
+    process.ends_well().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tonic_servers_drain_too() {
+    let crowd = Crowd { running: 20, waiting: 1_000 };
+    let mut process = Process::start("tonic", "now", crowd).await;
+    let channel = connect(process.address).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..crowd.running + crowd.waiting {
+        calls.spawn(say(channel.clone(), None));
+    }
+    process.says("is full").await;
+    let start = Instant::now();
+    process.terminate().await;
+    for _ in 0..crowd.waiting {
+        let status = bounded("an answer", calls.join_next()).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        assert!(status.message().contains("draining"), "{status}");
+    }
+    println!("answered within {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    process.says("woke all within").await;
+    process.release().await;
+    for _ in 0..crowd.running {
+        assert_eq!(bounded("an answer", calls.join_next()).await.unwrap().unwrap().unwrap(), "hello");
+    }
+    process.ends_well().await;
+}
