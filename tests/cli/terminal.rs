@@ -97,6 +97,20 @@ async fn a_screen_is_shown_and_the_terminal_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_gives_the_terminal_back_as_well() {
+    let site = Site::busy().await;
+    let watch = format!("exec {BINARY} watch --url {}", site.url);
+    let commands = format!("sh -c 'echo process $$ ; {watch}'; echo code $?; echo settings:; stty -a");
+    let mut terminal = Terminal::run(&commands, &[]);
+    terminal.until("q quits").await;
+    let mut words = terminal.shown.split_whitespace().skip_while(|word| *word != "process").skip(1);
+    let process = words.next().unwrap().to_owned();
+    assert!(command("kill", &[]).args(["-TERM", &process]).status().await.unwrap().success());
+    let shown = terminal.ends_with(0).await;
+    assert!(shown.contains("code 0") && shown.contains("\x1b[?1049l") && is_as_usual(&shown), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_color_is_honoured() {
     let is_coloured =
         |shown: &str| ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"].iter().any(|it| shown.contains(it));

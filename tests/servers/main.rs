@@ -1,6 +1,7 @@
 //! Real servers on loopback: axum, hyper and tonic, and what becomes of slots however a request ends.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 
+#[cfg(unix)]
 mod draining;
 mod idle_clones;
 mod labels;
