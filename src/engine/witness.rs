@@ -19,14 +19,15 @@ impl Engine {
         self.notices.len()
     }
 
-    /// Those of them after the first `known`: the number of the place, and why if there is no slot.
+    /// Those of them after the first `known`: the number of the place, and why if there is no slot. Without those who have
+    /// asked already and know it.
     pub(crate) fn told_since(&self, known: usize) -> impl Iterator<Item = (Key, Option<Reason>)> {
-        self.notices.iter().skip(known).map(|&key| {
-            let reason = match self.waiting.get(key).stage {
+        self.notices.iter().skip(known).filter_map(|&key| {
+            let reason = match self.waiting.find(key)?.stage {
                 Stage::Refused(refusal) => Some(refusal.reason),
                 Stage::Gate | Stage::Line | Stage::Granted { .. } => None,
             };
-            (key, reason)
+            Some((key, reason))
         })
     }
 

@@ -1,14 +1,20 @@
 //! Captures that don't start, or are not whole, say so.
 
 use std::{
+    future::Future,
     io::{self, Write},
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    task::{Context, Waker},
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower_admission::{
-    Admission, AdmissionBuilder, Capture, CaptureError, Outcome, ReplayError, Ticket, WorkerReport,
+    Admission, AdmissionBuilder, Capture, CaptureError, Clock, Outcome, ReplayError, Ticket, WorkerReport,
     limit::{Fixed, Law, Limit, Sample},
 };
 
@@ -124,6 +130,36 @@ fn a_disk_that_is_full_is_told_of() {
     let recording = Capture::new().start(&admission, Broken).unwrap();
     pass(&admission);
     assert!(matches!(recording.stop(), Err(CaptureError::Io(error)) if error.kind() == io::ErrorKind::StorageFull));
+}
+
+/// A clock that is set by hand.
+#[derive(Clone, Debug, Default)]
+struct Hand(Arc<AtomicU64>);
+
+impl Clock for Hand {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn somebody_who_asks_after_its_time_is_told_once() {
+    let hand = Hand::default();
+    let make = || settings().limit(Fixed::new(1)).wait_timeout(Duration::from_millis(10));
+    let (admission, sink) = (make().clock(hand.clone()).build().unwrap(), Sink::default());
+    let recording = Capture::new().start(&admission, sink.clone()).unwrap();
+    let permit = admission.try_admit(Ticket::new()).unwrap();
+    let mut waiting = Box::pin(admission.admit(Ticket::new()));
+    let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    hand.0.store(11, Ordering::Relaxed);
+    assert!(poll().is_ready());
+    permit.finish(Outcome::Success);
+    assert_eq!(recording.stop().unwrap(), 4);
+    let lines = sink.lines();
+    let claim: Value = serde_json::from_str(&lines[3]).unwrap();
+    assert_eq!(claim, json!({"t": 11_000_000, "do": "claim", "id": 2, "gets": "queue_timeout"}));
+    assert_eq!(make().replay(lines.join("\n").as_bytes()).unwrap().differences(), 0);
 }
 
 #[derive(Debug)]

@@ -4,8 +4,11 @@
 
 mod cut;
 mod server;
+#[path = "../../examples/simulate/sim/mod.rs"]
+#[allow(dead_code, reason = "only what runs captures is wanted here")]
+mod sim;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tower_admission::{
@@ -14,7 +17,14 @@ use tower_admission::{
     percent,
 };
 
-use crate::server::{Sink, overload};
+use crate::{
+    server::{Sink, overload},
+    sim::{
+        captured::Captured,
+        policy::Policy,
+        what_if::{Fates, recorded, what_if},
+    },
+};
 
 fn settings(limit: impl Into<Limit>) -> AdmissionBuilder {
     Admission::builder()
@@ -75,6 +85,17 @@ fn assert_rich(lines: &[String]) -> usize {
     rows.len()
 }
 
+/// What the simulator makes of it: the policy in the file is that of the handle, and others are other ones.
+fn simulate(lines: &[String]) -> (Captured, [Fates; 2]) {
+    let text = lines.join("\n");
+    let captured = Captured::read(&text).unwrap();
+    let policy = captured.policy.as_ref().unwrap();
+    let again = policy.settings().replay(text.as_bytes()).unwrap();
+    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    let fates = [recorded(&captured), what_if(&captured, policy)];
+    (captured, fates)
+}
+
 fn assert_replays(make: impl Fn() -> AdmissionBuilder, lines: &[String], what: &str) {
     let rows = assert_rich(lines);
     let again = replay(make(), lines);
@@ -88,6 +109,27 @@ async fn a_fixed_limit_decides_the_same_again() {
     let make = || settings(Fixed::new(6));
     let lines = record(make(), 1_500).await;
     assert_replays(make, &lines, "fixed");
+    // For `simulate --replay`.
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture.jsonl"), lines.join("\n")).unwrap();
+
+    let (captured, [then, now]) = simulate(&lines);
+    let all = captured.requests.len() as u64;
+    println!(
+        "recorded: {} in, {} out; closed loop: {} in, {} out",
+        then.admitted,
+        then.all_rejected(),
+        now.admitted,
+        now.all_rejected()
+    );
+    for fates in [&then, &now] {
+        assert_eq!(fates.admitted + fates.left + fates.all_rejected(), all, "each request has one fate");
+    }
+    let other = |text: &str| what_if(&captured, &Policy::parse(text).unwrap());
+    let wide = other("law = { kind = 'fixed', limit = 1000 }");
+    assert_eq!((wide.all_rejected(), wide.admitted), (0, all), "room for everybody");
+    let narrow = other("[policy]\nshed = true\nlaw = { kind = 'fixed', limit = 1 }");
+    assert!(narrow.admitted < then.admitted && narrow.rejected["limit"] == narrow.all_rejected(), "{narrow:?}");
+    assert!(Policy::parse("law = { kind = 'fixed', limit = 0 }").is_err());
 
     // Controls: another limit, a line changed, a line missing.
     let other = replay(settings(Fixed::new(7)), &lines);
@@ -109,6 +151,7 @@ async fn the_adaptive_law_learns_the_same_again() {
     let make = || settings(TwoPoint::new().initial(4).max(40));
     let lines = record(make(), 3_000).await;
     assert_replays(make, &lines, "two-point");
+    simulate(&lines);
     let moves = rows(&lines).iter().filter(|row| row["limit"].is_number()).count();
     assert!(moves > 0, "the limit has moved");
     println!("two-point: the limit moved {moves} times");
@@ -118,6 +161,7 @@ async fn the_adaptive_law_learns_the_same_again() {
     let make = || settings(aimd());
     let lines = record(make(), 1_500).await;
     assert_replays(make, &lines, "windowed aimd");
+    simulate(&lines);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
