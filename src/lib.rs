@@ -110,6 +110,8 @@ pub use crate::config::file::{AdmissionConfig, ConfigError, Sources};
 pub use crate::introspect::{Introspection, IntrospectionFuture};
 #[cfg(feature = "config")]
 pub use crate::runtime::Watch;
+#[cfg(feature = "introspect")]
+pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed};
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{

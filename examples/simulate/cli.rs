@@ -28,6 +28,9 @@ pub(crate) struct Options {
     pub(crate) help: bool,
     pub(crate) metric: Option<String>,
     pub(crate) svg: Option<PathBuf>,
+    /// A capture to be run again, and the policy for that if not its own.
+    pub(crate) replay: Option<PathBuf>,
+    pub(crate) policy: Option<PathBuf>,
 }
 
 impl Options {
@@ -48,6 +51,8 @@ impl Options {
                 "--table" => options.table = true,
                 "--law" => options.laws.push(value()?.clone()),
                 "--metric" => options.metric = Some(value()?.clone()),
+                "--policy" => options.policy = Some(value()?.into()),
+                "--replay" => options.replay = Some(value()?.into()),
                 "--seed" => options.seed = Some(number(value()?)?),
                 "--seeds" => options.seeds = Some(number(value()?)?.max(1)),
                 "--set" => options.set.push(assignment(value()?)?),
@@ -60,7 +65,11 @@ impl Options {
         if options.write.is_some() && options.draw.is_none() {
             return Err("--write: only what --draw draws is written".to_owned());
         }
-        if options.paths.is_empty() && options.draw.is_none() && !options.help {
+        if options.policy.is_some() && options.replay.is_none() {
+            return Err("--policy: is for --replay; --set changes that of a scenario".to_owned());
+        }
+        let nothing = options.paths.is_empty() && options.draw.is_none() && options.replay.is_none();
+        if nothing && !options.help {
             return Err("which scenario? Try --help, or one of tests/scenarios".to_owned());
         }
         Ok(options)

@@ -8,6 +8,7 @@ mod cli;
 mod draw;
 mod multiples;
 mod output;
+mod replay;
 mod sim;
 mod svg;
 mod table;

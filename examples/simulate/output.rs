@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     cli::Options,
-    multiples,
+    multiples, replay,
     sim::{
         expect::check,
         metrics::{METRICS, Report},
@@ -21,6 +21,9 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if options.help {
         print!("{}", include_str!("FORMAT.md"));
         return Ok(true);
+    }
+    if let Some(file) = &options.replay {
+        return replay::run(file, options.policy.as_deref(), options.json);
     }
     if let Some(folder) = &options.write {
         return options.write_drawn(folder).map(|()| true);

@@ -26,8 +26,8 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Labels {
-    plan: LabelPlan,
-    default_weight: u32,
+    pub(super) plan: LabelPlan,
+    pub(super) default_weight: u32,
     pub(super) matching: Matching,
     pub(super) caps: Vec<(Name, usize)>,
     pub(super) weights: Vec<(Name, u32)>,

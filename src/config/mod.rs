@@ -1,6 +1,8 @@
 //! Settings as users write them, and what is wrong with them.
 
 pub(crate) mod capacity;
+#[cfg(feature = "introspect")]
+mod describe;
 #[cfg(feature = "config")]
 pub(crate) mod file;
 mod labels;

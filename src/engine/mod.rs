@@ -49,6 +49,8 @@ mod slot;
 mod snapshot;
 mod tenure;
 mod waiters;
+#[cfg(feature = "introspect")]
+mod witness;
 mod work;
 mod workers;
 

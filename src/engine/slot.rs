@@ -71,6 +71,15 @@ impl Slot {
         Holder { partition: self.partition, label: self.label, level, shadow: self.marks & SHADOW }
     }
 
+    /// What tells it from other slots. Two that are the same in this are the same to the engine in all.
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn fingerprint(&self) -> [u64; 3] {
+        let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
+        let level = (self.marks >> LEVEL_SHIFT) as u64;
+        let what = (self.tenure as u64) << 32 | (self.partition as u64) << 16 | (self.class as u64) << 8 | level;
+        [self.start.as_nanos(), who, what]
+    }
+
     pub(crate) const fn is_observed(&self) -> bool {
         self.marks & OBSERVED != 0
     }

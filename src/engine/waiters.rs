@@ -153,6 +153,12 @@ impl Waiters {
         entry
     }
 
+    /// The same for a key that may be stale.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
+        self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation)
+    }
+
     pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
         let entry = &mut self.entries[key.index as usize];
         debug_assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");

@@ -7,12 +7,14 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "introspect")]
+use super::capture::Step;
 use super::{
     permit::{Handle, Held, Permit},
-    turn::Shared,
+    turn::{Shared, State},
 };
 use crate::{
-    engine::{Arrival, Ask, Engine, Place, Subject},
+    engine::{Arrival, Ask, Place, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -42,7 +44,12 @@ impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition(ticket.partition_name());
-        let answer = self.ask(partition, ticket, |engine, now, ask| engine.arrive_without_waiting(now, ask));
+        let answer = self.ask(partition, ticket, |state, now, ask| {
+            let answer = state.engine.arrive_without_waiting(now, ask);
+            #[cfg(feature = "introspect")]
+            state.note(|| Step::arrive(false, ticket, ask, (&answer).into()));
+            answer
+        });
         match answer {
             Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
             Err(refusal) => Err(self.rejection(refusal)),
@@ -50,7 +57,12 @@ impl Shared {
     }
 
     fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
-        self.ask(partition, ticket, |engine, now, ask| engine.arrive(now, ask))
+        self.ask(partition, ticket, |state, now, ask| {
+            let arrival = state.engine.arrive(now, ask);
+            #[cfg(feature = "introspect")]
+            state.note(|| Step::arrive(true, ticket, ask, (&arrival).into()));
+            arrival
+        })
     }
 
     /// Brings a ticket before the engine, in one turn.
@@ -58,7 +70,7 @@ impl Shared {
         self: &Arc<Self>,
         partition: u16,
         ticket: &Ticket<'_>,
-        answer: impl FnOnce(&mut Engine, Timestamp, &Ask<'_>) -> R,
+        answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> R,
     ) -> R {
         self.ensure_driver();
         let now = self.time.now();
@@ -73,7 +85,7 @@ impl Shared {
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }
-            answer(&mut state.engine, now, &ask)
+            answer(state, now, &ask)
         })
     }
 }
@@ -105,6 +117,10 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
         let waker = cx.waker().clone();
         let (answer, _dropped_outside) = self.handle.shared().turn(|state, time| {
             let answer = state.engine.claim(time.now(), place);
+            #[cfg(feature = "introspect")]
+            if let Poll::Ready(answer) = &answer {
+                state.note(|| Step::claim(place, answer));
+            }
             let dropped = match answer {
                 Poll::Pending => state.register(place.key(), waker),
                 Poll::Ready(_) => state.unregister(place.key()),
@@ -129,6 +145,8 @@ impl<H: Handle> Drop for Waiting<H> {
         if let Some(place) = self.place.take() {
             let _dropped_outside = self.handle.shared().turn(|state, time| {
                 state.engine.cancel(time.now(), &place);
+                #[cfg(feature = "introspect")]
+                state.note(|| Step::leave(&place));
                 state.unregister(place.key())
             });
         }

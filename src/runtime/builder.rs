@@ -196,10 +196,14 @@ impl AdmissionBuilder {
     /// Names every setting that can't be used, not just the first.
     pub fn build(self) -> Result<Admission, BuildError> {
         let mode = self.settings.mode;
+        #[cfg(feature = "introspect")]
+        let policy = self.settings.describe();
         let (plan, warnings) = self.settings.into_plan()?;
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
         let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings);
+        #[cfg(feature = "introspect")]
+        let shared = shared.described(policy);
         let admission = Admission { shared: Arc::new(shared) };
         if mode != Mode::default() {
             admission.set_mode(mode);

@@ -40,7 +40,12 @@ impl Admission {
     /// # }
     /// ```
     pub fn drain(&self, waiting: Leave) {
-        self.shared.turn(|state, time| state.engine.close(time.now(), waiting == Leave::Served));
+        let serves_waiting = waiting == Leave::Served;
+        self.shared.turn(|state, time| {
+            state.engine.close(time.now(), serves_waiting);
+            #[cfg(feature = "introspect")]
+            state.note(|| super::capture::Step::Drain { serves_waiting });
+        });
     }
 
     /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.

@@ -80,6 +80,8 @@ async fn drive(stopped: Stopped, look: Arc<Notify>) {
         let Some(shared) = stopped.0.upgrade() else { return };
         let (now, next) = shared.turn(|state, time| {
             state.engine.tick(time.now());
+            #[cfg(feature = "introspect")]
+            state.note(|| super::capture::Step::Tick);
             let now = state.engine.now();
             let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(now.after(INTERVAL));
             state.armed = next;

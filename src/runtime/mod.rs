@@ -2,6 +2,8 @@
 
 mod admit;
 mod builder;
+#[cfg(feature = "introspect")]
+mod capture;
 mod closing;
 mod driver;
 mod journal;
@@ -19,6 +21,8 @@ use std::{sync::Arc, time::Duration};
 pub use admit::Admit;
 pub(crate) use admit::{Entry, Waiting};
 pub use builder::AdmissionBuilder;
+#[cfg(feature = "introspect")]
+pub use capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 pub use closing::Leave;
 pub use overdue::Overdue;
 pub use permit::Permit;
@@ -94,7 +98,11 @@ impl Admission {
 
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once.
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.turn(|state, time| state.engine.set_mode(time.now(), mode));
+        self.shared.turn(|state, time| {
+            state.engine.set_mode(time.now(), mode);
+            #[cfg(feature = "introspect")]
+            state.note(|| capture::Step::Mode(mode));
+        });
     }
 
     /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where
@@ -104,6 +112,8 @@ impl Admission {
         while self.shared.turn(|state, time| {
             let now = time.now();
             state.engine.tick(now);
+            #[cfg(feature = "introspect")]
+            state.note(|| capture::Step::Tick);
             state.engine.next_wakeup().is_some_and(|at| at <= now)
         }) {}
     }

@@ -6,6 +6,8 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "introspect")]
+use super::capture::Step;
 use super::turn::Shared;
 use crate::{engine::Slot, outcome::Outcome};
 
@@ -88,7 +90,11 @@ impl<H: Handle> Held<H> {
         if !self.slot.is_observed() {
             let shared = self.handle.shared();
             let now = shared.time.now();
-            shared.turn(|state, _| state.engine.observe(now, &mut self.slot, outcome));
+            shared.turn(|state, _| {
+                #[cfg(feature = "introspect")]
+                state.note(|| Step::Observe { slot: self.slot.fingerprint(), outcome });
+                state.engine.observe(now, &mut self.slot, outcome);
+            });
         }
     }
 
@@ -121,13 +127,19 @@ impl<H: Handle> Held<H> {
 
     /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
     pub(crate) fn observe_late_overload(&self) {
-        self.handle.shared().turn(|state, time| state.engine.observe_late_overload(time.now(), &self.slot));
+        self.handle.shared().turn(|state, time| {
+            #[cfg(feature = "introspect")]
+            state.note(|| Step::Overload { slot: self.slot.fingerprint() });
+            state.engine.observe_late_overload(time.now(), &self.slot);
+        });
     }
 
     fn give_back(&mut self, outcome: Outcome) {
         let shared = self.handle.shared();
         let now = (!self.slot.is_observed()).then(|| shared.time.now());
         shared.turn(|state, time| {
+            #[cfg(feature = "introspect")]
+            state.note(|| Step::Finish { slot: self.slot.fingerprint(), outcome: now.map(|_| outcome) });
             let engine = &mut state.engine;
             if let Some(now) = now {
                 engine.observe(now, &mut self.slot, outcome);

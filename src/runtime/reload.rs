@@ -41,7 +41,11 @@ impl Admission {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        let added = shared.turn(|state, time| state.engine.reload(time.now(), plan));
+        let added = shared.turn(|state, time| {
+            #[cfg(feature = "introspect")]
+            state.note(|| super::capture::Step::Unknown("a reload"));
+            state.engine.reload(time.now(), plan)
+        });
         shared.add_partitions(added);
         *known = warnings;
         Ok(())

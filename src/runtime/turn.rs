@@ -10,6 +10,8 @@ use std::{
     task::Waker,
 };
 
+#[cfg(feature = "introspect")]
+use super::capture::{Step, Tape};
 use super::{driver::Driver, recorder::Recorder};
 use crate::{
     clock::TimeSource,
@@ -37,6 +39,9 @@ pub(crate) struct Shared {
     pub(crate) places: AtomicUsize,
     pub(super) driver: Driver,
     pub(super) recorder: Mutex<Recorder>,
+    /// The settings that it was made with, in words, or what there are no words for.
+    #[cfg(feature = "introspect")]
+    pub(super) policy: Result<serde_json::Value, String>,
 }
 
 /// What the lock guards.
@@ -51,6 +56,9 @@ pub(crate) struct State {
     leaving: Vec<Waker>,
     /// When the driver will look at the engine again.
     pub(super) armed: Timestamp,
+    /// Where all that the engine is told is written down, while somebody wants that.
+    #[cfg(feature = "introspect")]
+    pub(super) tape: Option<Box<Tape>>,
 }
 
 impl Shared {
@@ -65,6 +73,8 @@ impl Shared {
                 holders: Vec::new(),
                 leaving: Vec::new(),
                 armed: Timestamp::NEVER,
+                #[cfg(feature = "introspect")]
+                tape: None,
             }),
             time,
             name,
@@ -76,7 +86,16 @@ impl Shared {
             places: AtomicUsize::new(0),
             driver: Driver::default(),
             recorder: Mutex::default(),
+            #[cfg(feature = "introspect")]
+            policy: Err("settings".to_owned()),
         }
+    }
+
+    /// The same, with its settings in words.
+    #[cfg(feature = "introspect")]
+    pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
+        self.policy = policy;
+        self
     }
 
     /// Locks, lets `step` talk to the engine, unlocks, and wakes whoever's wait ended.
@@ -86,7 +105,11 @@ impl Shared {
     /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
     pub(super) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         let mut state = lock(&self.state);
+        #[cfg(feature = "introspect")]
+        let untold = if state.tape.is_some() { state.engine.untold() } else { 0 };
         let answer = step(&mut state, &self.time);
+        #[cfg(feature = "introspect")]
+        state.close_row(untold);
         let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.armed);
         if earlier || state.engine.has_notices() || state.engine.is_closed() {
             self.tell(state, earlier);
@@ -175,6 +198,26 @@ impl fmt::Debug for Shared {
 }
 
 impl State {
+    /// Notes what the engine is told in this turn, if somebody wants to know.
+    #[cfg(feature = "introspect")]
+    #[inline]
+    pub(super) fn note(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(tape) = &mut self.tape {
+            tape.note(step());
+        }
+    }
+
+    /// The turn is over: what it brought about is known.
+    #[cfg(feature = "introspect")]
+    #[inline]
+    fn close_row(&mut self, untold: usize) {
+        if let Some(tape) = &mut self.tape
+            && !tape.close(&self.engine, untold)
+        {
+            self.tape = None;
+        }
+    }
+
     /// Up to 32 wakers of those whose wait ended. More of them may be left.
     fn take_batch(&mut self) -> [Option<Waker>; 32] {
         std::array::from_fn(|_| {

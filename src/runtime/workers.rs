@@ -86,6 +86,8 @@ impl Admission {
         self.shared.turn(|state, time| {
             let now = time.now();
             let class = report.class.as_deref();
+            #[cfg(feature = "introspect")]
+            state.note(|| super::capture::Step::Unknown("a report of a worker"));
             state.engine.report_worker(now, class, &subject, worker, report.max_concurrent, report.valid_for)
         })
     }
@@ -94,6 +96,10 @@ impl Admission {
     pub fn remove_worker(&self, report: &WorkerReport) {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return };
         let class = report.class.as_deref();
-        self.shared.turn(|state, time| state.engine.remove_worker(time.now(), class, &subject, worker));
+        self.shared.turn(|state, time| {
+            #[cfg(feature = "introspect")]
+            state.note(|| super::capture::Step::Unknown("a report of a worker"));
+            state.engine.remove_worker(time.now(), class, &subject, worker);
+        });
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 mod attempt;
+pub(crate) mod captured;
 pub(crate) mod expect;
 pub(crate) mod law;
 pub(crate) mod metrics;
@@ -15,5 +16,6 @@ pub(crate) mod scenario;
 pub(crate) mod server;
 pub(crate) mod tenants;
 pub(crate) mod timeline;
+pub(crate) mod what_if;
 pub(crate) mod windows;
 pub(crate) mod world;

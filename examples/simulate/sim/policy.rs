@@ -9,7 +9,7 @@ use std::{
 };
 
 use toml::Table;
-use tower_admission::{Admission, Clock, Mode, PartitionMode, percent};
+use tower_admission::{Admission, AdmissionBuilder, Clock, Mode, PartitionMode, percent};
 
 use super::{
     law,
@@ -43,6 +43,31 @@ impl Policy {
         let policy = Self(node.table(key));
         policy.try_build(&node.path(key), node.problems(), &VirtualClock::default());
         policy
+    }
+
+    /// Reads the text of a policy: TOML, the fields of `[policy]` as such or in that table.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let table = text.parse::<Table>().map_err(|error| error.to_string())?;
+        Self::checked(match table.get("policy") {
+            Some(toml::Value::Table(policy)) => policy.clone(),
+            _ => table,
+        })
+    }
+
+    /// Reads the policy of a capture.
+    pub(crate) fn from_json(policy: &serde_json::Value) -> Result<Self, String> {
+        Self::checked(Table::try_from(policy).map_err(|error| format!("policy: {error}"))?)
+    }
+
+    fn checked(table: Table) -> Result<Self, String> {
+        let (policy, problems) = (Self(table), Problems::default());
+        policy.try_build("policy", &problems, &VirtualClock::default());
+        problems.check(policy)
+    }
+
+    /// The settings of a handle that has no clock of its own.
+    pub(crate) fn settings(&self) -> AdmissionBuilder {
+        self.read_into("policy", &Problems::default(), Admission::builder()).0
     }
 
     /// A limit that never moves, and nobody waits.
@@ -80,10 +105,29 @@ impl Policy {
     }
 
     fn try_build(&self, path: &str, problems: &Problems, clock: &VirtualClock) -> Option<Admission> {
+        let empty = Admission::builder().name("simulation").clock(clock.clone());
+        let (builder, protects) = self.read_into(path, problems, empty);
+        match builder.build() {
+            Ok(admission) => {
+                if !protects {
+                    admission.set_mode(Mode::Off);
+                }
+                Some(admission)
+            }
+            Err(error) => {
+                for problem in error.problems() {
+                    problems.add(&format!("{path}.{}", problem.path()), problem.message());
+                }
+                None
+            }
+        }
+    }
+
+    /// Answers whether there is any limit, too.
+    fn read_into(&self, path: &str, problems: &Problems, mut builder: AdmissionBuilder) -> (AdmissionBuilder, bool) {
         let node = Node::new(path, &self.0, problems);
         let limit = law::limit(node.child("law"));
         let protects = limit.is_some();
-        let mut builder = Admission::builder().name("simulation").clock(clock.clone());
         if let Some(limit) = limit {
             builder = builder.limit(limit);
         }
@@ -104,19 +148,6 @@ impl Policy {
             builder = builder.default_partition_mode(mode);
         }
         node.finish();
-        match builder.build() {
-            Ok(admission) => {
-                if !protects {
-                    admission.set_mode(Mode::Off);
-                }
-                Some(admission)
-            }
-            Err(error) => {
-                for problem in error.problems() {
-                    problems.add(&format!("{path}.{}", problem.path()), problem.message());
-                }
-                None
-            }
-        }
+        (builder, protects)
     }
 }

@@ -131,6 +131,12 @@ impl FairQueue {
         self.waiters.get(key)
     }
 
+    /// The same for a key that may be stale.
+    #[cfg(feature = "introspect")]
+    pub(super) fn find(&self, key: Key) -> Option<&Waiter> {
+        self.waiters.find(key)
+    }
+
     pub(super) fn get_mut(&mut self, key: Key) -> &mut Waiter {
         self.waiters.get_mut(key)
     }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "introspect")]
+use super::Number;
 use super::{Basis, Law, Sample, range_problems};
+#[cfg(feature = "introspect")]
+use crate::time::nanos;
 use crate::{outcome::Outcome, problem::Problem};
 
 /// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
@@ -94,6 +98,18 @@ impl Aimd {
     )]
     fn decrease(&mut self) {
         self.limit = (self.limit as f64 * self.backoff).floor() as usize;
+    }
+}
+
+#[cfg(feature = "introspect")]
+impl Aimd {
+    pub(super) fn parameters(&self) -> Option<Vec<(&'static str, Number)>> {
+        let (min, max) = (Number::Count(self.min), Number::Count(self.max));
+        (!self.stabilizing).then(|| {
+            let (threshold, initial) = (Number::Nanos(nanos(self.threshold)), Number::Count(self.limit));
+            let backoff = Number::Real(self.backoff);
+            vec![("threshold", threshold), ("initial", initial), ("min", min), ("max", max), ("backoff", backoff)]
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! A limit that never moves.
 
+#[cfg(feature = "introspect")]
+use super::Number;
 use super::{Law, Sample};
 use crate::problem::Problem;
 
@@ -11,6 +13,13 @@ impl Fixed {
     /// Lets `limit` requests run at once; 0 is an error at build time.
     pub const fn new(limit: usize) -> Self {
         Self(limit)
+    }
+}
+
+#[cfg(feature = "introspect")]
+impl Fixed {
+    pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
+        vec![("limit", Number::Count(self.0))]
     }
 }
 

@@ -7,6 +7,8 @@ mod basis;
 mod fixed;
 mod gradient;
 mod gradient2;
+#[cfg(feature = "introspect")]
+mod known;
 mod netflix_window;
 mod two_point;
 mod vegas;
@@ -22,6 +24,8 @@ pub use basis::Basis;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
+#[cfg(feature = "introspect")]
+pub(crate) use known::{Known, Number};
 pub use netflix_window::NetflixWindow;
 pub use two_point::TwoPoint;
 pub use vegas::Vegas;
@@ -115,7 +119,11 @@ pub trait Law: fmt::Debug + Send {
 ///
 /// AIMD, Vegas and Gradient2 get the default [`Windowed`] before them; [`Limit::per_sample`] leaves a law bare.
 #[derive(Debug)]
-pub struct Limit(Box<dyn Law>);
+pub struct Limit {
+    law: Box<dyn Law>,
+    #[cfg(feature = "introspect")]
+    known: Option<Known>,
+}
 
 impl Limit {
     /// `law` exactly as it stands, one step per sample.
@@ -123,11 +131,21 @@ impl Limit {
     /// A burst of slow requests is then one decrease *each*, which drives most limits to their floor within
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
     pub fn per_sample(law: impl Law + 'static) -> Self {
-        Self(Box::new(law))
+        Self {
+            #[cfg(feature = "introspect")]
+            known: Known::of(&law),
+            law: Box::new(law),
+        }
     }
 
     pub(crate) fn into_law(self) -> Box<dyn Law> {
-        self.0
+        self.law
+    }
+
+    /// What it is, if it can be written down.
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
     }
 }
 

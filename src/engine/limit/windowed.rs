@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "introspect")]
+use super::Number;
 use super::{Basis, Law, Sample};
 use crate::{
     outcome::Outcome,
@@ -117,6 +119,25 @@ impl<L: Law> Windowed<L> {
         if self.law.limit() < before {
             self.epoch = now;
         }
+    }
+}
+
+#[cfg(feature = "introspect")]
+impl<L> Windowed<L> {
+    pub(super) const fn law(&self) -> &L {
+        &self.law
+    }
+
+    pub(super) fn window_parameters(&self) -> Vec<(&'static str, Number)> {
+        let percentile = self.aggregate.percentile().map(|it| ("percentile", Number::Real(it)));
+        let time = |it| Number::Nanos(nanos(it));
+        let others = [
+            ("min_time", time(self.min_time)),
+            ("min_samples", Number::Count(self.min_samples as usize)),
+            ("max_time", time(self.max_time)),
+            ("overload_percent", Number::Real(self.overload_percent)),
+        ];
+        others.into_iter().chain(percentile).collect()
     }
 }
 

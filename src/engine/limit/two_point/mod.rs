@@ -72,6 +72,8 @@ mod tests;
 use std::time::Duration;
 
 use self::{cohort::Cohort, point::Point};
+#[cfg(feature = "introspect")]
+use super::Number;
 use super::{Basis, Law, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
@@ -201,6 +203,15 @@ impl TwoPoint {
     fn learn_scatter(&mut self, point: &Point) {
         self.scatter = (self.scatter * SCATTER_LEFT).max(point.scatter);
         self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
+    }
+}
+
+#[cfg(feature = "introspect")]
+impl TwoPoint {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
+    pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
+        let initial = Number::Count(self.limit as usize);
+        vec![("initial", initial), ("min", Number::Count(self.min)), ("max", Number::Count(self.max))]
     }
 }
 

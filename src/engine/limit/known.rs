@@ -1,0 +1,49 @@
+//! Laws of this crate as they were set up, for those who write them down.
+
+use std::any::Any;
+
+use super::{Aggregate, Aimd, Fixed, TwoPoint, Windowed};
+
+/// A law that can be written down, in the words of the simulator.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) kind: &'static str,
+    pub(crate) fields: Vec<(&'static str, Number)>,
+}
+
+/// A parameter of a law.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Count(usize),
+    Nanos(u64),
+    Real(f64),
+}
+
+impl Known {
+    /// `None` for a law that nobody here knows, or one with settings that there are no words for.
+    pub(super) fn of(law: &dyn Any) -> Option<Self> {
+        let (kind, fields) = if let Some(law) = law.downcast_ref::<Fixed>() {
+            ("fixed", law.parameters())
+        } else if let Some(law) = law.downcast_ref::<TwoPoint>() {
+            ("two-point", law.parameters())
+        } else if let Some(law) = law.downcast_ref::<Aimd>() {
+            ("aimd", law.parameters()?)
+        } else {
+            let law = law.downcast_ref::<Windowed<Aimd>>()?;
+            let mut fields = law.law().parameters()?;
+            fields.extend(law.window_parameters());
+            ("windowed-aimd", fields)
+        };
+        Some(Self { kind, fields })
+    }
+}
+
+impl Aggregate {
+    /// As the simulator has it: none for the mean.
+    pub(super) const fn percentile(self) -> Option<f64> {
+        match self {
+            Self::Mean => None,
+            Self::Percentile(percentile) => Some(percentile),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! One line of a capture. The page [introspection](crate::docs::introspection) describes them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version of the format.
+pub(super) const VERSION: u32 = 1;
+
+/// The first line: what everything starts from.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Header {
+    pub(super) capture: u32,
+    pub(super) name: String,
+    pub(super) mode: String,
+    /// As in a scenario of the simulator; nothing, where there are no words for it.
+    pub(super) policy: Option<Value>,
+    /// What there were no words for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) without_policy: Option<String>,
+    pub(super) limit: usize,
+}
+
+/// A line in between, or the last one.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    /// Nanoseconds since the handle was made.
+    pub(super) t: u64,
+    #[serde(rename = "do")]
+    pub(super) verb: Verb,
+    /// The request that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waits: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) partition: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) class: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) criticality: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deadline: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outcome: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) serves_waiting: Option<bool>,
+    /// What it was answered: `slot`, `place`, or the reason of a rejection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gets: Option<String>,
+    /// Whose waits it ended, in that order: `slot`, or the reason of a rejection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ended: Vec<(u64, String)>,
+    /// The limit, where it is another one than in the line before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rows: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+/// What the engine is told.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verb {
+    Arrive,
+    Claim,
+    Leave,
+    Observe,
+    Overload,
+    Finish,
+    #[default]
+    Tick,
+    Mode,
+    Drain,
+    End,
+}

@@ -1,0 +1,204 @@
+//! Recording what a handle is told, so that it can be told once more.
+//!
+//! ```text
+//! turn (under the lock): step ─▶ Tape ─▶ bounded channel ─▶ writer (a thread): Row ─▶ Line ─▶ file
+//!                                                        replay: Line ─▶ Engine, and compare
+//! ```
+
+mod line;
+mod replay;
+mod tape;
+mod writer;
+
+use std::{
+    fmt, io,
+    io::Write,
+    sync::{Arc, mpsc::sync_channel},
+    thread::JoinHandle,
+};
+
+pub use replay::{ReplayError, Replayed};
+pub(crate) use tape::{Step, Tape};
+
+use self::{
+    line::{Header, VERSION},
+    tape::End,
+};
+use super::{Admission, turn::Shared};
+
+/// How many rows may wait to be written, unless told otherwise.
+const BUFFER: usize = 16_384;
+/// How many rows are written, unless told otherwise.
+const MOST_ROWS: u64 = 10_000_000;
+
+/// How a handle is to be recorded. What comes of it is described in [introspection](crate::docs::introspection#capture-and-replay).
+///
+/// ```
+/// use tower_admission::{Admission, Capture, Outcome, Ticket, limit::Fixed};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let settings = || Admission::builder().limit(Fixed::new(1)).shed();
+/// let admission = settings().build()?;
+/// # let file = std::env::temp_dir().join(format!("capture-{}.jsonl", std::process::id()));
+/// let recording = Capture::new().start(&admission, std::fs::File::create(&file)?)?;
+/// let permit = admission.try_admit(Ticket::new())?;
+/// assert!(admission.try_admit(Ticket::new()).is_err());
+/// permit.finish(Outcome::Success);
+/// assert_eq!(recording.stop()?, 3);
+///
+/// // The same settings decide the same; others don't.
+/// let lines = || std::fs::File::open(&file).map(std::io::BufReader::new);
+/// assert_eq!(settings().replay(lines()?)?.differences(), 0);
+/// assert_ne!(settings().limit(Fixed::new(2)).replay(lines()?)?.differences(), 0);
+/// # std::fs::remove_file(file)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is recorded until it is started"]
+pub struct Capture {
+    buffer: usize,
+    most: u64,
+}
+
+impl Default for Capture {
+    fn default() -> Self {
+        Self { buffer: BUFFER, most: MOST_ROWS }
+    }
+}
+
+/// A capture that runs until it is [stopped](Self::stop) or dropped.
+#[must_use = "recording stops when this is dropped"]
+#[derive(Debug)]
+pub struct Recording {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<io::Result<(u64, Option<String>)>>>,
+}
+
+/// Why a capture did not start, or is not whole.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// The handle has decided something already, or is recorded already: what it has learned can't be written down, so a
+    /// capture starts with a handle that was just made.
+    NotFresh,
+    /// It ended before it was told to: the buffer overflowed, there were too many rows, or something happened that can't be
+    /// recorded. What was written before is good.
+    Cut(String),
+    /// The lines could not be written.
+    Io(io::Error),
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFresh => f.write_str("a capture starts with a handle that has not decided anything yet"),
+            Self::Cut(why) => write!(f, "the capture was cut short: {why}"),
+            Self::Io(error) => write!(f, "the capture could not be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::NotFresh | Self::Cut(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Capture {
+    /// Up to ten million rows, of which 16,384 may wait to be written.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many rows may wait to be written: 16,384 unless set, at least 1. When one more comes, the capture ends, and says so in
+    /// its last line: nobody who wants a slot waits for a disk.
+    pub fn buffer(mut self, rows: usize) -> Self {
+        self.buffer = rows.max(1);
+        self
+    }
+
+    /// How many rows are written: ten million unless set, at least 1. A request has three to four, of 100 to 200 bytes each.
+    pub fn max_rows(mut self, rows: u64) -> Self {
+        self.most = rows.max(1);
+        self
+    }
+
+    /// Records all that the handle is told from now on, and all that it decides, as lines of JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::NotFresh`] if the handle has been at work already; [`CaptureError::Io`] if no thread can be started.
+    pub fn start(self, admission: &Admission, out: impl Write + Send + 'static) -> Result<Recording, CaptureError> {
+        let shared = Arc::clone(&admission.shared);
+        let (sender, rows) = sync_channel(self.buffer);
+        let end = Arc::new(End::default());
+        let tape = Tape::new(sender, Arc::clone(&end), self.most);
+        let started = shared.turn(|state, _| {
+            if !state.engine.is_fresh() || state.tape.is_some() {
+                return Err(CaptureError::NotFresh);
+            }
+            state.tape = Some(Box::new(tape));
+            Ok((state.engine.mode(), state.engine.limit()))
+        });
+        let (mode, limit) = started?;
+        let (policy, without_policy) = match &shared.policy {
+            Ok(policy) => (Some(policy.clone()), None),
+            Err(what) => (None, Some(what.clone())),
+        };
+        let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
+        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit };
+        let write = move || writer::write(io::BufWriter::new(out), &header, &rows, &end);
+        let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
+            Ok(writer) => writer,
+            Err(error) => {
+                drop(shared.turn(|state, _| state.tape.take()));
+                return Err(error.into());
+            }
+        };
+        Ok(Recording { shared, writer: Some(writer) })
+    }
+}
+
+impl Recording {
+    /// Ends the capture, waits until all of it is written, and answers how many rows there are. Blocks for as long as that
+    /// takes.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Cut`] if it had ended before, [`CaptureError::Io`] if it could not be written.
+    pub fn stop(mut self) -> Result<u64, CaptureError> {
+        match self.end() {
+            Some(Ok((rows, None))) => Ok(rows),
+            Some(Ok((_, Some(why)))) => Err(CaptureError::Cut(why)),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(io::Error::other("the writer panicked").into()),
+        }
+    }
+
+    /// Whether rows are still recorded.
+    pub fn is_running(&self) -> bool {
+        self.shared.turn(|state, _| state.tape.is_some())
+    }
+
+    fn end(&mut self) -> Option<io::Result<(u64, Option<String>)>> {
+        let writer = self.writer.take()?;
+        drop(self.shared.turn(|state, _| state.tape.take()));
+        writer.join().ok()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

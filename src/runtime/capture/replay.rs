@@ -1,0 +1,290 @@
+//! The same inputs once more, at the same times, and what is decided then.
+
+use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll};
+
+use super::{
+    line::{Header, Line, VERSION, Verb},
+    writer::answer_word,
+};
+use crate::{
+    criticality::Criticality,
+    engine::{Arrival, Ask, Engine, Place, Slot, Subject, plan::Mode},
+    outcome::Outcome,
+    problem::BuildError,
+    runtime::AdmissionBuilder,
+    time::Timestamp,
+};
+
+/// How many differences are told in words.
+const TOLD: usize = 20;
+
+/// What came of a capture that was run again.
+#[derive(Clone, Debug, Default)]
+pub struct Replayed {
+    rows: u64,
+    differences: u64,
+    told: Vec<String>,
+    cut: Option<String>,
+}
+
+/// Why a capture can't be run again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The settings can't be used.
+    Settings(BuildError),
+    /// A line is not as it should be.
+    Line {
+        /// Its number, from 1 on.
+        number: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The lines can't be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(error) => error.fmt(f),
+            Self::Line { number, problem } => write!(f, "line {number}: {problem}"),
+            Self::Io(error) => write!(f, "the capture can't be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Settings(error) => Some(error),
+            Self::Line { .. } => None,
+            Self::Io(error) => Some(error),
+        }
+    }
+}
+
+impl Replayed {
+    /// How many rows there were: inputs, each with its decisions.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// For how many of them something else was decided.
+    pub const fn differences(&self) -> u64 {
+        self.differences
+    }
+
+    /// The first of these in words.
+    pub fn first_differences(&self) -> &[String] {
+        &self.told
+    }
+
+    /// Why the capture ended before it was told to, if so. Also if its last line is missing.
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+}
+
+impl AdmissionBuilder {
+    /// Runs a [capture](crate::Capture) again under these settings: the same inputs at the same times, in an engine of its own, and
+    /// each decision compared with the one that was recorded. Where these are the settings of the handle that was recorded,
+    /// there are no differences. The mode is that of the capture.
+    ///
+    /// Under other settings requests end and leave when they did in the capture, which is good for seeing where a policy begins
+    /// to differ. The example `simulate` answers what would have become of them.
+    ///
+    /// # Errors
+    ///
+    /// If the settings can't be used, or a line can't be read.
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    pub fn replay(self, lines: impl BufRead) -> Result<Replayed, ReplayError> {
+        let (plan, _) = self.settings.into_plan().map_err(ReplayError::Settings)?;
+        let mut lines = (1..).zip(lines.lines());
+        let first = lines.next().ok_or_else(|| bad(1, "the file is empty"))?.1.map_err(ReplayError::Io)?;
+        let header: Header = serde_json::from_str(&first).map_err(|error| bad(1, error))?;
+        if header.capture != VERSION {
+            return Err(bad(1, format_args!("found version {}, known is {VERSION}", header.capture)));
+        }
+        let mode = [Mode::Enforce, Mode::Observe, Mode::Off].into_iter().find(|mode| mode.as_str() == header.mode);
+        let mode = mode.ok_or_else(|| bad(1, "the mode is unknown"))?;
+        let mut replay = Replay::new(Engine::new(plan), mode);
+        let mut result = Replayed { cut: Some("its last line is missing".to_owned()), ..Replayed::default() };
+        for (number, text) in lines {
+            let text = text.map_err(ReplayError::Io)?;
+            let line: Line = serde_json::from_str(&text).map_err(|error| bad(number, error))?;
+            if line.verb == Verb::End {
+                result.cut = line.error;
+                break;
+            }
+            let now = replay.step(&line).map_err(|problem| bad(number, problem))?;
+            result.rows += 1;
+            let then = (line.gets, line.ended, line.limit);
+            if now != then {
+                result.differences += 1;
+                if result.told.len() < TOLD {
+                    result.told.push(format!("line {number}: recorded {then:?}, now {now:?}"));
+                }
+            }
+        }
+        Ok(result)
+    }
+}
+
+fn bad(number: u64, problem: impl fmt::Display) -> ReplayError {
+    ReplayError::Line { number, problem: problem.to_string() }
+}
+
+/// Where a request is.
+#[derive(Debug)]
+enum Whereabouts {
+    Waits(Place),
+    Runs(Slot),
+}
+
+struct Replay {
+    engine: Engine,
+    partitions: HashMap<String, u16>,
+    requests: HashMap<u64, Whereabouts>,
+    waiting: HashMap<u32, u64>,
+    limit: usize,
+}
+
+/// What one input brings about: an answer, waits that end, another limit.
+type Decided = (Option<String>, Vec<(u64, String)>, Option<usize>);
+
+impl Replay {
+    fn new(mut engine: Engine, mode: Mode) -> Self {
+        if mode != Mode::Enforce {
+            engine.set_mode(Timestamp::ZERO, mode);
+        }
+        let partitions = engine.partitions().map(|(number, name, _)| (name.to_owned(), number)).collect();
+        let limit = engine.limit();
+        Self { engine, partitions, requests: HashMap::new(), waiting: HashMap::new(), limit }
+    }
+
+    fn step(&mut self, line: &Line) -> Result<Decided, String> {
+        let now = Timestamp::from_nanos(line.t);
+        let id = || line.id.ok_or("id: is missing");
+        let gets = match line.verb {
+            Verb::Arrive => Some(self.arrive(now, id()?, line)?),
+            Verb::Claim => Some(self.claim(now, id()?)),
+            Verb::Leave => {
+                self.leave(now, id()?);
+                None
+            }
+            Verb::Observe | Verb::Finish | Verb::Overload => {
+                self.end(now, id()?, line)?;
+                None
+            }
+            Verb::Tick => {
+                self.engine.tick(now);
+                None
+            }
+            Verb::Mode => {
+                let known = [Mode::Enforce, Mode::Observe, Mode::Off];
+                let mode = known.into_iter().find(|mode| Some(mode.as_str()) == line.mode.as_deref());
+                self.engine.set_mode(now, mode.ok_or("mode: is unknown")?);
+                None
+            }
+            Verb::Drain => {
+                self.engine.close(now, line.serves_waiting.unwrap_or(false));
+                None
+            }
+            Verb::End => None,
+        };
+        let ended = self.engine.told_since(0).map(|(key, why)| (key.index, answer_word(why)));
+        let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();
+        while self.engine.take_notice().is_some() {}
+        while self.engine.take_overdue().is_some() {}
+        let limit = self.engine.limit();
+        let moved = (std::mem::replace(&mut self.limit, limit) != limit).then_some(limit);
+        Ok((gets, ended, moved))
+    }
+
+    fn arrive(&mut self, now: Timestamp, id: u64, line: &Line) -> Result<String, String> {
+        let class = line.class.as_deref().map_or(0, |class| self.engine.class(class));
+        let partition = line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(0);
+        let word = line.criticality.as_deref().unwrap_or("critical");
+        let criticality = Criticality::from_word(word).ok_or("criticality: is unknown")?;
+        let subject = line.label.as_deref().map(|label| Subject {
+            namespace: line.namespace.as_deref().unwrap_or_default(),
+            label,
+            run: line.run.as_deref(),
+        });
+        let deadline = line.deadline.map_or(Timestamp::NEVER, Timestamp::from_nanos);
+        let ask = Ask { partition, class, criticality, subject, deadline };
+        let arrival = if line.waits == Some(false) {
+            self.engine.arrive_without_waiting(now, &ask).map_or_else(Arrival::Reject, Arrival::Admit)
+        } else {
+            self.engine.arrive(now, &ask)
+        };
+        Ok(match arrival {
+            Arrival::Admit(slot) => {
+                self.requests.insert(id, Whereabouts::Runs(slot));
+                answer_word(None)
+            }
+            Arrival::Wait(place) => {
+                self.waiting.insert(place.key().index, id);
+                self.requests.insert(id, Whereabouts::Waits(place));
+                "place".to_owned()
+            }
+            Arrival::Reject(refusal) => answer_word(Some(refusal.reason)),
+        })
+    }
+
+    fn claim(&mut self, now: Timestamp, id: u64) -> String {
+        let Some(Whereabouts::Waits(place)) = self.requests.get(&id) else {
+            return if self.requests.contains_key(&id) { answer_word(None) } else { "nothing".to_owned() };
+        };
+        match self.engine.claim(now, place) {
+            Poll::Pending => "place".to_owned(),
+            Poll::Ready(Ok(slot)) => {
+                self.requests.insert(id, Whereabouts::Runs(slot));
+                answer_word(None)
+            }
+            Poll::Ready(Err(refusal)) => {
+                self.requests.remove(&id);
+                answer_word(Some(refusal.reason))
+            }
+        }
+    }
+
+    fn leave(&mut self, now: Timestamp, id: u64) {
+        match self.requests.remove(&id) {
+            Some(Whereabouts::Waits(place)) => self.engine.cancel(now, &place),
+            Some(Whereabouts::Runs(mut slot)) => {
+                self.engine.observe(now, &mut slot, Outcome::Cancelled);
+                self.engine.finish(now, &mut slot);
+            }
+            None => {}
+        }
+    }
+
+    /// The end of a request, or a part of it. One that still waits here leaves when it has ended there.
+    fn end(&mut self, now: Timestamp, id: u64, line: &Line) -> Result<(), String> {
+        const OUTCOMES: [Outcome; 4] = [Outcome::Cancelled, Outcome::Ignore, Outcome::Overload, Outcome::Success];
+        let known = |word| OUTCOMES.into_iter().find(|&it| super::writer::outcome_word(it) == word);
+        let outcome = match line.outcome.as_deref() {
+            Some(word) => Some(known(word).ok_or("outcome: is unknown")?),
+            None => None,
+        };
+        if let (Some(Whereabouts::Waits(_)), Verb::Finish) = (self.requests.get(&id), line.verb) {
+            self.leave(now, id);
+            return Ok(());
+        }
+        let Some(Whereabouts::Runs(slot)) = self.requests.get_mut(&id) else { return Ok(()) };
+        if let Some(outcome) = outcome {
+            self.engine.observe(now, slot, outcome);
+        }
+        match line.verb {
+            Verb::Overload => self.engine.observe_late_overload(now, slot),
+            Verb::Finish => {
+                self.engine.finish(now, slot);
+                self.requests.remove(&id);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

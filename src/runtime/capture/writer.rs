@@ -1,0 +1,166 @@
+//! Rows become lines, in a thread of their own: numbers of places and slots become numbers of requests.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+};
+
+use super::{
+    line::{Header, Line, Verb},
+    tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, deadline},
+};
+use crate::{outcome::Outcome, rejection::Reason};
+
+/// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of them is meant makes
+/// no difference to any decision.
+type Alike = Vec<(u64, bool)>;
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    requests: u64,
+    limit: usize,
+    waiting: HashMap<u32, u64>,
+    slots: HashMap<[u64; 3], Alike>,
+}
+
+/// Writes until nobody records any more. Answers how many rows there were, and why it ended if not because it was told to.
+pub(super) fn write(
+    mut out: impl Write,
+    header: &Header,
+    rows: &Receiver<Row>,
+    end: &Arc<End>,
+) -> io::Result<(u64, Option<String>)> {
+    let mut names = Names { limit: header.limit, ..Names::default() };
+    let (mut count, mut last, mut unknown) = (0, 0, None);
+    put(&mut out, header)?;
+    loop {
+        match rows.recv_timeout(PAUSE) {
+            Ok(Row { step: Step::Unknown(what), at, .. }) => (unknown, last) = (Some(what), at.as_nanos()),
+            Ok(row) => {
+                last = row.at.as_nanos();
+                put(&mut out, &names.line(row))?;
+                count += 1;
+            }
+            Err(RecvTimeoutError::Timeout) => out.flush()?,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let error = match end.get() {
+        Cut::None => None,
+        Cut::Overflow => Some("overflow: rows came faster than they were written".to_owned()),
+        Cut::Full => Some("full: as many rows as were wanted are here".to_owned()),
+        Cut::Unknown => Some(format!("{}: can't be recorded", unknown.unwrap_or("something"))),
+    };
+    let line = Line { t: last, verb: Verb::End, rows: Some(count), error: error.clone(), ..Line::default() };
+    put(&mut out, &line)?;
+    out.flush()?;
+    Ok((count, error))
+}
+
+fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}
+
+pub(super) const fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Cancelled => "cancelled",
+        Outcome::Ignore => "ignore",
+        Outcome::Overload => "overload",
+        Outcome::Success => "success",
+    }
+}
+
+pub(super) fn answer_word(reason: Option<Reason>) -> String {
+    reason.map_or("slot", Reason::as_str).to_owned()
+}
+
+impl Names {
+    fn line(&mut self, row: Row) -> Line {
+        let mut line = Line { t: row.at.as_nanos(), ..Line::default() };
+        match row.step {
+            Step::Arrive(arrive) => self.arrive(&mut line, *arrive),
+            Step::Claim { place, gets } => {
+                line.verb = Verb::Claim;
+                line.id = self.waiting.get(&place).copied();
+                self.gets(&mut line, gets);
+            }
+            Step::Leave { place } => {
+                line.verb = Verb::Leave;
+                line.id = self.waiting.get(&place).copied();
+            }
+            Step::Observe { slot, outcome } => {
+                line.verb = Verb::Observe;
+                line.outcome = Some(outcome_word(outcome).to_owned());
+                line.id = self.find(slot, false, |alike, at| {
+                    alike[at].1 = true;
+                    alike[at].0
+                });
+            }
+            Step::Overload { slot } => {
+                line.verb = Verb::Overload;
+                line.id = self.find(slot, true, |alike, at| alike[at].0);
+            }
+            Step::Finish { slot, outcome } => {
+                line.verb = Verb::Finish;
+                line.outcome = outcome.map(|outcome| outcome_word(outcome).to_owned());
+                line.id = self.find(slot, outcome.is_none(), |alike, at| alike.swap_remove(at).0);
+                if self.slots.get(&slot).is_some_and(Vec::is_empty) {
+                    self.slots.remove(&slot);
+                }
+            }
+            Step::Tick | Step::Unknown(_) => line.verb = Verb::Tick,
+            Step::Mode(mode) => {
+                line.verb = Verb::Mode;
+                line.mode = Some(mode.as_str().to_owned());
+            }
+            Step::Drain { serves_waiting } => {
+                line.verb = Verb::Drain;
+                line.serves_waiting = Some(serves_waiting);
+            }
+        }
+        let ended = row.ended.into_iter();
+        line.ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, answer_word(why)))).collect();
+        line.limit = (row.limit != self.limit).then_some(row.limit);
+        self.limit = row.limit;
+        line
+    }
+
+    fn arrive(&mut self, line: &mut Line, arrive: Arrive) {
+        let Arrive { waits, partition, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
+        self.requests += 1;
+        line.verb = Verb::Arrive;
+        line.id = Some(self.requests);
+        line.waits = Some(waits);
+        (line.partition, line.class, line.label, line.run) = (partition, class, label, run);
+        line.namespace = Some(namespace).filter(|it| !it.is_empty());
+        line.criticality = Some(criticality.as_str().to_owned());
+        line.deadline = deadline(at);
+        self.gets(line, gets);
+    }
+
+    fn gets(&mut self, line: &mut Line, gets: Gets) {
+        let id = line.id.unwrap_or_default();
+        line.gets = Some(match gets {
+            Gets::Slot(slot) => {
+                self.slots.entry(slot).or_default().push((id, false));
+                answer_word(None)
+            }
+            Gets::Place(place) => {
+                self.waiting.insert(place, id);
+                "place".to_owned()
+            }
+            Gets::Rejection(reason) => answer_word(Some(reason)),
+        });
+    }
+
+    fn find(&mut self, slot: [u64; 3], observed: bool, take: impl FnOnce(&mut Alike, usize) -> u64) -> Option<u64> {
+        let alike = self.slots.get_mut(&slot)?;
+        let at = alike.iter().position(|&(_, it)| it == observed)?;
+        Some(take(alike, at))
+    }
+}
