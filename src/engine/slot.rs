@@ -71,6 +71,10 @@ impl Slot {
         Holder { partition: self.partition, label: self.label, level, shadow: self.marks & SHADOW }
     }
 
+    pub(crate) const fn partition(&self) -> u16 {
+        self.partition
+    }
+
     pub(crate) const fn is_observed(&self) -> bool {
         self.marks & OBSERVED != 0
     }
