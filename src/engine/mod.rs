@@ -66,6 +66,8 @@ mod incident_tests;
 mod model_tests;
 #[cfg(test)]
 mod rule_tests;
+#[cfg(test)]
+mod shadow_tests;
 
 use std::{collections::VecDeque, task::Poll, time::Duration};
 

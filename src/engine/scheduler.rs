@@ -294,11 +294,12 @@ impl Engine {
                 match self.next_to_run() {
                     Some(key) => self.serve(now, key),
                     None if (self.running < self.limit || self.overcommits) && self.unpark_freed(now) => {}
-                    None => break,
+                    // Where those in line may not run, somebody who comes in from the gate may.
+                    None => match self.next_to_enter() {
+                        Some(key) => self.let_in(now, key),
+                        None => break,
+                    },
                 }
-            }
-            while let Some(key) = self.next_to_enter() {
-                self.let_in(now, key);
             }
         }
         self.check();

@@ -80,6 +80,10 @@ impl Slot {
         [self.start.as_nanos(), who, what]
     }
 
+    pub(crate) const fn partition(&self) -> u16 {
+        self.partition
+    }
+
     pub(crate) const fn is_observed(&self) -> bool {
         self.marks & OBSERVED != 0
     }

@@ -8,7 +8,8 @@ use crate::{engine::fair_queue::STRIDE, time::Timestamp};
 impl Labels {
     /// Asserts all that can be said of labels without looking at anything else.
     pub(in crate::engine) fn check_all(&self) {
-        let named = self.entries.len() - 2;
+        let fixed = self.last_fixed.0 as usize + 1;
+        let named = self.entries.len() - fixed;
         assert!(named <= self.plan.max_labels, "no more labels are known than allowed");
         let found: BTreeSet<_> = self.iter().map(|(id, _)| id).filter(|&id| !self.is_overflow(id)).collect();
         assert_eq!(found.len(), named, "each entry is found by one name");
@@ -36,7 +37,7 @@ impl Labels {
             (previous, next) = (next, label.next);
         }
         assert_eq!(self.idle_last, previous, "the last idle label is known");
-        let idle = (0..).zip(&self.entries).skip(2);
+        let idle = (0..).zip(&self.entries).skip(self.last_fixed.0 as usize + 1);
         let idle = idle.filter(|(_, it)| it.running == 0 && it.waiting == 0 && it.workers.is_none());
         assert_eq!(listed, idle.map(|(number, _)| number).collect(), "exactly the idle labels may be forgotten");
     }
