@@ -120,14 +120,14 @@ pub use crate::{
     config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot,
+        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
-    runtime::{Admission, AdmissionBuilder, Admit, Leave, Overdue, Permit, WorkerReport},
+    runtime::{Admission, AdmissionBuilder, Admit, LeaseLost, Leave, Overdue, Permit, WorkerReport},
     ticket::Ticket,
     time::Timestamp,
 };

@@ -4,6 +4,7 @@ pub(crate) mod capacity;
 #[cfg(feature = "config")]
 pub(crate) mod file;
 mod labels;
+mod limits;
 mod rules;
 mod share;
 mod warnings;
@@ -11,7 +12,8 @@ mod warnings;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 pub use labels::Labels;
-pub use rules::{Cap, Limits, Rate, Rules};
+pub use limits::{Cap, Limits, Rate};
+pub use rules::Rules;
 pub use share::{Share, percent};
 
 use self::warnings::{Beside, warnings};
@@ -19,6 +21,7 @@ use crate::{
     engine::{
         limit::{Fixed, Limit},
         plan::{Bound, Discipline, Mode, PartitionMode, PartitionPlan, Places, Plan},
+        rules::WhenGone,
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -45,6 +48,9 @@ pub(crate) struct Settings {
     pub(crate) aging: Option<u32>,
     pub(crate) labels: Labels,
     pub(crate) rules: Rules,
+    /// Whether rules are counted for all instances, and what becomes of them without the store unless they say so.
+    pub(crate) is_shared: bool,
+    pub(crate) when_gone: WhenGone,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
     pub(crate) max_concurrent_streams: Option<usize>,
@@ -72,6 +78,8 @@ impl Default for Settings {
             aging: Some(AGING),
             labels: Labels::new(),
             rules: Rules::new(),
+            is_shared: false,
+            when_gone: WhenGone::Closed,
             time_to_live: None,
             client_patience: None,
             max_concurrent_streams: None,
@@ -99,7 +107,7 @@ impl Settings {
         if self.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
         }
-        let rules = self.rules.into_plan(&mut problems);
+        let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
         BuildError::check(problems)?;
 
         let extra = self.max_waiting.map_or(Places::Limit, Places::Exactly);

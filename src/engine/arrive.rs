@@ -1,6 +1,8 @@
 //! What becomes of a request that arrives.
 
-use super::{Arrival, Ask, Engine, Refusal, Slot, Subject, labels::LabelId, plan::Mode, slot::OBSERVED};
+#[cfg(test)]
+use super::Refusal;
+use super::{Arrival, Ask, Engine, Slot, Subject, labels::LabelId, plan::Mode, slot::OBSERVED};
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
@@ -16,27 +18,39 @@ impl Engine {
             return Arrival::Reject(self.refuse(now, ask.partition, label, Reason::Draining));
         }
         if self.may_start(now, ask, label) {
+            if let Some(rules) = self.has_to_ask(label) {
+                return self.ask_first(now, ask, label, rules);
+            }
             return Arrival::Admit(self.occupy(now, ask, label));
         }
         self.queue_or_refuse(now, ask, label)
     }
 
     /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
-    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+    pub(crate) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if self.mode != Mode::Enforce {
-            return match self.arrive(now, ask) {
-                Arrival::Admit(slot) => Ok(slot),
-                Arrival::Reject(refusal) => Err(refusal),
-                Arrival::Wait(_) => unreachable!("decisions don't bind"),
-            };
+            return self.arrive(now, ask);
         }
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
-        if !self.closed && self.may_start(now, ask, label) {
-            return Ok(self.occupy(now, ask, label));
+        if self.closed || !self.may_start(now, ask, label) {
+            return Arrival::Reject(self.refuse_at_once(now, ask, label));
         }
-        Err(self.refuse_at_once(now, ask, label))
+        if let Some(rules) = self.has_to_ask(label) {
+            return self.ask_first(now, ask, label, rules);
+        }
+        Arrival::Admit(self.occupy(now, ask, label))
+    }
+
+    /// The same where nobody has to ask.
+    #[cfg(test)]
+    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+        match self.arrive_now(now, ask) {
+            Arrival::Admit(slot) => Ok(slot),
+            Arrival::Reject(refusal) => Err(refusal),
+            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("nobody waits or has to ask"),
+        }
     }
 
     /// Whether a request that arrives may run at once.

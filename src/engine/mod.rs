@@ -20,6 +20,7 @@
 mod arrive;
 mod ask;
 mod classes;
+mod consent;
 mod credit;
 mod deadlines;
 mod drain;
@@ -65,14 +66,16 @@ mod rule_tests;
 use std::{collections::VecDeque, task::Poll, time::Duration};
 
 pub(crate) use ask::{Ask, Subject};
+pub(crate) use consent::NoRoom;
 pub(crate) use histogram::Histogram;
 #[cfg(feature = "introspect")]
 pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
 pub use label_status::{Blocked, LabelStatus};
+pub(crate) use labels::LabelId;
 pub(crate) use partition::Counts;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
-pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot};
+pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
 pub(crate) use waiters::Key;
 
 use self::{
@@ -81,7 +84,7 @@ use self::{
     deadlines::Deadlines,
     drain::Drain,
     fair_queue::FairQueue,
-    labels::{LabelId, Labels},
+    labels::Labels,
     limit::Law,
     partition::Partition,
     plan::{Bound, Discipline, Mode, Plan},
@@ -105,8 +108,11 @@ pub(crate) struct Engine {
     in_line: usize,
     at_gate: usize,
     mode: Mode,
-    /// Nobody is let in any more.
+    /// Nobody is let in any more, and whether those who wait are served.
     closed: bool,
+    serves_waiting: bool,
+    /// The store that counts shared rules can't be asked.
+    store_gone: bool,
     now: Timestamp,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
@@ -161,6 +167,8 @@ impl Engine {
             at_gate: 0,
             mode: Mode::Enforce,
             closed: false,
+            serves_waiting: false,
+            store_gone: false,
             now: Timestamp::ZERO,
             overcommits: plan.partitions.iter().any(|it| it.mode == plan::PartitionMode::Overcommit),
             parts: plan.partitions.iter().map(|it| it.part).collect(),
@@ -216,16 +224,22 @@ impl Engine {
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
-            Stage::Granted { in_flight } => {
+            Stage::Granted { in_flight, until } => {
                 let counts = &mut self.partitions[partition as usize].counts;
                 counts.admitted += 1;
-                counts.queued += 1;
-                counts.wait.record(now.since(since));
+                if until.is_some() {
+                    counts.queued += 1;
+                    counts.wait.record(now.since(since));
+                }
                 Ok(self.lend(now, class, Holder { partition, label, level }, in_flight))
             }
             Stage::Refused(refusal) => Err(refusal),
         };
         self.waiting.remove(key);
+        if self.rules.are_shared && answer.is_ok() {
+            self.next_may_ask(label);
+            self.settle(now);
+        }
         self.check();
         Poll::Ready(answer)
     }
@@ -237,7 +251,12 @@ impl Engine {
         let &Waiter { stage, partition, label, level, .. } = self.waiting.get(key);
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
-            Stage::Granted { .. } => self.vacate(Holder { partition, label, level }),
+            Stage::Granted { .. } => {
+                self.vacate(Holder { partition, label, level });
+                if self.rules.are_shared {
+                    self.next_may_ask(label);
+                }
+            }
             Stage::Refused(_) => {}
         }
         if !matches!(stage, Stage::Refused(_)) {
@@ -343,6 +362,7 @@ impl Engine {
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
         self.closed = true;
+        self.serves_waiting = serves_waiting;
         if !serves_waiting {
             while let Some(key) = self.waiting.anyone() {
                 self.end_wait(now, key, Reason::Draining);

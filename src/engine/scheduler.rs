@@ -43,9 +43,17 @@ impl Engine {
     }
 
     pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
+        let in_flight = self.seat(now, ask, label);
+        self.partitions[ask.partition as usize].counts.admitted += 1;
+        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
+        self.lend(now, ask.class, holder, in_flight)
+    }
+
+    /// Takes a slot for a request that arrives, and charges it to all rules. Answers how many run then.
+    #[inline]
+    pub(super) fn seat(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> u32 {
         let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
         let in_flight = self.take_slot(holder);
-        self.partitions[ask.partition as usize].counts.admitted += 1;
         if label != LabelId::DEFAULT {
             // It is its turn now as if it had waited for it.
             let served = self.waiting.served(ask.partition, ask.criticality.level());
@@ -55,7 +63,7 @@ impl Engine {
         }
         self.charge(now, label);
         self.drain.started(now);
-        self.lend(now, ask.class, holder, in_flight)
+        in_flight
     }
 
     /// The token of a slot that was taken, lent for a time if that is what permits are.
@@ -224,13 +232,14 @@ impl Engine {
     fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
         let label = self.waiting.get(key).label;
         self.waiting.enlist(key, stage, self.labels.standing(label));
-        let wait = if stage == Stage::Line {
-            self.in_line += 1;
-            self.wait_in_line(now)
-        } else {
-            self.at_gate += 1;
-            self.gate.wait
-        };
+        *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
+        self.begin_wait(now, key, stage);
+    }
+
+    /// Starts the wait of one who stands in line or at the gate now.
+    pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage) {
+        let label = self.waiting.get(key).label;
+        let wait = if stage == Stage::Line { self.wait_in_line(now) } else { self.gate.wait };
         let own = self.labels.plan().wait.filter(|_| self.labels.is_explicit(label));
         let wait = wait.into_iter().chain(own).min();
         let waiter = self.waiting.get_mut(key);
@@ -341,13 +350,14 @@ impl Engine {
         if let Discipline::BurstCredit { longest, standing } = self.discipline {
             self.credit.served(now, now.since(waiter.since), longest, standing);
         }
+        let until = Some(waiter.deadline);
         self.waiting.serve(key);
         self.leave(key);
         let in_flight = self.take_slot(holder);
         self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
         self.charge_turn(now, holder.label);
         self.drain.started(now);
-        self.waiting.get_mut(key).stage = Stage::Granted { in_flight };
+        self.waiting.get_mut(key).stage = Stage::Granted { in_flight, until };
         self.notices.push_back(key);
     }
 

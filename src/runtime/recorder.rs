@@ -29,7 +29,11 @@ impl Shared {
     #[cfg(feature = "introspect")]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
         let now = self.time.now();
-        self.turn(|state, _| look(&mut state.engine, now))
+        let store_gone = self.is_store_gone();
+        self.turn(|state, _| {
+            state.engine.set_store_gone(store_gone);
+            look(&mut state.engine, now)
+        })
     }
 
     /// The name of the handle.
@@ -44,6 +48,7 @@ impl Shared {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
+        let snapshot = Snapshot { store: self.store_snapshot(), ..snapshot };
         lock(&self.recorder).publish(&self.name, &snapshot, counts);
     }
 }

@@ -1,13 +1,17 @@
 //! Other settings for a handle that is at work.
 
 use super::{Admission, AdmissionBuilder, turn::lock};
-use crate::problem::{BuildError, Problem};
+use crate::{
+    config::Settings,
+    problem::{BuildError, Problem},
+};
 
 /// Partitions are numbered, those included that a reload took out.
 const MOST_PARTITIONS: usize = u16::MAX as usize;
 
 impl Admission {
-    /// Takes other settings from now on, all of them or, if any is wrong, none. The name and the clock stay what they are.
+    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock and the store that counts
+    /// [shared rules](AdmissionBuilder::shared) stay what they are.
     ///
     /// Requests in flight keep their slots and those who wait keep their places. Partitions, labels and classes are known
     /// by name: one that is gone drains, and comes back as it was if it is named again. What was used of rates stays used. A
@@ -32,7 +36,8 @@ impl Admission {
     ///
     /// Names every setting that can't be used. Nothing was changed then.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
-        let (plan, warnings) = settings.settings.into_plan()?;
+        let is_shared = self.shared.desk.is_some();
+        let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
         let mut known = lock(&shared.warnings);

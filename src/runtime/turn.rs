@@ -10,7 +10,7 @@ use std::{
     task::Waker,
 };
 
-use super::{driver::Driver, recorder::Recorder};
+use super::{driver::Driver, lease::Desk, recorder::Recorder};
 use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) places: AtomicUsize,
     pub(super) driver: Driver,
     pub(super) recorder: Mutex<Recorder>,
+    /// Where shared rules are counted.
+    pub(super) desk: Option<Desk>,
 }
 
 /// What the lock guards.
@@ -54,7 +56,13 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(name: Arc<str>, engine: Engine, time: TimeSource, warnings: Vec<String>) -> Self {
+    pub(super) fn new(
+        name: Arc<str>,
+        engine: Engine,
+        time: TimeSource,
+        warnings: Vec<String>,
+        desk: Option<Desk>,
+    ) -> Self {
         let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
         let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
         sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
@@ -76,6 +84,7 @@ impl Shared {
             places: AtomicUsize::new(0),
             driver: Driver::default(),
             recorder: Mutex::default(),
+            desk,
         }
     }
 

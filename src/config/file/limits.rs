@@ -10,7 +10,7 @@ use super::{
     value::{Node, Origin, Value, join},
 };
 use crate::{
-    config::rules::{Cap, Limits, Rate},
+    config::limits::{Cap, Limits, Rate},
     engine::rules::{RateMode, WhenFull},
 };
 
@@ -207,7 +207,8 @@ impl Setting for Cap {
             return None;
         };
         let when_full: Option<WhenFull> = at.field("when_full");
-        Some(Self { max: max.count(0)?, when_full })
+        let cap = Self::of(max.count(0)?);
+        Some(when_full.map_or(cap, |when_full| cap.when_full(when_full)))
     }
 
     fn write(&self) -> Value {

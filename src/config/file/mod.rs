@@ -193,6 +193,8 @@ impl AdmissionConfig {
             aging: self.aging.map(NonZeroU32::get),
             labels: self.labels.to_labels(),
             rules: self.to_rules(),
+            is_shared: false,
+            when_gone: crate::engine::rules::WhenGone::Closed,
             time_to_live: self.permit_time_to_live,
             client_patience: self.client_patience,
             max_concurrent_streams: self.max_concurrent_streams,

@@ -7,12 +7,15 @@
 //!
 //! A rule that is full lets its label wait, or turns the request away. A label that has to wait is *parked* until there is room
 //! for it; see [`meters`].
+//!
+//! Rules that are [`shared`] by all instances are counted by others, whom each request that got its slot has to ask.
 
 mod meters;
 mod plan;
 mod rate;
 #[cfg(test)]
 mod rate_tests;
+mod shared;
 mod view;
 
 pub(super) use meters::{MeterId, Need};
@@ -20,11 +23,15 @@ pub use plan::WhenFull;
 pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
 pub use rate::RateMode;
 pub(crate) use rate::RateRule;
+pub use shared::WhenGone;
+pub(super) use shared::{Closed, Consent};
+pub(crate) use shared::{Counted, SharedBound, SharedRules};
 pub use view::RuleSnapshot;
 
 use self::{
     meters::{MeterKey, MeterOf, Meters},
     rate::{Rate, retry_after},
+    shared::counted_here,
 };
 use super::labels::{Label, LabelId};
 use crate::{rejection::Reason, time::Timestamp};
@@ -37,6 +44,8 @@ pub(super) struct Account {
     namespace: MeterId,
     group: Option<MeterId>,
     parked: Parked,
+    /// Where some of its rules are shared.
+    pub(super) consent: Option<Box<Consent>>,
 }
 
 /// Where a label waits for room.
@@ -56,7 +65,8 @@ impl Account {
 
     /// Whether its own rate has no room, so that forgetting it would give it more than it may.
     pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
-        self.rules.per_minute.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
+        let rule = counted_here(self.rules.per_minute);
+        rule.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
     }
 }
 
@@ -87,11 +97,14 @@ pub(super) struct Rules {
     /// The class of rules by the number of the kind of work.
     by_kind: Vec<u8>,
     meters: Meters,
+    /// Whether any rule is or was shared.
+    pub(super) are_shared: bool,
 }
 
 impl Rules {
     pub(super) fn new(plan: RulesPlan) -> Self {
-        Self { plan, by_kind: Vec::new(), meters: Meters::default() }
+        let are_shared = plan.is_shared();
+        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared }
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
@@ -124,18 +137,23 @@ impl Rules {
 
     /// Opens an account for a new label, if its class has rules.
     pub(super) fn open(&mut self, now: Timestamp, class: u8, namespace: &str, label: &str) -> Option<Box<Account>> {
-        let rules = self.plan.classes.get(usize::from(class))?.resolve(namespace, label);
+        let plan = self.plan.classes.get(usize::from(class))?;
+        let rules = plan.resolve(namespace, label);
+        let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
+        let consent = shared.map(Consent::of);
         let meter = MeterKey { namespace: namespace.into(), of: MeterOf::Class(class) };
         let group = rules.budget.as_ref().map(|(group, _)| group.clone());
         let namespace_meter = self.meters.join(now, meter);
         let group = group.map(|group| MeterKey { namespace: namespace.into(), of: MeterOf::Group(group) });
         let group = group.map(|key| self.meters.join(now, key));
         let rate = Rate::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked: Parked::default() }))
+        let parked = Parked::default();
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, consent }))
     }
 
     /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
     pub(super) fn replace(&mut self, plan: RulesPlan) {
+        self.are_shared |= plan.is_shared();
         let old = std::mem::take(&mut self.plan.classes);
         let mut new = plan.classes;
         let mut classes = Vec::with_capacity(old.len().max(new.len()));
@@ -180,7 +198,7 @@ impl Rules {
     /// goes before those that let them wait.
     pub(super) fn full(&self, now: Timestamp, label: &Label) -> Option<Full> {
         let account = label.account.as_deref()?;
-        let mut all = (0..5).filter_map(|rule| self.full_rule(rule, now, label, account));
+        let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account));
         let first = all.next()?;
         let waits = |full: &Full| full.when_full == WhenFull::Wait;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
@@ -195,7 +213,7 @@ impl Rules {
             Some(Full { reason, when_full, until: None, bound, meter })
         };
         let rate = |rule: Option<Rule<RateRule>>, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. } = rule?;
+            let Rule { bound, when_full, .. } = counted_here(rule)?;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
@@ -208,10 +226,11 @@ impl Rules {
             1 => cap(rules.in_flight_per_namespace, namespace.running, Reason::NamespaceCap, id),
             2 => rate(rules.per_minute, &account.rate, Reason::Rate, None),
             3 => rate(rules.per_minute_per_namespace, &namespace.rate, Reason::Rate, id),
-            _ => {
+            4 => {
                 let (group, (_, rule)) = (account.group?, rules.budget.as_ref()?);
                 rate(Some(*rule), &self.meters.get(group).rate, Reason::Budget, Some(group))
             }
+            _ => account.consent.as_ref()?.full(now),
         }
     }
 
@@ -242,6 +261,23 @@ impl Rules {
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
             self.meters.get_mut(group).rate.charge(now, rule.bound);
+        }
+        if let Some(consent) = &mut account.consent {
+            consent.asks();
+        }
+    }
+
+    /// Takes back from all rates what was charged for a start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, label: &mut Label) {
+        let Some(account) = label.account.as_deref_mut() else { return };
+        if let Some(rule) = account.rules.per_minute {
+            account.rate.refund(now, rule.bound);
+        }
+        if let Some(rule) = account.rules.per_minute_per_namespace {
+            self.meters.get_mut(account.namespace).rate.refund(now, rule.bound);
+        }
+        if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
+            self.meters.get_mut(group).rate.refund(now, rule.bound);
         }
     }
 
