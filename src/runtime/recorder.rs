@@ -12,8 +12,9 @@ use super::turn::{Shared, lock};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
 use crate::{
-    engine::{Counts, Histogram, Snapshot, plan::Mode},
+    engine::{Counts, Histogram, Snapshot, StoreSnapshot, plan::Mode},
     rejection::Reason,
+    store::Health,
 };
 
 /// What was published so far, where only the difference is.
@@ -59,6 +60,9 @@ impl Recorder {
         describe();
         let limiter = Label::new("limiter", Arc::clone(name));
         publish_whole(&limiter, snapshot);
+        if let Some(store) = &snapshot.store {
+            publish_store(&limiter, store);
+        }
         let highest = counts.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
         self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
         self.wait.resize_with(highest.max(self.wait.len()), Histogram::default);
@@ -126,6 +130,22 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
     }
 }
 
+/// What is known of the store that counts shared rules.
+fn publish_store(limiter: &Label, store: &StoreSnapshot) {
+    let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
+    for state in Health::STATES {
+        gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
+    }
+    gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);
+    for (answer, count) in [("granted", store.granted), ("full", store.full), ("failed", store.failed)] {
+        counter!("admission_store_requests_total", with("answer", answer)).absolute(count);
+    }
+    for (why, count) in [("local_share", store.from_local_share), ("store_gone", store.without_store)] {
+        counter!("admission_store_local_total", with("why", why)).absolute(count);
+    }
+    counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
+}
+
 fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histogram) {
     for (value, count) in now.since(published) {
         histogram.record_many(value, usize::try_from(count).unwrap_or(usize::MAX));
@@ -143,10 +163,16 @@ fn describe() {
         ("admission_mode", "1 for the mode that the handle is in, else 0"),
         ("admission_partition_limit", "What a partition is guaranteed of the limit"),
         ("admission_queue_places", "How many requests may wait in line for a slot"),
+        ("admission_store_state", "1 for the state that the store of shared limits is in, else 0"),
         ("admission_waiting", "Requests that wait, in line for a slot or at the full gate"),
     ] {
         describe_gauge!(name, Unit::Count, text);
     }
+    describe_gauge!(
+        "admission_store_down_seconds",
+        Unit::Seconds,
+        "For how long the store of shared limits has been down"
+    );
     describe_gauge!("admission_utilisation_ratio", "The part of the limit that is used; above 1 after it shrank");
     for (name, text) in [
         ("admission_admitted_total", "Requests that were admitted"),
@@ -159,6 +185,9 @@ fn describe() {
         ("admission_queued_total", "Requests that were admitted after a wait"),
         ("admission_rejected_total", "Requests that were rejected, by reason"),
         ("admission_reloads_total", "How often the settings were changed"),
+        ("admission_store_leases_lost_total", "Leases of shared limits that were lost while their work went on"),
+        ("admission_store_local_total", "Requests admitted under shared limits without asking the store, by why"),
+        ("admission_store_requests_total", "Requests that the store of shared limits was asked for, by its answer"),
         ("admission_would_queue_total", "Requests that would have waited, while observing"),
         ("admission_would_reject_total", "Requests that would have been rejected, while observing, by reason"),
     ] {
