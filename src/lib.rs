@@ -135,9 +135,11 @@ pub use crate::{
 /// The parts of an [`AdmissionConfig`], and what is known about where it came from.
 #[cfg(feature = "config")]
 pub mod configuration {
+    pub use crate::config::StoreUrl;
     pub use crate::config::file::{
         AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, Loaded, Origin, TwoPointConfig, VegasConfig, WindowedAimdConfig,
+        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig,
+        WindowedAimdConfig,
     };
 }
 

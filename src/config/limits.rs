@@ -10,13 +10,13 @@ use crate::{
 
 /// Whether a rule is counted for all instances where there is a store that does so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Sharing {
-    pub(super) local: bool,
-    pub(super) when_gone: Option<WhenGone>,
+pub(crate) struct Sharing {
+    pub(crate) local: bool,
+    pub(crate) when_gone: Option<WhenGone>,
 }
 
 impl Sharing {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { local: false, when_gone: None }
     }
 

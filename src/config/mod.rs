@@ -7,6 +7,7 @@ mod labels;
 mod limits;
 mod rules;
 mod share;
+mod store;
 mod warnings;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -15,6 +16,9 @@ pub use labels::Labels;
 pub use limits::{Cap, Limits, Rate};
 pub use rules::Rules;
 pub use share::{Share, percent};
+pub(crate) use store::StoreSettings;
+#[cfg(feature = "config")]
+pub use store::StoreUrl;
 
 use self::warnings::{Beside, warnings};
 use crate::{
@@ -51,6 +55,8 @@ pub(crate) struct Settings {
     /// Whether rules are counted for all instances, and what becomes of them without the store unless they say so.
     pub(crate) is_shared: bool,
     pub(crate) when_gone: WhenGone,
+    /// The store, where it comes from a configuration.
+    pub(crate) store: Option<StoreSettings>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
     pub(crate) max_concurrent_streams: Option<usize>,
@@ -80,6 +86,7 @@ impl Default for Settings {
             rules: Rules::new(),
             is_shared: false,
             when_gone: WhenGone::Closed,
+            store: None,
             time_to_live: None,
             client_patience: None,
             max_concurrent_streams: None,
@@ -107,6 +114,7 @@ impl Settings {
         if self.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
         }
+        problems.extend(self.store.iter().flat_map(StoreSettings::problems));
         let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
         BuildError::check(problems)?;
 

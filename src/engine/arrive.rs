@@ -2,7 +2,13 @@
 
 #[cfg(test)]
 use super::Refusal;
-use super::{Arrival, Ask, Engine, Slot, Subject, labels::LabelId, plan::Mode, slot::OBSERVED};
+use super::{
+    Arrival, Ask, Engine, Slot, Subject,
+    labels::{LabelId, one_turn},
+    plan::Mode,
+    slot::OBSERVED,
+    tenure::Holder,
+};
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
@@ -61,6 +67,31 @@ impl Engine {
         }
         let in_time = ask.deadline > now || self.mode != Mode::Enforce;
         in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
+    }
+
+    /// Lets a request run that may.
+    fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
+        let in_flight = self.seat(now, ask, label);
+        self.partitions[ask.partition as usize].counts.admitted += 1;
+        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
+        self.lend(now, ask.class, holder, in_flight)
+    }
+
+    /// Takes a slot for a request that arrives, and charges it to all rules. Answers how many run then.
+    #[inline]
+    pub(super) fn seat(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> u32 {
+        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
+        let in_flight = self.take_slot(holder);
+        if label != LabelId::DEFAULT {
+            // It is its turn now as if it had waited for it.
+            let served = self.waiting.served(ask.partition, ask.criticality.level());
+            let one = self.labels.get_mut(label);
+            one.admitted += 1;
+            one.start = one_turn(served, one.rule.weight);
+        }
+        self.charge(now, label);
+        self.drain.started(now);
+        in_flight
     }
 
     /// What comes for a partition that was taken out of the settings goes to the default one.

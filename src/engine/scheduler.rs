@@ -3,7 +3,7 @@
 use super::{
     Arrival, Ask, Engine, Place, Refusal, Slot,
     fair_queue::FlowKey,
-    labels::{LabelId, one_turn},
+    labels::LabelId,
     plan::{Discipline, Mode},
     rules::WhenFull,
     runs,
@@ -42,30 +42,6 @@ impl Engine {
         self.may_run(ask, label)
     }
 
-    pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
-        let in_flight = self.seat(now, ask, label);
-        self.partitions[ask.partition as usize].counts.admitted += 1;
-        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
-        self.lend(now, ask.class, holder, in_flight)
-    }
-
-    /// Takes a slot for a request that arrives, and charges it to all rules. Answers how many run then.
-    #[inline]
-    pub(super) fn seat(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> u32 {
-        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
-        let in_flight = self.take_slot(holder);
-        if label != LabelId::DEFAULT {
-            // It is its turn now as if it had waited for it.
-            let served = self.waiting.served(ask.partition, ask.criticality.level());
-            let one = self.labels.get_mut(label);
-            one.admitted += 1;
-            one.start = one_turn(served, one.rule.weight);
-        }
-        self.charge(now, label);
-        self.drain.started(now);
-        in_flight
-    }
-
     /// The token of a slot that was taken, lent for a time if that is what permits are.
     pub(super) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
         let tenure = match self.time_to_live {
@@ -76,7 +52,7 @@ impl Engine {
     }
 
     /// Counts one more running and answers how many that are.
-    fn take_slot(&mut self, holder: Holder) -> u32 {
+    pub(super) fn take_slot(&mut self, holder: Holder) -> u32 {
         self.running += 1;
         let it = &mut self.partitions[holder.partition as usize];
         self.kept -= usize::from(it.kept_slots() > 0);

@@ -216,10 +216,16 @@ impl AdmissionBuilder {
     /// Names every setting that can't be used, not just the first.
     pub fn build(self) -> Result<Admission, BuildError> {
         let mode = self.settings.mode;
+        let store = self.settings.store.clone();
         let (plan, warnings) = self.settings.into_plan()?;
+        let desk = match (self.desk, store) {
+            (Some(desk), _) => Some(desk),
+            (None, Some(settings)) => Desk::open(settings)?,
+            (None, None) => None,
+        };
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
-        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, self.desk);
+        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, desk);
         let admission = Admission { shared: Arc::new(shared) };
         if mode != Mode::default() {
             admission.set_mode(mode);

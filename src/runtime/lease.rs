@@ -17,10 +17,12 @@ use std::{
 
 use super::turn::{Shared, lock};
 use crate::{
+    config::StoreSettings,
     engine::{
         LabelId, StoreSnapshot,
         rules::{Counted, RateMode, SharedBound, SharedRules, WhenFull},
     },
+    problem::BuildError,
     store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
 };
 
@@ -29,6 +31,8 @@ use crate::{
 pub(super) struct Desk {
     leases: Leases,
     keys: Keys,
+    /// What it was made of, if it comes from a configuration.
+    pub(super) settings: Option<StoreSettings>,
     granted: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
@@ -65,12 +69,21 @@ impl Desk {
         Self {
             leases,
             keys,
+            settings: None,
             granted: AtomicU64::new(0),
             full: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             from_here: AtomicU64::new(0),
             without_store: AtomicU64::new(0),
             watched: Mutex::default(),
+        }
+    }
+
+    /// The store of a configuration, if that names one.
+    pub(super) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
+        match settings.open() {
+            Ok(opened) => Ok(opened.map(|(leases, keys)| Self { settings: Some(settings), ..Self::new(leases, keys) })),
+            Err(problems) => BuildError::check(problems).map(|()| None),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Admission, AdmissionBuilder, turn::lock};
 use crate::{
-    config::Settings,
+    config::{Settings, StoreSettings},
     problem::{BuildError, Problem},
 };
 
@@ -37,6 +37,18 @@ impl Admission {
     /// Names every setting that can't be used. Nothing was changed then.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
         let is_shared = self.shared.desk.is_some();
+        let known = self.shared.desk.as_ref().map(|desk| desk.settings.as_ref());
+        let problems = match (known, &settings.settings.store) {
+            (Some(Some(known)), Some(new)) => known.changes(new),
+            (_, Some(StoreSettings { url: Some(_), .. })) => {
+                vec![Problem::new(
+                    "store.url",
+                    "found one, which a reload can't add to a handle that was built without",
+                )]
+            }
+            _ => Vec::new(),
+        };
+        BuildError::check(problems)?;
         let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.

@@ -29,10 +29,10 @@ async fn take_everything(server: &Server) -> Instant {
 /// The store is emptied under those who run: handlers are told within one renewal, and so are holders of permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_are_told_that_others_may_run_in_their_place() {
-    let server = Server::start().await;
     for local_shares in [false, true] {
         let leases = leases().expiry(ms(1_000)).local_shares(local_shares);
         for _ in 0..repeats() {
+            let server = Server::start().await;
             let work = Work::new(2);
             let [one, two, three] = &Instance::three(&server, &rules(), leases.clone(), &work).await[..] else {
                 panic!()

@@ -1,6 +1,8 @@
 //! Several instances of a real server under rules that one Redis counts for all of them.
 
 mod caps;
+#[cfg(feature = "config")]
+mod config;
 mod lost;
 mod outage;
 
