@@ -7,6 +7,7 @@ mod labels;
 mod limits;
 mod rules;
 mod share;
+#[cfg(feature = "config")]
 mod store;
 mod warnings;
 
@@ -16,6 +17,7 @@ pub use labels::Labels;
 pub use limits::{Cap, Limits, Rate};
 pub use rules::Rules;
 pub use share::{Share, percent};
+#[cfg(feature = "config")]
 pub(crate) use store::StoreSettings;
 #[cfg(feature = "config")]
 pub use store::StoreUrl;
@@ -56,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) is_shared: bool,
     pub(crate) when_gone: WhenGone,
     /// The store, where it comes from a configuration.
+    #[cfg(feature = "config")]
     pub(crate) store: Option<StoreSettings>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
@@ -86,6 +89,7 @@ impl Default for Settings {
             rules: Rules::new(),
             is_shared: false,
             when_gone: WhenGone::Closed,
+            #[cfg(feature = "config")]
             store: None,
             time_to_live: None,
             client_patience: None,
@@ -114,6 +118,7 @@ impl Settings {
         if self.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
         }
+        #[cfg(feature = "config")]
         problems.extend(self.store.iter().flat_map(StoreSettings::problems));
         let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
         BuildError::check(problems)?;

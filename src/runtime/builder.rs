@@ -216,12 +216,14 @@ impl AdmissionBuilder {
     /// Names every setting that can't be used, not just the first.
     pub fn build(self) -> Result<Admission, BuildError> {
         let mode = self.settings.mode;
+        #[cfg(feature = "config")]
         let store = self.settings.store.clone();
         let (plan, warnings) = self.settings.into_plan()?;
-        let desk = match (self.desk, store) {
-            (Some(desk), _) => Some(desk),
+        let desk = self.desk;
+        #[cfg(feature = "config")]
+        let desk = match (desk, store) {
             (None, Some(settings)) => Desk::open(settings)?,
-            (None, None) => None,
+            (desk, _) => desk,
         };
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);

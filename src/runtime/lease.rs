@@ -16,13 +16,13 @@ use std::{
 };
 
 use super::turn::{Shared, lock};
+#[cfg(feature = "config")]
+use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
-    config::StoreSettings,
     engine::{
         LabelId, StoreSnapshot,
         rules::{Counted, RateMode, SharedBound, SharedRules, WhenFull},
     },
-    problem::BuildError,
     store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
 };
 
@@ -32,6 +32,7 @@ pub(super) struct Desk {
     leases: Leases,
     keys: Keys,
     /// What it was made of, if it comes from a configuration.
+    #[cfg(feature = "config")]
     pub(super) settings: Option<StoreSettings>,
     granted: AtomicU64,
     full: AtomicU64,
@@ -69,6 +70,7 @@ impl Desk {
         Self {
             leases,
             keys,
+            #[cfg(feature = "config")]
             settings: None,
             granted: AtomicU64::new(0),
             full: AtomicU64::new(0),
@@ -80,6 +82,7 @@ impl Desk {
     }
 
     /// The store of a configuration, if that names one.
+    #[cfg(feature = "config")]
     pub(super) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
         match settings.open() {
             Ok(opened) => Ok(opened.map(|(leases, keys)| Self { settings: Some(settings), ..Self::new(leases, keys) })),

@@ -2,9 +2,12 @@
 
 use super::{Admission, AdmissionBuilder, turn::lock};
 use crate::{
-    config::{Settings, StoreSettings},
+    config::Settings,
     problem::{BuildError, Problem},
 };
+
+#[cfg(feature = "config")]
+use crate::config::StoreSettings;
 
 /// Partitions are numbered, those included that a reload took out.
 const MOST_PARTITIONS: usize = u16::MAX as usize;
@@ -37,18 +40,8 @@ impl Admission {
     /// Names every setting that can't be used. Nothing was changed then.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
         let is_shared = self.shared.desk.is_some();
-        let known = self.shared.desk.as_ref().map(|desk| desk.settings.as_ref());
-        let problems = match (known, &settings.settings.store) {
-            (Some(Some(known)), Some(new)) => known.changes(new),
-            (_, Some(StoreSettings { url: Some(_), .. })) => {
-                vec![Problem::new(
-                    "store.url",
-                    "found one, which a reload can't add to a handle that was built without",
-                )]
-            }
-            _ => Vec::new(),
-        };
-        BuildError::check(problems)?;
+        #[cfg(feature = "config")]
+        BuildError::check(self.changes_of_store(settings.settings.store.as_ref()))?;
         let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
@@ -62,5 +55,19 @@ impl Admission {
         shared.add_partitions(added);
         *known = warnings;
         Ok(())
+    }
+
+    /// What would change about the store, which nobody can who is at work.
+    #[cfg(feature = "config")]
+    fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
+        let known = self.shared.desk.as_ref().and_then(|desk| desk.settings.as_ref());
+        match (known, new) {
+            (Some(known), Some(new)) => known.changes(new),
+            (None, Some(StoreSettings { url: Some(_), .. })) => {
+                let message = "found one, which a reload can't give to a handle that was built without";
+                vec![Problem::new("store.url", message)]
+            }
+            _ => Vec::new(),
+        }
     }
 }

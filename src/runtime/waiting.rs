@@ -146,7 +146,10 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
                 Some(rejection)
             }
             None => {
-                shared.watch_for(rules, rule, label);
+                // When a rate has room again, the engine knows.
+                if no_room.retry_after.is_none() {
+                    shared.watch_for(rules, rule, label);
+                }
                 None
             }
         }

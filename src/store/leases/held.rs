@@ -74,7 +74,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         match &self.what {
             What::Nothing => {}
-            What::Local(lease) => self.inner.local.settle(Debt::Lease(lease.clone())),
+            What::Local(lease) => {
+                self.inner.local.settle(Debt::Lease(lease.clone()));
+                lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
+            }
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
