@@ -50,13 +50,13 @@ pub(crate) async fn serve(mut told: impl Iterator<Item = String>) -> Result<(), 
     Ok(())
 }
 
-/// A fifth of a second of work, of which the witness knows.
+/// Half a second of work, of which the witness knows.
 async fn work(witness: u16) -> Result<&'static str, String> {
     let told = async {
         let mut witness = TcpStream::connect(("127.0.0.1", witness)).await?;
         witness.write_all(b"+").await?;
         witness.read_u8().await?;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
         witness.write_all(b"-").await?;
         witness.read_u8().await?;
         Ok::<_, std::io::Error>("done")

@@ -55,17 +55,20 @@ async fn compare() -> Result<(), BoxError> {
     let redis = timeout(PATIENCE, Redis::start()).await??;
     println!("redis-server on port {}; a cap of {CAP} requests of one tenant\n", redis.port());
     println!("{:<42} {:>8} {:>10} {:>8}", "", "requests", "at once", "failed");
-    let mut exceeded = false;
+    let mut as_expected = true;
+    // All of the cap is used, unless this machine is too busy to start so many requests within half a second.
+    let (within, beyond) = (1..=u64::from(CAP), u64::from(CAP) + 1..=u64::from(3 * CAP));
     for (what, instances, shared, expected) in [
-        ("1 instance", 1, true, CAP),
-        ("3 instances, each counts by itself", 3, false, 3 * CAP),
-        ("3 instances, counted together in the store", 3, true, CAP),
+        ("1 instance", 1, true, &within),
+        ("3 instances, each counts by itself", 3, false, &beyond),
+        ("3 instances, counted together in the store", 3, true, &within),
     ] {
         let (requests, peak, failed) = timeout(PATIENCE, burst(&redis, instances, shared)).await??;
         println!("{what:<42} {requests:>8} {peak:>10} {failed:>8}");
-        exceeded |= u64::from(expected) != peak || failed > 0;
+        as_expected &= expected.contains(&peak) && failed == 0;
     }
-    if exceeded { Err("not what was to be expected".into()) } else { Ok(()) }
+    redis.end().await?;
+    if as_expected { Ok(()) } else { Err("not what was to be expected".into()) }
 }
 
 /// A burst of requests of one tenant over some instances: how many there were, how many ran at once, how many failed.
@@ -79,13 +82,18 @@ async fn burst(redis: &Redis, count: usize, shared: bool) -> Result<(usize, u64,
     let mut answers = JoinSet::new();
     for number in 0..BURST * count {
         let url = format!("http://127.0.0.1:{}/work", instances[number % count].port());
-        let request = http::Request::get(url).header("x-tenant", "acme").body(Empty::new())?;
+        // Another one for each run: what a killed instance had not given back is taken back only when it expires.
+        let tenant = format!("acme-{count}-{shared}");
+        let request = http::Request::get(url).header("x-tenant", tenant).body(Empty::new())?;
         answers.spawn(client.request(request));
     }
     let mut failed = 0;
     while let Some(answer) = answers.join_next().await {
         let answer = answer?;
         failed += usize::from(!answer.is_ok_and(|answer| answer.status().is_success()));
+    }
+    for instance in instances {
+        instance.end().await?;
     }
     Ok((BURST * count, witness.peak(), failed))
 }

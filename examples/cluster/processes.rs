@@ -1,4 +1,4 @@
-//! The processes that are started, and ended again when dropped.
+//! The processes that are started, and ended again, at the latest when dropped.
 
 use std::{net::TcpListener, process::Stdio, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::BoxError;
 
 /// A Redis that keeps nothing on disk.
 pub(crate) struct Redis {
-    _child: Child,
+    child: Child,
     port: u16,
 }
 
@@ -32,17 +32,21 @@ impl Redis {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(Self { _child: child, port })
+        Ok(Self { child, port })
     }
 
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
+
+    pub(crate) async fn end(mut self) -> std::io::Result<()> {
+        self.child.kill().await
+    }
 }
 
 /// This program once more, as a server.
 pub(crate) struct Instance {
-    _child: Child,
+    child: Child,
     port: u16,
 }
 
@@ -56,10 +60,14 @@ impl Instance {
             .spawn()?;
         let output = child.stdout.take().ok_or("an instance has no output")?;
         let line = BufReader::new(output).lines().next_line().await?.ok_or("an instance ended at once")?;
-        Ok(Self { _child: child, port: line.parse()? })
+        Ok(Self { child, port: line.parse()? })
     }
 
     pub(crate) const fn port(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) async fn end(mut self) -> std::io::Result<()> {
+        self.child.kill().await
     }
 }
