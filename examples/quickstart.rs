@@ -3,8 +3,11 @@
 //! ```text
 //! cargo run --release --example quickstart
 //! curl -i -H 'x-tenant: checkout' http://127.0.0.1:3000/work
-//! curl -s http://127.0.0.1:3001/admission
+//! cargo run --features cli --bin admission -- watch
 //! ```
+//!
+//! Operators find all about it on a listener of their own: a page at <http://127.0.0.1:9901/admission/ui>, JSON at
+//! `/admission`, and `/admission/ready` for a load balancer.
 
 use std::time::Duration;
 
@@ -27,10 +30,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/work", get(async || tokio::time::sleep(Duration::from_millis(100)).await))
         .route("/healthz", get(async || "ok"))
         .layer(layer);
-    let admin = Router::new().route_service("/admission", admission.introspection());
+    // JSON, a page and the readiness, for operators alone.
+    let admin = Router::new().fallback_service(admission.introspection());
 
     let app = axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app);
-    let admin = axum::serve(TcpListener::bind("127.0.0.1:3001").await?, admin);
+    let admin = axum::serve(TcpListener::bind("127.0.0.1:9901").await?, admin);
     tokio::try_join!(app.into_future(), admin.into_future())?;
     Ok(())
 }

@@ -3,6 +3,9 @@
 #[doc = include_str!("docs/architecture.md")]
 pub mod architecture {}
 
+#[doc = include_str!("docs/cli.md")]
+pub mod cli {}
+
 #[cfg(feature = "config")]
 #[doc = include_str!("docs/configuration.md")]
 pub mod configuration {}

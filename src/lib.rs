@@ -64,7 +64,8 @@
 //! # Pages
 //!
 //! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
-//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Introspection](docs::introspection) · [Architecture](docs::architecture)
+//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Introspection](docs::introspection) ·
+//! [The command `admission`](docs::cli) · [Architecture](docs::architecture)
 #![cfg_attr(feature = "config", doc = " · [Configuration](docs::configuration)")]
 //!
 //! # Features
@@ -73,11 +74,12 @@
 //!
 //! | feature | adds | default |
 //! |---|---|---|
-//! | `introspect` | [`Admission::introspection`]: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`] | yes |
-//! | `redis` | [`store::RedisStore`]: limits shared by all instances | no |
+//! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`] | yes |
+//! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `config` | `AdmissionConfig`: settings as data, from files and environment variables | no |
+//! | `cli` | the command `admission`: `cargo install tower-admission --features cli` | no |
 //! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -120,7 +122,8 @@ pub use crate::{
     config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot,
+        Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
+        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },
@@ -151,7 +154,7 @@ pub mod plan {
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint, Vegas,
-        Windowed,
+        Aggregate, Aimd, Basis, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint,
+        Vegas, Windowed,
     };
 }

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 /// The stable machine word for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reason {
     /// The budget that its label shares with others is used up for now.

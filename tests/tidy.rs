@@ -26,6 +26,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("admission", 5),
     ("adaptive", 5),
     ("introspect", 5),
+    ("bin", 5),
 ];
 
 /// What a layer must not mention at all.

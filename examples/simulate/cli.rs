@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::{
+use super::{
     draw,
     sim::{node::parse_time, scenario::Scenario},
 };

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::sim::random::Stream;
+use super::sim::random::Stream;
 
 /// Nothing is drawn that offers more requests than this, so that a run takes about a second.
 const MOST_REQUESTS: f64 = 400_000.0;
@@ -221,8 +221,8 @@ mod tests {
 
     use toml::Table;
 
+    use super::super::sim::{node::parse_time, scenario::Scenario};
     use super::*;
-    use crate::sim::{node::parse_time, scenario::Scenario};
 
     const MANY: u64 = 500;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{
+use super::{
     sim::{
         metrics::{METRICS, Report},
         scenario::Scenario,

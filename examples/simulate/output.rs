@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::{
+use super::{
     cli::Options,
     multiples,
     sim::{

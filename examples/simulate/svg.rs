@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::sim::{
+use super::sim::{
     metrics::Report,
     oracle::Ideal,
     record::{Bin, STEP},

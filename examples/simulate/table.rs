@@ -1,6 +1,6 @@
 //! Laws against scenarios, in Markdown.
 
-use crate::{
+use super::{
     cli::Options,
     output::reports,
     sim::{

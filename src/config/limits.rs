@@ -34,12 +34,21 @@ pub struct Cap {
     pub(super) max: usize,
     pub(super) when_full: Option<WhenFull>,
     pub(super) shared: Sharing,
+    pub(super) observes: bool,
 }
 
 impl Cap {
     /// At most so many; 0 is no bound, and lifts one that a less particular key sets.
     pub const fn of(max: usize) -> Self {
-        Self { max, when_full: None, shared: Sharing::new() }
+        Self { max, when_full: None, shared: Sharing::new(), observes: false }
+    }
+
+    /// Stops nobody, and says what it would do: one more counts as
+    /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
+    /// process alone then.
+    pub const fn observe(mut self) -> Self {
+        self.observes = true;
+        self
     }
 
     /// What happens to one more.
@@ -65,8 +74,8 @@ impl Cap {
 
     fn setting(self, default: WhenFull, shared: Option<WhenGone>) -> Option<Setting<usize>> {
         let when_full = self.when_full.unwrap_or(default);
-        let shared = self.shared.of(shared);
-        (self.max > 0).then_some(Setting { bound: self.max, when_full, shared })
+        let shared = self.shared.of(shared.filter(|_| !self.observes));
+        (self.max > 0).then_some(Setting { bound: self.max, when_full, shared, observes: self.observes })
     }
 }
 
@@ -84,12 +93,19 @@ pub struct Rate {
     pub(super) mode: Option<RateMode>,
     pub(super) when_full: Option<WhenFull>,
     pub(super) shared: Sharing,
+    pub(super) observes: bool,
 }
 
 impl Rate {
     /// At most so many per minute, from 1 on.
     pub const fn per_minute(max: u32) -> Self {
-        Self { max, mode: None, when_full: None, shared: Sharing::new() }
+        Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
+    }
+
+    /// Stops nobody, and says what it would do; see [`Cap::observe`].
+    pub const fn observe(mut self) -> Self {
+        self.observes = true;
+        self
     }
 
     /// How they are counted: [by minutes of the clock](RateMode::Minute) unless set.
@@ -131,7 +147,8 @@ impl Rate {
         };
         let bound = RateRule { max, mode: self.mode.unwrap_or_default() };
         let when_full = self.when_full.unwrap_or(WhenFull::Reject);
-        Some(Setting { bound, when_full, shared: self.shared.of(shared) })
+        let shared = self.shared.of(shared.filter(|_| !self.observes));
+        Some(Setting { bound, when_full, shared, observes: self.observes })
     }
 }
 

@@ -25,8 +25,9 @@ pub use store::StoreUrl;
 use self::warnings::{Beside, warnings};
 use crate::{
     engine::{
+        MOST_ENTRIES,
         limit::{Fixed, Limit},
-        plan::{Bound, Discipline, Mode, PartitionMode, PartitionPlan, Places, Plan},
+        plan::{Bound, Discipline, JOURNAL, Mode, PartitionMode, PartitionPlan, Places, Plan},
         rules::WhenGone,
         shares::WHOLE,
     },
@@ -41,6 +42,8 @@ pub(crate) const DEFAULT_PARTITION: &str = "default";
 pub(crate) struct Settings {
     pub(crate) mode: Mode,
     pub(crate) limit: Limit,
+    /// A limit that only says what it would do.
+    pub(crate) shadow: Option<Limit>,
     /// The highest limit that there can be, where that is known: a law doesn't tell.
     pub(crate) largest_limit: Option<usize>,
     pub(crate) queue: usize,
@@ -63,6 +66,7 @@ pub(crate) struct Settings {
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
     pub(crate) max_concurrent_streams: Option<usize>,
+    pub(crate) journal: usize,
     /// What looked like a mistake before it came here.
     pub(crate) notes: Vec<String>,
 }
@@ -75,6 +79,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Enforce,
             limit: Fixed::default().into(),
+            shadow: None,
             largest_limit: None,
             queue: 0,
             admission_timeout: Duration::from_secs(5),
@@ -94,6 +99,7 @@ impl Default for Settings {
             time_to_live: None,
             client_patience: None,
             max_concurrent_streams: None,
+            journal: JOURNAL,
             notes: Vec::new(),
         }
     }
@@ -104,6 +110,9 @@ impl Settings {
     pub(crate) fn into_plan(self) -> Result<(Plan, Vec<String>), BuildError> {
         let law = self.limit.into_law();
         let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();
+        let shadow = self.shadow.map(Limit::into_law);
+        let of_shadow = shadow.iter().flat_map(|law| law.problems());
+        problems.extend(of_shadow.map(|problem| problem.under("shadow_law")));
         let partitions = partitions(&self.partitions, self.default_mode, &mut problems);
         if self.partitions.len() >= usize::from(u16::MAX) {
             problems.push(Problem::new(
@@ -117,6 +126,10 @@ impl Settings {
         }
         if self.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
+        }
+        if self.journal > MOST_ENTRIES {
+            problems
+                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
         }
         #[cfg(feature = "config")]
         problems.extend(self.store.iter().flat_map(StoreSettings::problems));
@@ -134,8 +147,21 @@ impl Settings {
             (line, Bound { places, wait: Some(self.admission_timeout) }, Some(self.queue))
         };
         let Self { discipline, aging, time_to_live, largest_limit, wait_timeout, max_wait, .. } = self;
-        let Self { client_patience, max_concurrent_streams, .. } = self;
-        let plan = Plan { law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live };
+        let Self { client_patience, max_concurrent_streams, journal, .. } = self;
+        let plan = Plan {
+            law,
+            partitions,
+            line,
+            gate,
+            queue,
+            discipline,
+            aging,
+            labels,
+            rules,
+            time_to_live,
+            journal,
+            shadow,
+        };
         let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
         let warnings = self.notes.into_iter().chain(warnings(&plan, &beside)).collect();
         Ok((plan, warnings))
@@ -167,7 +193,8 @@ fn partitions(
             Some(part) => {
                 rest = rest.saturating_sub(part);
                 total += share.as_percent();
-                plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode: share.mode() });
+                let (mode, observes) = (share.mode(), share.observes());
+                plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode, observes });
             }
             None => problems.push(Problem::new(
                 path(),
@@ -181,7 +208,8 @@ fn partitions(
     if total > 100.0 + ROUNDING {
         problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
     }
-    plans.insert(0, PartitionPlan { name: Arc::from(DEFAULT_PARTITION), part: rest, mode: default_mode });
+    let default = Arc::from(DEFAULT_PARTITION);
+    plans.insert(0, PartitionPlan { name: default, part: rest, mode: default_mode, observes: false });
     if total >= 100.0 - ROUNDING {
         make_whole(&mut plans);
     }

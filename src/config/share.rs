@@ -8,6 +8,7 @@ use crate::engine::{plan::PartitionMode, shares::WHOLE};
 pub struct Share {
     percent: f64,
     mode: PartitionMode,
+    observes: bool,
 }
 
 /// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
@@ -21,7 +22,7 @@ pub struct Share {
 /// let batch = percent(12.5).hard_cap();
 /// ```
 pub fn percent(value: impl Into<f64>) -> Share {
-    Share { percent: value.into(), mode: PartitionMode::Burst }
+    Share { percent: value.into(), mode: PartitionMode::Burst, observes: false }
 }
 
 impl Share {
@@ -38,6 +39,19 @@ impl Share {
     /// Sets the mode.
     pub const fn with_mode(self, mode: PartitionMode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// Stops nobody, and says what it would do: what its share, its cap or the queue would have turned away runs beside the
+    /// limit, and [is counted](crate::PartitionSnapshot::would_reject) by reason.
+    ///
+    /// Others are served as if it enforced. So nothing bounds what such a partition adds to the load of the server; caps
+    /// and rates of labels bind it all the same.
+    pub const fn observe(self) -> Self {
+        Self { observes: true, ..self }
+    }
+
+    pub(super) const fn observes(self) -> bool {
+        self.observes
     }
 
     pub(super) const fn as_percent(self) -> f64 {

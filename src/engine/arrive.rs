@@ -4,12 +4,12 @@
 use super::Refusal;
 use super::{
     Arrival, Ask, Engine, Slot, Subject,
-    labels::{LabelId, one_turn},
+    labels::{LabelId, UNNAMED, one_turn},
     plan::Mode,
-    slot::OBSERVED,
+    slot::{OBSERVED, OUTSIDE},
     tenure::Holder,
 };
-use crate::{rejection::Reason, time::Timestamp};
+use crate::time::Timestamp;
 
 impl Engine {
     /// A request arrives.
@@ -21,13 +21,13 @@ impl Engine {
         }
         let label = self.label_of(now, ask);
         if self.closed {
-            return Arrival::Reject(self.refuse(now, ask.partition, label, Reason::Draining));
+            return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
         if self.may_start(now, ask, label) {
-            if let Some(rules) = self.has_to_ask(label) {
-                return self.ask_first(now, ask, label, rules);
-            }
-            return Arrival::Admit(self.occupy(now, ask, label));
+            return self.start(now, ask, label, true);
+        }
+        if let Some(arrival) = self.let_through(now, ask, label, true) {
+            return arrival;
         }
         self.queue_or_refuse(now, ask, label)
     }
@@ -40,13 +40,13 @@ impl Engine {
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
-        if self.closed || !self.may_start(now, ask, label) {
-            return Arrival::Reject(self.refuse_at_once(now, ask, label));
+        if !self.closed && self.may_start(now, ask, label) {
+            return self.start(now, ask, label, false);
         }
-        if let Some(rules) = self.has_to_ask(label) {
-            return self.ask_first(now, ask, label, rules);
+        if let Some(arrival) = self.let_through(now, ask, label, false) {
+            return arrival;
         }
-        Arrival::Admit(self.occupy(now, ask, label))
+        Arrival::Reject(self.refuse_at_once(now, ask, label))
     }
 
     /// The same where nobody has to ask.
@@ -69,19 +69,10 @@ impl Engine {
         in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
     }
 
-    /// Lets a request run that may.
-    fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
-        let in_flight = self.seat(now, ask, label);
-        self.partitions[ask.partition as usize].counts.admitted += 1;
-        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
-        self.lend(now, ask.class, holder, in_flight)
-    }
-
-    /// Takes a slot for a request that arrives, and charges it to all rules. Answers how many run then.
-    #[inline]
-    pub(super) fn seat(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> u32 {
-        let holder = Holder { partition: ask.partition, label, level: ask.criticality.level() };
-        let in_flight = self.take_slot(holder);
+    /// Lets a request run that may, or lets it ask.
+    pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
+        let in_flight = self.take_slot(&mut holder);
         if label != LabelId::DEFAULT {
             // It is its turn now as if it had waited for it.
             let served = self.waiting.served(ask.partition, ask.criticality.level());
@@ -89,24 +80,45 @@ impl Engine {
             one.admitted += 1;
             one.start = one_turn(served, one.rule.weight);
         }
-        self.charge(now, label);
-        self.drain.started(now);
-        in_flight
+        self.charge(now, holder);
+        if shadow & OUTSIDE == 0 {
+            self.drain.started(now);
+        }
+        if let Some(rules) = self.has_to_ask(label) {
+            return self.ask_first(now, ask, holder, in_flight, rules);
+        }
+        self.partitions[ask.partition as usize].counts.admitted += 1;
+        self.note_admitted(now, holder);
+        Arrival::Admit(self.lend(now, ask.class, holder, in_flight))
     }
 
-    /// What comes for a partition that was taken out of the settings goes to the default one.
-    fn redirect<'a>(&self, ask: &Ask<'a>) -> Ask<'a> {
+    /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.
+    fn redirect<'a>(&mut self, ask: &Ask<'a>) -> Ask<'a> {
         let retired = self.partitions[ask.partition as usize].retired;
-        Ask { partition: if retired { 0 } else { ask.partition }, ..*ask }
+        let ask = Ask { partition: if retired { 0 } else { ask.partition }, ..*ask };
+        if self.mode != Mode::Off {
+            self.partitions[ask.partition as usize].counts.arrived += 1;
+        }
+        ask
     }
 
     pub(super) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.rules.class_of(ask.class);
         match &ask.subject {
-            Some(subject) => self.labels.intern(now, class, subject, &mut self.rules),
+            Some(subject) => self.intern(now, class, subject),
             // What a class allows as a whole holds for those without a label as well.
-            None if !self.rules.is_empty() => self.labels.intern(now, class, &Subject::NOBODY, &mut self.rules),
+            None if !self.rules.is_empty() => self.intern(now, class, &Subject::NOBODY),
             None => LabelId::DEFAULT,
         }
+    }
+
+    /// The label of this name. What the journal says of its number from now on is about this one.
+    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
+        let id = self.labels.intern(now, class, subject, &mut self.rules);
+        let label = self.labels.get_mut(id);
+        if label.named_from == UNNAMED {
+            label.named_from = self.journal.sequence() + 1;
+        }
+        id
     }
 }

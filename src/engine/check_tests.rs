@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, Key, Stage, labels::LabelId, runs, tenure::Holder, waiters::Waiter};
+use super::{Engine, Key, Stage, labels::LabelId, runs, slot::OUTSIDE, tenure::Holder, waiters::Waiter};
 use crate::time::Timestamp;
 
 impl Engine {
@@ -18,7 +18,11 @@ impl Engine {
         for id in self.labels.ids() {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
             assert_eq!(self.labels.get(id).waiting, waiting, "a label's waiters are counted");
+            let one = self.labels.get(id);
+            assert!(one.outside <= one.running && one.beyond_running <= one.beyond, "marks are counted");
         }
+        let outside: usize = self.labels.ids().map(|id| self.labels.get(id).outside).sum();
+        assert_eq!(self.outside, outside, "what runs outside of the limit has a label");
         self.check_deadlines(&live);
         self.check_runs(&live);
         self.check_holders(&live);
@@ -54,13 +58,12 @@ impl Engine {
     /// Where slots are lent, every slot is somebody's: one that was granted and not fetched, or one that is lent.
     fn check_holders(&self, live: &[(Key, &Waiter)]) {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
-        let granted = granted.map(|(_, it)| Holder { partition: it.partition, label: it.label, level: it.level });
-        let mut holders: Vec<_> = granted.collect();
+        let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
         let by_label: usize = self.labels.ids().map(|id| self.labels.get(id).running).sum();
-        assert_eq!(self.running, by_label, "running requests have a label");
+        assert_eq!(self.running + self.outside, by_label, "running requests have a label");
         if self.time_to_live.is_some() {
             holders.extend(self.tenures.holders());
-            assert_eq!(self.running, holders.len(), "every slot is somebody's");
+            assert_eq!(self.running + self.outside, holders.len(), "every slot is somebody's");
             for id in self.labels.ids() {
                 let running = holders.iter().filter(|holder| holder.label == id).count();
                 assert_eq!(self.labels.get(id).running, running, "a label's slots are counted");
@@ -70,6 +73,7 @@ impl Engine {
         for id in self.labels.ids() {
             at_most(self.labels.get(id).running, holders.iter().filter(|it| it.label == id).count());
         }
+        holders.retain(|holder| holder.shadow & OUTSIDE == 0);
         for (level, &running) in self.levels.running.iter().enumerate() {
             at_most(running, holders.iter().filter(|it| usize::from(it.level) == level).count());
         }

@@ -11,10 +11,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Arrival, Ask, Engine, Place, Refusal,
+    journal::{Cause, Verdict},
     labels::LabelId,
     plan::Mode,
     rules::{Closed, Consent, Counted, Full, SharedRules, WhenFull},
     runs,
+    slot::BEYOND,
     tenure::Holder,
     waiters::{Key, Stage, Waiter},
 };
@@ -51,22 +53,36 @@ impl Engine {
         self.labels.get_mut(label).account.as_mut()?.consent.as_deref_mut()
     }
 
-    /// A request that may run takes a slot, and has to ask.
+    /// A request that took a slot, and has to ask before it runs.
+    #[cold]
     pub(super) fn ask_first(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
-        label: LabelId,
+        holder: Holder,
+        in_flight: u32,
         rules: Arc<SharedRules>,
     ) -> Arrival {
         self.sequence += 1;
-        let waiter = Waiter::new(ask, label, runs::NONE, self.sequence, now);
-        let Some(key) = self.waiting.insert(waiter) else {
-            return Arrival::Reject(self.refuse(now, ask.partition, label, Reason::QueueFull));
-        };
-        let in_flight = self.seat(now, ask, label);
-        self.waiting.get_mut(key).stage = Stage::Granted { in_flight, until: None };
-        Arrival::Ask(Place(key), rules)
+        let mut waiter = Waiter::new(ask, holder.label, runs::NONE, self.sequence, now);
+        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: None }, holder.shadow);
+        match self.waiting.insert(waiter) {
+            Some(key) => Arrival::Ask(Place(key), rules),
+            None => {
+                self.vacate(holder);
+                Arrival::Reject(self.refuse(now, ask.partition, holder.label, Reason::QueueFull))
+            }
+        }
+    }
+
+    /// Notes that a request that asked runs now.
+    pub(super) fn note_consent(&mut self, now: Timestamp, key: Key, stood: bool) {
+        let (party, holder) = (self.waiting.get(key).party(), self.waiting.get(key).holder());
+        if stood {
+            self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
+        } else {
+            self.note_admitted(now, holder);
+        }
     }
 
     /// The rules that a request which was granted a slot has to ask for before it [claims](Self::claim) that.
@@ -97,6 +113,7 @@ impl Engine {
         let (partition, label) = self.give_up(now, place.0);
         let until = no_room.retry_after.map(|after| now.after(after));
         let rule = self.consent(label).and_then(|consent| consent.rules.rules.get(no_room.rule)).copied();
+        let party = self.waiting.get(place.0).party();
         let refusal = match rule {
             Some(rule) => {
                 let (when_full, bound) = (rule.when_full, rule.most());
@@ -106,6 +123,8 @@ impl Engine {
                     consent.barred = known.map(|until| (no_room.rule, until)).or(consent.barred);
                 }
                 let full = Full { reason: rule.reason(), when_full, until, bound, meter: None };
+                let cause = self.cause_of_rule(now, label, &full);
+                self.note(now, Verdict::rejected(full.reason), party, cause);
                 self.refuse_by(now, partition, label, full)
             }
             // The rules were replaced meanwhile.
@@ -126,6 +145,8 @@ impl Engine {
         let (partition, label) = self.give_up(now, place.0);
         let fails_fast = self.labels.get(label).account.as_ref().is_some_and(|it| it.rules.pending.is_some());
         let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
+        let party = self.waiting.get(place.0).party();
+        self.note_ended(now, party, reason);
         let refusal = self.refuse(now, partition, label, reason);
         let empty = self.consent(label).and_then(|consent| consent.rules.closes()) == Some(WhenFull::Empty);
         // Those who wait find out for themselves, one after the other.
@@ -149,6 +170,8 @@ impl Engine {
         }
         if self.closed && !self.serves_waiting {
             let (partition, label) = self.give_up(now, key);
+            let party = self.waiting.get(key).party();
+            self.note_ended(now, party, Reason::Draining);
             let refusal = self.refuse(now, partition, label, Reason::Draining);
             self.leave_for_good(now, key, label);
             return Err(refusal);
@@ -189,12 +212,13 @@ impl Engine {
 
     /// Gives back the slot of a request that asked, as if it had never had it.
     fn give_up(&mut self, now: Timestamp, key: Key) -> (u16, LabelId) {
-        let &Waiter { partition, label, level, .. } = self.waiting.get(key);
-        let one = self.labels.get_mut(label);
+        let waiter = self.waiting.get_mut(key);
+        let (holder, _) = (waiter.holder(), std::mem::take(&mut waiter.shadow));
+        let one = self.labels.get_mut(holder.label);
         one.admitted = one.admitted.saturating_sub(1);
-        self.rules.refund(now, one);
-        self.vacate(Holder { partition, label, level });
-        (partition, label)
+        self.rules.refund(now, one, holder.shadow & BEYOND != 0);
+        self.vacate(holder);
+        (holder.partition, holder.label)
     }
 
     /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited; if

@@ -53,6 +53,8 @@ pub struct LabelSnapshot {
     pub admitted: u64,
     /// How many of it were rejected, since it was last forgotten.
     pub rejected: u64,
+    /// How many of those admitted would have been rejected, had decisions been binding that only observe.
+    pub would_reject: u64,
 }
 
 /// What a list of labels is sorted and filtered by.
@@ -183,6 +185,7 @@ impl Engine {
             rules,
             admitted: label.admitted,
             rejected: label.rejected,
+            would_reject: label.would_reject,
         }
     }
 

@@ -79,8 +79,12 @@ impl Engine {
         if self.store_gone && self.consent(id).is_some_and(|consent| consent.rules.closes().is_some()) {
             return LabelStatus::Unavailable;
         }
-        if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some()) {
-            return if Rules::pending_full(label).is_some() { LabelStatus::Full } else { LabelStatus::Accepting };
+        if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
+            return if Rules::pending_full(label, self.which()).is_some() {
+                LabelStatus::Full
+            } else {
+                LabelStatus::Accepting
+            };
         }
         let slots = label.workers.as_ref().map_or(usize::MAX, |workers| workers.slots());
         if label.workers.as_ref().is_some_and(|workers| workers.active() == 0) {
@@ -89,7 +93,7 @@ impl Engine {
             LabelStatus::NoSlots
         } else if label.rule.cap.is_some_and(|cap| label.running >= cap) || self.full_rule(self.now, id).is_some() {
             LabelStatus::Throttled
-        } else if label.running >= slots || !self.may_run(ask, id) {
+        } else if label.running >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
             LabelStatus::Saturated
         } else {
             LabelStatus::Accepting
@@ -114,7 +118,7 @@ impl Engine {
         let is_pending = |rule: &&RuleSnapshot| rule.rule == "max_pending";
         // Of what others use of a shared rate, this process only knows what it was told.
         let is_known = |rule: &&RuleSnapshot| !(rule.shared && rule.is_rate());
-        let full = rules.iter().filter(|rule| rule.remaining == 0).filter(is_known);
+        let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes).filter(is_known);
         if let Some(rule) = full.clone().find(is_pending).or_else(|| full.clone().next()) {
             let until = if is_pending(&rule) { None } else { self.full_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
@@ -133,7 +137,7 @@ impl Engine {
                 return Some(Blocked { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
             }
         }
-        if self.may_run(ask, id) {
+        if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
             return None;
         }
         let it = &self.partitions[ask.partition as usize];

@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod check_tests;
+mod idle;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,7 +16,7 @@ use super::{
     fair_queue::{STRIDE, Standing},
     kept::Kept,
     plan::{LabelPlan, LabelRule},
-    rules::{Account, Rules},
+    rules::{Account, Rule, Rules},
     workers::Workers,
 };
 use crate::time::{Timestamp, nanos};
@@ -43,6 +44,9 @@ impl LabelId {
     }
 }
 
+/// Nothing in the journal is about it yet.
+pub(super) const UNNAMED: u64 = u64::MAX;
+
 /// What is known about one label.
 #[derive(Debug)]
 pub(super) struct Label {
@@ -56,17 +60,26 @@ pub(super) struct Label {
     /// How many of it may run before others of it wait: its caps, and the slots of its workers where these bind.
     cap: usize,
     pub(super) running: usize,
+    /// How many of those that run do so outside of the limit.
+    pub(super) outside: usize,
     /// In line and at the gate.
     pub(super) waiting: usize,
+    /// How many of both, and of those that run, are beyond what observing rules allow.
+    pub(super) beyond: usize,
+    pub(super) beyond_running: usize,
     /// What is kept for it because it was turned away below its fair share.
     pub(super) kept: Kept,
     pub(super) workers: Option<Box<Workers>>,
     pub(super) admitted: u64,
     pub(super) rejected: u64,
+    /// How many of those admitted an observing rule or partition would have rejected.
+    pub(super) would_reject: u64,
     /// How long it holds a slot, on average.
     mean_hold: u64,
     /// Where its flow goes on when it waits again.
     pub(super) start: u64,
+    /// The journal's entries about its number are about it from this one on.
+    pub(super) named_from: u64,
     previous: u32,
     next: u32,
 }
@@ -81,13 +94,18 @@ impl Label {
             account: None,
             cap: rule.cap.unwrap_or(usize::MAX),
             running: 0,
+            outside: 0,
             waiting: 0,
+            beyond: 0,
+            beyond_running: 0,
             kept: Kept::default(),
             workers: None,
             admitted: 0,
             rejected: 0,
+            would_reject: 0,
             mean_hold: 0,
             start: 0,
+            named_from: UNNAMED,
             previous: LabelId::NONE,
             next: LabelId::NONE,
         }
@@ -104,16 +122,32 @@ impl Label {
         self.running >= self.cap
     }
 
+    /// How many of those that run a rule counts, and of those that wait as well.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.beyond_running } else { self.running }
+    }
+
+    /// See [`running_for`](Self::running_for).
+    pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        let inside = self.running + self.waiting;
+        if rule.observes { inside - self.beyond } else { inside }
+    }
+
     pub(super) const fn mean_hold(&self) -> Duration {
         Duration::from_nanos(self.mean_hold)
     }
 
+    /// How many of it run under the limit.
+    pub(super) const fn within(&self) -> usize {
+        self.running - self.outside
+    }
+
     const fn is_active(&self) -> bool {
-        self.running + self.waiting > 0
+        self.within() + self.waiting > 0
     }
 
     const fn is_idle(&self) -> bool {
-        !self.is_active() && self.workers.is_none()
+        self.running + self.waiting == 0 && self.workers.is_none()
     }
 }
 
@@ -186,6 +220,11 @@ impl Labels {
     /// Whether an entry is shared by labels that the table has no room for.
     pub(super) fn is_overflow(&self, id: LabelId) -> bool {
         id != LabelId::DEFAULT && id <= self.last_fixed
+    }
+
+    /// Whether an entry has a name, which may change: not the default one, and not those that labels share.
+    pub(super) fn is_named(&self, id: LabelId) -> bool {
+        id > self.last_fixed
     }
 
     /// Whether the bounds for labels hold: not for requests that have none.
@@ -299,22 +338,22 @@ impl Labels {
         if id == LabelId::DEFAULT && self.kept == 0 {
             // The way of most requests: it has no cap and no workers, is never forgotten, and nothing is kept.
             let label = &mut self.entries[0];
-            self.active += usize::from(label.running + label.waiting == 0);
+            self.active += usize::from(!label.is_active());
             change(label);
-            self.active -= usize::from(label.running + label.waiting == 0);
-            self.kept = label.kept.unused(label.running, usize::MAX);
+            self.active -= usize::from(!label.is_active());
+            self.kept = label.kept.unused(label.within(), usize::MAX);
             return (false, false);
         }
         let binds = self.plan.enforce_workers;
         let label = &mut self.entries[id.0 as usize];
         let (was_active, was_idle, was_full) = (label.is_active(), label.is_idle(), label.is_full());
-        let kept_before = label.kept.unused(label.running, usize::MAX);
+        let kept_before = label.kept.unused(label.within(), usize::MAX);
         change(label);
         if binds {
             label.find_cap(binds);
         }
         let (is_idle, is_full) = (label.is_idle(), label.is_full());
-        self.kept = self.kept - kept_before + label.kept.unused(label.running, usize::MAX);
+        self.kept = self.kept - kept_before + label.kept.unused(label.within(), usize::MAX);
         self.active = self.active - usize::from(was_active) + usize::from(label.is_active());
         match (was_idle, is_idle) {
             (true, false) => self.wake(id),
@@ -352,38 +391,6 @@ impl Labels {
     /// What one label may run where all that are active run as much: at least 1.
     pub(super) fn fair_share(&self, limit: usize) -> usize {
         (limit / self.active.max(1)).max(1)
-    }
-
-    /// Puts a label at the end of those that could be forgotten.
-    fn rest(&mut self, id: LabelId) {
-        if id <= self.last_fixed {
-            return;
-        }
-        let last = std::mem::replace(&mut self.idle_last, id.0);
-        match last {
-            LabelId::NONE => self.idle_first = id.0,
-            _ => self.entries[last as usize].next = id.0,
-        }
-        let label = &mut self.entries[id.0 as usize];
-        (label.previous, label.next) = (last, LabelId::NONE);
-    }
-
-    /// Takes a label out of those that could be forgotten.
-    fn wake(&mut self, id: LabelId) {
-        if id <= self.last_fixed {
-            return;
-        }
-        let label = &mut self.entries[id.0 as usize];
-        let (previous, next) = (label.previous, label.next);
-        (label.previous, label.next) = (LabelId::NONE, LabelId::NONE);
-        match previous {
-            LabelId::NONE => self.idle_first = next,
-            _ => self.entries[previous as usize].next = next,
-        }
-        match next {
-            LabelId::NONE => self.idle_last = previous,
-            _ => self.entries[next as usize].previous = previous,
-        }
     }
 }
 

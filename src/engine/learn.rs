@@ -5,8 +5,28 @@ use std::{
     time::Duration,
 };
 
-use super::{Engine, Slot, limit::Sample, plan::Mode, shares::allocate, slot::OBSERVED};
+use super::{
+    Engine, Slot,
+    journal::Event,
+    limit::{Basis, Law, Sample},
+    plan::Mode,
+    shares::allocate,
+    slot::OBSERVED,
+};
 use crate::{outcome::Outcome, time::Timestamp};
+
+/// Gives a law one sample; answers its limit, and what moved it away from the one that is known, unless it panicked.
+///
+/// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
+/// bring the sample is not the one to suffer.
+pub(super) fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basis)> {
+    let step = AssertUnwindSafe(|| {
+        law.on_sample(sample);
+        let limit = law.limit();
+        (limit, if limit == known { Basis::default() } else { law.basis() })
+    });
+    catch_unwind(step).ok()
+}
 
 impl Engine {
     /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
@@ -29,7 +49,9 @@ impl Engine {
             Outcome::Success => {
                 counts.successes += 1;
                 counts.rtt.record(rtt);
-                self.drain.answered(rtt);
+                if slot.is_within_limit() {
+                    self.drain.answered(rtt);
+                }
                 self.work.answered(slot.class, rtt);
             }
         }
@@ -47,23 +69,21 @@ impl Engine {
 
     fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
         // What ran beyond the limit, because decisions don't bind, says nothing about the limit.
-        if !slot.is_counted() {
+        if !slot.is_within_limit() {
             return;
         }
         let in_flight = slot.in_flight as usize;
         let sample = Sample { start: slot.start, end: now, rtt, in_flight, running: self.running, outcome };
-        // The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that
-        // happened to bring the sample is not the one to suffer.
-        let step = AssertUnwindSafe(|| {
-            self.law.on_sample(&sample);
-            self.law.limit()
-        });
-        let Ok(limit) = catch_unwind(step) else {
+        self.shadow.learn(&sample);
+        let Some((limit, basis)) = step(&mut *self.law, &sample, self.limit) else {
             self.law_panics += 1;
+            self.note_change(now, Event::LawPanic);
             return;
         };
         if limit != self.limit {
+            let from = self.limit_as_noted();
             self.resize(limit);
+            self.note_change(now, Event::Limit { from, basis });
             self.settle(now);
         }
     }
@@ -97,12 +117,13 @@ impl Engine {
             all().map(|it| self.waiting.at_gate(it)).sum::<usize>(),
             "waiters at the gate are conserved"
         );
+        assert_eq!(self.outside, sum(|it| it.outside), "requests outside of the limit are conserved");
         assert!(self.waiting.len() >= self.in_line + self.at_gate, "every waiter has an entry");
         assert_eq!(self.running, self.levels.running.iter().sum::<usize>(), "running requests have a level");
         assert_eq!(self.kept, sum(super::Partition::kept_slots), "what is kept is conserved");
         assert!(self.limit >= 1, "the limit is never below 1");
         for partition in all() {
-            let stuck = self.partition_may_run(partition) && self.waiting.next(partition).is_some();
+            let stuck = self.partition_is_served(partition) && self.waiting.next(partition).is_some();
             assert!(!stuck || self.mode != Mode::Enforce, "a free slot and a waiter that may take it coexist");
             let enters = self.waiting.first_at_gate(partition).is_some() && self.line_has_room(partition);
             assert!(!enters, "room in the line and a waiter at the gate coexist");

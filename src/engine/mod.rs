@@ -26,6 +26,7 @@ mod deadlines;
 mod drain;
 mod fair_queue;
 mod histogram;
+mod journal;
 mod kept;
 mod label_snapshot;
 mod label_status;
@@ -34,6 +35,7 @@ mod learn;
 pub(crate) mod limit;
 mod parking;
 mod partition;
+mod patience;
 pub(crate) mod plan;
 mod refuse;
 mod reload;
@@ -42,6 +44,7 @@ mod room;
 pub(crate) mod rules;
 mod runs;
 mod scheduler;
+mod shadow;
 pub(crate) mod shares;
 mod slot;
 mod snapshot;
@@ -68,12 +71,15 @@ use std::{collections::VecDeque, task::Poll, time::Duration};
 pub(crate) use ask::{Ask, Subject};
 pub(crate) use consent::NoRoom;
 pub(crate) use histogram::Histogram;
+pub use journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub(crate) use journal::{MOST_ENTRIES, Wanted};
 #[cfg(feature = "introspect")]
 pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
 pub use label_status::{Blocked, LabelStatus};
 pub(crate) use labels::LabelId;
 pub(crate) use partition::Counts;
+pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
 pub(crate) use waiters::Key;
@@ -84,6 +90,7 @@ use self::{
     deadlines::Deadlines,
     drain::Drain,
     fair_queue::FairQueue,
+    journal::{Cause, Event, Journal, Verdict},
     labels::Labels,
     limit::Law,
     partition::Partition,
@@ -91,8 +98,9 @@ use self::{
     room::Levels,
     rules::Rules,
     runs::Runs,
-    slot::COUNTED,
-    tenure::{Holder, Tenures},
+    shadow::ShadowLaw,
+    slot::{COUNTED, IN_SHADOW},
+    tenure::Tenures,
     waiters::{Stage, Waiter},
     work::Work,
 };
@@ -104,6 +112,8 @@ pub(crate) struct Engine {
     /// Changes when the law says so, or by hand.
     limit: usize,
     running: usize,
+    /// How many run besides, in partitions whose decisions don't bind.
+    outside: usize,
     /// How many wait, in line and at the gate.
     in_line: usize,
     at_gate: usize,
@@ -152,8 +162,10 @@ pub(crate) struct Engine {
     work: Work,
     classes: Classes,
     law_panics: u64,
+    shadow: ShadowLaw,
     /// How often the settings were changed.
     reloads: u64,
+    journal: Journal,
 }
 
 impl Engine {
@@ -163,6 +175,7 @@ impl Engine {
         let mut engine = Self {
             limit: 0,
             running: 0,
+            outside: 0,
             in_line: 0,
             at_gate: 0,
             mode: Mode::Enforce,
@@ -170,7 +183,7 @@ impl Engine {
             serves_waiting: false,
             store_gone: false,
             now: Timestamp::ZERO,
-            overcommits: plan.partitions.iter().any(|it| it.mode == plan::PartitionMode::Overcommit),
+            overcommits: plan.partitions.iter().any(plan::PartitionPlan::passes_limit),
             parts: plan.partitions.iter().map(|it| it.part).collect(),
             shares: vec![0; plan.partitions.len()],
             waiting: FairQueue::new(plan.partitions.len(), by_arrival, plan.aging),
@@ -200,8 +213,11 @@ impl Engine {
             work: Work::default(),
             classes: Classes::default(),
             law_panics: 0,
+            shadow: ShadowLaw::default(),
             reloads: 0,
+            journal: Journal::new(plan.journal),
         };
+        engine.shadow.replace(plan.shadow);
         engine.resize(engine.law.limit());
         engine.rules.number_classes(|name| engine.classes.number(name));
         engine
@@ -220,7 +236,7 @@ impl Engine {
             self.expire(now, key);
             self.settle(now);
         }
-        let &Waiter { stage, partition, since, label, level, class, .. } = self.waiting.get(key);
+        let &Waiter { stage, partition, since, label, class, .. } = self.waiting.get(key);
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
@@ -231,7 +247,11 @@ impl Engine {
                     counts.queued += 1;
                     counts.wait.record(now.since(since));
                 }
-                Ok(self.lend(now, class, Holder { partition, label, level }, in_flight))
+                let holder = self.waiting.get(key).holder();
+                if self.has_to_ask(label).is_some() {
+                    self.note_consent(now, key, until.is_some());
+                }
+                Ok(self.lend(now, class, holder, in_flight))
             }
             Stage::Refused(refusal) => Err(refusal),
         };
@@ -248,19 +268,21 @@ impl Engine {
     pub(crate) fn cancel(&mut self, now: Timestamp, place: &Place) {
         let now = self.advance(now);
         let key = place.0;
-        let &Waiter { stage, partition, label, level, .. } = self.waiting.get(key);
+        let waiter = self.waiting.get(key);
+        let (stage, partition, holder, party) = (waiter.stage, waiter.partition, waiter.holder(), waiter.party());
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
             Stage::Granted { .. } => {
-                self.vacate(Holder { partition, label, level });
+                self.vacate(holder);
                 if self.rules.are_shared {
-                    self.next_may_ask(label);
+                    self.next_may_ask(holder.label);
                 }
             }
             Stage::Refused(_) => {}
         }
         if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
+            self.note(now, Verdict::CANCELLED, party, Cause::NOTHING);
         }
         self.waiting.remove(key);
         self.settle(now);
@@ -268,17 +290,20 @@ impl Engine {
 
     /// Gives a slot back, once.
     pub(crate) fn finish(&mut self, now: Timestamp, slot: &mut Slot) {
-        if !slot.is_counted() {
-            return;
+        let (is_counted, within_limit, holder) = (slot.is_counted(), slot.is_within_limit(), slot.holder());
+        slot.marks &= !(COUNTED | IN_SHADOW);
+        if !is_counted {
+            return self.leave_shadow(holder);
         }
-        slot.marks &= !COUNTED;
         let now = self.advance(now);
         // Of a slot that was taken back before, nothing is left to count, and its label may be forgotten.
         if !self.tenures.give_back(slot.tenure) {
-            self.note_held(now.since(slot.start), slot.label);
-            self.vacate(slot.holder());
+            if within_limit {
+                self.note_held(now.since(slot.start), slot.label);
+            }
+            self.vacate(holder);
         }
-        if self.in_line + self.at_gate > 0 || self.lets_go_at <= now {
+        if self.in_line + self.at_gate > 0 || within_limit && self.lets_go_at <= now {
             self.settle(now);
         }
     }
@@ -354,15 +379,20 @@ impl Engine {
     /// Makes decisions bind, or not. Those who wait when they stop to bind are admitted at once.
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);
-        self.mode = mode;
+        let from = std::mem::replace(&mut self.mode, mode);
+        if from != mode {
+            self.note_change(now, Event::Mode { from, to: mode });
+        }
         self.settle(now);
     }
 
     /// Lets nobody in any more. Those who wait are turned away, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
-        self.closed = true;
         self.serves_waiting = serves_waiting;
+        if !std::mem::replace(&mut self.closed, true) {
+            self.note_change(now, Event::Drain);
+        }
         if !serves_waiting {
             while let Some(key) = self.waiting.anyone() {
                 self.end_wait(now, key, Reason::Draining);
@@ -373,7 +403,7 @@ impl Engine {
 
     /// Whether nobody is let in any more, and nobody is left.
     pub(crate) const fn is_drained(&self) -> bool {
-        self.closed && self.running == 0 && self.in_line + self.at_gate == 0
+        self.closed && self.running + self.outside == 0 && self.in_line + self.at_gate == 0
     }
 
     pub(crate) const fn is_closed(&self) -> bool {

@@ -4,6 +4,8 @@ use super::{
     Engine,
     labels::{Label, LabelId},
     rules::{Full, Rules},
+    slot::BEYOND,
+    tenure::Holder,
 };
 use crate::time::Timestamp;
 
@@ -17,9 +19,9 @@ impl Engine {
     }
 
     /// Charges the start of a request to all rules that count it.
-    pub(super) fn charge(&mut self, now: Timestamp, label: LabelId) {
+    pub(super) fn charge(&mut self, now: Timestamp, holder: Holder) {
         if !self.rules.is_empty() {
-            self.rules.charge(now, self.labels.get_mut(label));
+            self.rules.charge(now, self.labels.get_mut(holder.label), holder.shadow & BEYOND != 0);
         }
     }
 
@@ -35,10 +37,10 @@ impl Engine {
     }
 
     /// Notes that a waiter of a label was granted a slot, and charges it to all rules.
-    pub(super) fn charge_turn(&mut self, now: Timestamp, label: LabelId) {
+    pub(super) fn charge_turn(&mut self, now: Timestamp, holder: Holder) {
         if !self.rules.is_empty() {
-            self.rules.forget_place(self.labels.get_mut(label));
-            self.rules.charge(now, self.labels.get_mut(label));
+            self.rules.forget_place(self.labels.get_mut(holder.label));
+            self.charge(now, holder);
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Partition {
     /// Runs up to this many whatever the limit says.
     pub(crate) overcommit: usize,
     pub(crate) running: usize,
+    /// How many run besides, because its decisions don't bind.
+    pub(crate) outside: usize,
     /// What is kept for it because it was turned away below its share.
     pub(super) slots: Kept,
     pub(super) places: Kept,
@@ -32,6 +34,8 @@ pub(crate) struct Partition {
 /// What happened in a partition since the handle was made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
+    /// Requests that came.
+    pub(crate) arrived: u64,
     /// Requests that ran, and those among them that had to wait.
     pub(crate) admitted: u64,
     pub(crate) queued: u64,
@@ -60,6 +64,7 @@ impl Partition {
             cap: usize::MAX,
             overcommit: 0,
             running: 0,
+            outside: 0,
             slots: Kept::default(),
             places: Kept::default(),
             counts: Counts::default(),
@@ -84,7 +89,7 @@ impl Partition {
 
     /// Whether there is something to say about it.
     pub(crate) const fn is_shown(&self) -> bool {
-        !self.retired || self.running > 0
+        !self.retired || self.running + self.outside > 0
     }
 
     /// How many slots are kept for it.

@@ -100,6 +100,9 @@ impl PartitionMode {
     }
 }
 
+/// How many decisions are remembered, unless told otherwise.
+pub(crate) const JOURNAL: usize = 512;
+
 /// Settings for the engine.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -117,6 +120,10 @@ pub(crate) struct Plan {
     pub(crate) rules: RulesPlan,
     /// How long a slot is lent.
     pub(crate) time_to_live: Option<Duration>,
+    /// How many decisions are remembered.
+    pub(crate) journal: usize,
+    /// A law that only says what it would do.
+    pub(crate) shadow: Option<Box<dyn Law>>,
 }
 
 #[cfg(test)]
@@ -134,6 +141,8 @@ impl Plan {
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),
             time_to_live: None,
+            journal: JOURNAL,
+            shadow: None,
         }
     }
 }
@@ -216,6 +225,15 @@ pub(crate) struct PartitionPlan {
     /// Parts per million of the limit.
     pub(crate) part: u32,
     pub(crate) mode: PartitionMode,
+    /// Whether it only says what it would do.
+    pub(crate) observes: bool,
+}
+
+impl PartitionPlan {
+    /// Whether it may run beyond the limit.
+    pub(crate) fn passes_limit(&self) -> bool {
+        self.observes || self.mode == PartitionMode::Overcommit
+    }
 }
 
 /// How many may wait somewhere, and how long.

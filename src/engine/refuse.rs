@@ -20,23 +20,38 @@ impl Engine {
     #[cold]
     pub(super) fn refuse_at_once(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         if self.closed {
-            return self.refuse(now, ask.partition, label, Reason::Draining);
+            return self.refuse_closed(now, ask, label);
         }
         if ask.deadline <= now {
+            self.note_refused(now, ask, label, Reason::Deadline);
             return self.refuse_too_late(now, ask, label);
         }
         if let Some(full) = self.stopped_by(now, label) {
+            self.note_refused(now, ask, label, full.reason);
             return self.refuse_by(now, ask.partition, label, full);
         }
-        let reason = match self.reason_for_refusing(ask.partition, label) {
-            reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
-            _ => Reason::Limit,
-        };
+        let reason = self.reason_for_not_waiting(ask.partition, label);
         // Where it ran into a bound of its own, nothing needs to be kept for it.
         if reason != Reason::LabelCap {
             self.keep_slot(now, ask, label);
         }
+        self.note_refused(now, ask, label, reason);
         self.refuse(now, ask.partition, label, reason)
+    }
+
+    /// For a request that comes when nobody is let in any more.
+    #[cold]
+    pub(super) fn refuse_closed(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
+        self.note_refused(now, ask, label, Reason::Draining);
+        self.refuse(now, ask.partition, label, Reason::Draining)
+    }
+
+    /// Why a request is turned away that doesn't wait.
+    pub(super) fn reason_for_not_waiting(&self, partition: u16, label: LabelId) -> Reason {
+        match self.reason_for_refusing(partition, label) {
+            reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
+            _ => Reason::Limit,
+        }
     }
 
     pub(super) fn reason_for_refusing(&self, partition: u16, label: LabelId) -> Reason {
@@ -56,6 +71,7 @@ impl Engine {
 
     pub(super) fn refuse(&mut self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
         self.labels.get_mut(label).rejected += 1;
+        self.shadow.refused(reason);
         let waiting = self.waiting.in_line(partition) + self.waiting.at_gate(partition);
         let it = &mut self.partitions[partition as usize];
         it.counts.rejected[reason.index()] += 1;
@@ -80,7 +96,7 @@ impl Engine {
         if self.rules.is_empty() {
             return None;
         }
-        self.rules.full(now, self.labels.get(label))
+        self.rules.full(now, self.labels.get(label), self.which())
     }
 
     /// The rule that stops one more request of a label that arrives, whether it may wait then or not.
@@ -89,7 +105,7 @@ impl Engine {
             return None;
         }
         let one = self.labels.get(label);
-        Rules::pending_full(one).or_else(|| self.rules.full(now, one))
+        Rules::pending_full(one, self.which()).or_else(|| self.rules.full(now, one, self.which()))
     }
 
     /// The rule because of which a request of a label is turned away rather than let wait.
@@ -98,8 +114,8 @@ impl Engine {
             return None;
         }
         let one = self.labels.get(label);
-        let stops = || self.rules.full(now, one).filter(|full| full.when_full != WhenFull::Wait);
-        Rules::pending_full(one).or_else(stops)
+        let stops = || self.rules.full(now, one, self.which()).filter(|full| full.when_full != WhenFull::Wait);
+        Rules::pending_full(one, self.which()).or_else(stops)
     }
 
     /// Turns away a request because of a rule.
@@ -125,17 +141,19 @@ impl Engine {
 
     /// Ends a wait that took too long, or that leads nowhere.
     pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, reason: Reason) {
-        let (partition, label) = (self.waiting.get(key).partition, self.waiting.get(key).label);
+        let party = self.waiting.get(key).party();
+        self.note_ended(now, party, reason);
         self.leave(key);
-        let refusal = self.refuse(now, partition, label, reason);
+        let refusal = self.refuse(now, party.partition, party.label, reason);
         self.answer(key, refusal);
     }
 
     /// Ends the wait of somebody whose turn it is and whom a rule turns away.
     pub(super) fn end_wait_by(&mut self, now: Timestamp, key: Key, full: Full) {
-        let (partition, label) = (self.waiting.get(key).partition, self.waiting.get(key).label);
+        let party = self.waiting.get(key).party();
+        self.note_ended(now, party, full.reason);
         self.leave(key);
-        let refusal = self.refuse_by(now, partition, label, full);
+        let refusal = self.refuse_by(now, party.partition, party.label, full);
         self.answer(key, refusal);
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{
     Engine, Partition,
+    journal::Event,
     plan::{Discipline, PartitionMode, PartitionPlan, Plan},
 };
 use crate::time::Timestamp;
@@ -22,11 +23,13 @@ impl Engine {
     /// Takes other settings. Answers the names of the partitions that are new, in the order of their numbers.
     pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
         let now = self.advance(now);
-        let Plan { mut law, partitions, line, gate, queue, discipline, aging, labels, rules, time_to_live } = plan;
+        let Plan { mut law, partitions, line, gate, queue, discipline, aging, labels, rules, .. } = plan;
+        let Plan { time_to_live, journal, shadow, .. } = plan;
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
         self.law = law;
+        self.shadow.replace(shadow);
         let added = self.replace_partitions(partitions);
         (self.line, self.gate, self.queue) = (line, gate, queue);
         (self.discipline, self.time_to_live) = (discipline, time_to_live);
@@ -41,7 +44,10 @@ impl Engine {
             self.waiting.park(label, self.labels.is_full(label));
         }
         self.reloads += 1;
+        let from = self.limit_as_noted();
         self.resize(self.law.limit());
+        self.journal.resize(journal);
+        self.note_change(now, Event::Reload { from });
         self.settle(now);
         added
     }
@@ -51,6 +57,7 @@ impl Engine {
             it.retired = true;
             it.plan.part = 0;
             it.plan.mode = PartitionMode::Burst;
+            it.plan.observes = false;
         }
         let mut added = Vec::new();
         for plan in plans {
@@ -64,7 +71,7 @@ impl Engine {
         }
         self.parts = self.partitions.iter().map(|it| it.plan.part).collect();
         self.shares = vec![0; self.parts.len()];
-        self.overcommits = self.partitions.iter().any(|it| it.plan.mode == PartitionMode::Overcommit);
+        self.overcommits = self.partitions.iter().any(|it| it.plan.passes_limit());
         added
     }
 }

@@ -18,7 +18,7 @@ impl Engine {
     ) -> bool {
         let now = self.advance(now);
         let class = self.rule_class(class);
-        let label = self.labels.intern(now, class, subject, &mut self.rules);
+        let label = self.intern(now, class, subject);
         if self.labels.is_overflow(label) {
             return false;
         }

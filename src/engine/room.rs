@@ -29,6 +29,34 @@ impl Levels {
 }
 
 impl Engine {
+    /// Whether a request of this partition may take a slot now, whatever its label and its importance.
+    ///
+    /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
+    /// run overtakes nobody who could have.
+    ///
+    /// Beyond its share a partition leaves alone what is kept for others.
+    pub(super) fn partition_may_run(&self, partition: u16) -> bool {
+        let it = &self.partitions[partition as usize];
+        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept_slots() };
+        (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
+    }
+
+    /// Whether a request that arrives may run.
+    pub(super) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let it = &self.partitions[ask.partition as usize];
+        self.partition_may_run(ask.partition)
+            && !self.labels.is_full(label)
+            && (!self.keeps_for_some() || it.running < it.overcommit || self.leaves_kept_alone(ask, label))
+    }
+
+    /// Whether a request that arrives and that no rule stops may run, after what is kept for nobody any more was let go.
+    pub(super) fn finds_room(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
+        if self.lets_go_at <= now && !self.may_run(ask, label) {
+            self.settle(now);
+        }
+        self.may_run(ask, label)
+    }
+
     /// Whether anything is kept for labels or levels.
     pub(super) fn keeps_for_some(&self) -> bool {
         self.labels.kept > 0 || self.lets_go_at != Timestamp::NEVER && self.levels.keeps_any()
@@ -37,10 +65,10 @@ impl Engine {
     /// Whether a request would leave alone what is kept for other labels and for more important requests.
     pub(super) fn leaves_kept_alone(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         let one = self.labels.get(label);
-        let for_labels = if one.running < self.labels.fair_share(self.limit) {
+        let for_labels = if one.within() < self.labels.fair_share(self.limit) {
             0
         } else {
-            self.labels.kept - one.kept.unused(one.running, usize::MAX)
+            self.labels.kept - one.kept.unused(one.within(), usize::MAX)
         };
         let for_levels = self.levels.kept_above(usize::from(ask.criticality.level()), self.limit);
         self.running + for_labels.max(for_levels) < self.limit
@@ -75,7 +103,7 @@ impl Engine {
         let (limit, fair) = (self.limit, self.labels.fair_share(self.limit));
         if self.labels.active() > 1 || self.labels.kept > 0 {
             let before = self.labels.kept;
-            self.labels.change(label, |one| one.kept.raise(one.running, fair, until));
+            self.labels.change(label, |one| one.kept.raise(one.within(), fair, until));
             if self.labels.kept > before && !self.labels.keeping.contains(&label) {
                 self.labels.keeping.push(label);
             }
@@ -132,7 +160,7 @@ impl Engine {
         }
         for label in std::mem::take(&mut self.labels.keeping) {
             let mut again = Timestamp::NEVER;
-            self.labels.change(label, |one| again = one.kept.let_go(one.running, usize::MAX, now, until));
+            self.labels.change(label, |one| again = one.kept.let_go(one.within(), usize::MAX, now, until));
             if again != Timestamp::NEVER {
                 self.labels.keeping.push(label);
                 next = next.min(again);

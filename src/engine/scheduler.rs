@@ -3,45 +3,18 @@
 use super::{
     Arrival, Ask, Engine, Place, Refusal, Slot,
     fair_queue::FlowKey,
+    journal::{Cause, Verdict},
     labels::LabelId,
     plan::{Discipline, Mode},
     rules::WhenFull,
     runs,
-    slot::COUNTED,
+    slot::{BEYOND, COUNTED, OUTSIDE},
     tenure::{self, Holder},
     waiters::{Key, Stage, Waiter},
 };
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
-    /// Whether a request of this partition may take a slot now, whatever its label and its importance.
-    ///
-    /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
-    /// run overtakes nobody who could have.
-    ///
-    /// Beyond its share a partition leaves alone what is kept for others.
-    pub(super) fn partition_may_run(&self, partition: u16) -> bool {
-        let it = &self.partitions[partition as usize];
-        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept_slots() };
-        (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
-    }
-
-    /// Whether a request that arrives may run.
-    pub(super) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let it = &self.partitions[ask.partition as usize];
-        self.partition_may_run(ask.partition)
-            && !self.labels.is_full(label)
-            && (!self.keeps_for_some() || it.running < it.overcommit || self.leaves_kept_alone(ask, label))
-    }
-
-    /// Whether a request that arrives and that no rule stops may run, after what is kept for nobody any more was let go.
-    pub(super) fn finds_room(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        if self.lets_go_at <= now && !self.may_run(ask, label) {
-            self.settle(now);
-        }
-        self.may_run(ask, label)
-    }
-
     /// The token of a slot that was taken, lent for a time if that is what permits are.
     pub(super) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
         let tenure = match self.time_to_live {
@@ -52,7 +25,21 @@ impl Engine {
     }
 
     /// Counts one more running and answers how many that are.
-    pub(super) fn take_slot(&mut self, holder: Holder) -> u32 {
+    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
+        if holder.shadow != 0 {
+            self.enter_shadow(*holder);
+        }
+        if self.shadow.is_on() {
+            holder.shadow |= self.shadow.enter(self.line.places.count(self.limit) > 0);
+        }
+        let outside = usize::from(holder.shadow & OUTSIDE != 0);
+        self.change(holder.label, |label| {
+            label.running += 1;
+            label.outside += outside;
+        });
+        if outside > 0 {
+            return u32::try_from(self.running + self.outside).unwrap_or(u32::MAX);
+        }
         self.running += 1;
         let it = &mut self.partitions[holder.partition as usize];
         self.kept -= usize::from(it.kept_slots() > 0);
@@ -62,38 +49,44 @@ impl Engine {
             "more run than the limit allows"
         );
         self.levels.running[usize::from(holder.level)] += 1;
-        self.change(holder.label, |label| label.running += 1);
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
     pub(super) fn vacate(&mut self, holder: Holder) {
-        let it = &mut self.partitions[holder.partition as usize];
-        self.running -= 1;
-        it.running -= 1;
-        self.kept += usize::from(it.kept_slots() > 0);
-        self.levels.running[usize::from(holder.level)] -= 1;
-        self.change(holder.label, |label| label.running -= 1);
+        if holder.shadow & OUTSIDE == 0 {
+            let it = &mut self.partitions[holder.partition as usize];
+            self.running -= 1;
+            it.running -= 1;
+            self.kept += usize::from(it.kept_slots() > 0);
+            self.levels.running[usize::from(holder.level)] -= 1;
+        }
+        if holder.shadow != 0 {
+            self.leave_shadow(holder);
+        }
+        let outside = usize::from(holder.shadow & OUTSIDE != 0);
+        self.change(holder.label, |label| {
+            label.running -= 1;
+            label.outside -= outside;
+        });
         if !self.rules.is_empty() {
-            self.rules.release(self.labels.get(holder.label));
+            self.rules.release(self.labels.get(holder.label), holder.shadow & BEYOND != 0);
         }
     }
 
     /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
     #[cold]
     pub(super) fn queue_or_refuse(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Arrival {
-        let place = self.place_for(now, ask, label);
         if self.mode == Mode::Observe {
-            let counts = &mut self.partitions[ask.partition as usize].counts;
-            match place {
-                Ok(_) => counts.would_queue += 1,
-                Err(reason) => counts.would_reject[reason.index()] += 1,
-            }
-            counts.admitted += 1;
-            return Arrival::Admit(Slot::uncounted(now, ask.partition, 0));
+            return Arrival::Admit(self.run_uncounted(now, ask, label));
         }
-        let joined = place.and_then(|found| self.join(now, ask, label, found));
+        let observed = self.observe_arrival(now, label);
+        let joined = self.place_for(now, ask, label).and_then(|found| self.join(now, ask, label, found));
         let arrival = match joined {
-            Ok(key) => Arrival::Wait(Place(key)),
+            Ok(key) => {
+                self.note_queued(now, ask, label);
+                observed.into_iter().for_each(|full| self.note_arrival(now, key, full));
+                Arrival::Wait(Place(key))
+            }
             Err(reason) => Arrival::Reject(self.turn_away(now, ask, label, reason)),
         };
         if matches!(arrival, Arrival::Wait(_)) && !self.rules.is_empty() {
@@ -105,6 +98,7 @@ impl Engine {
     }
 
     fn turn_away(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, reason: Reason) -> Refusal {
+        self.note_refused(now, ask, label, reason);
         if let Some(full) = self.bar(now, label).or_else(|| self.full_rule(now, label)).filter(|it| it.reason == reason)
         {
             return self.refuse_by(now, ask.partition, label, full);
@@ -123,7 +117,12 @@ impl Engine {
     }
 
     /// Where a request may wait, and who has to make room for it there.
-    fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<(Stage, Option<Key>), Reason> {
+    pub(super) fn place_for(
+        &self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+    ) -> Result<(Stage, Option<Key>), Reason> {
         if ask.deadline <= now {
             return Err(Reason::Deadline);
         }
@@ -185,10 +184,13 @@ impl Engine {
             self.last_empty = now;
         }
         self.sequence += 1;
-        let run = ask.subject.and_then(|subject| subject.run).map_or(runs::NONE, |run| self.runs.join(run));
+        let run = ask
+            .subject
+            .and_then(|subject| subject.run)
+            .map_or(runs::NONE, |run| self.runs.join(run, self.journal.forgotten_until()));
         let waiter = Waiter::new(ask, label, run, self.sequence, now);
         let Some(key) = self.waiting.insert(waiter) else {
-            self.runs.leave(run);
+            self.runs.leave(run, self.journal.sequence());
             return Err(Reason::QueueFull);
         };
         if let Some(victim) = victim {
@@ -223,33 +225,10 @@ impl Engine {
         self.deadlines.set(key.index, waiter.deadline);
     }
 
-    /// How long one who joins the line now may wait there.
-    fn wait_in_line(&mut self, now: Timestamp) -> Option<std::time::Duration> {
-        match self.discipline {
-            Discipline::BurstCredit { longest, standing } => {
-                let bound = self.credit.wait(now, longest, standing);
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
-            }
-            Discipline::AdaptiveLifo { interval, short_wait } => {
-                let bound = if self.is_backed_up(now) { short_wait } else { interval };
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
-            }
-            Discipline::Fair | Discipline::Fifo => self.line.wait,
-        }
-    }
-
-    /// Whether the line has had somebody in it for so long that the newest go first.
-    pub(super) fn is_backed_up(&self, now: Timestamp) -> bool {
-        match self.discipline {
-            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
-            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
-        }
-    }
-
     /// Takes a waiter out of the line or the gate.
     pub(super) fn leave(&mut self, key: Key) {
         let waiter = self.waiting.get(key);
-        let (stage, label, run) = (waiter.stage, waiter.label, waiter.run);
+        let (stage, label, run, beyond) = (waiter.stage, waiter.label, waiter.run, waiter.shadow != 0);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
@@ -258,8 +237,11 @@ impl Engine {
         if let Some(start) = self.waiting.leave(key) {
             self.labels.get_mut(label).start = start;
         }
-        self.runs.leave(run);
-        self.change(label, |label| label.waiting -= 1);
+        self.runs.leave(run, self.journal.sequence());
+        self.change(label, |label| {
+            label.waiting -= 1;
+            label.beyond -= usize::from(beyond);
+        });
         self.forget_parked(label);
         self.deadlines.remove(key.index);
         let waiter = self.waiting.get_mut(key);
@@ -322,18 +304,26 @@ impl Engine {
 
     fn grant(&mut self, now: Timestamp, key: Key) {
         let waiter = self.waiting.get(key);
-        let holder = Holder { partition: waiter.partition, label: waiter.label, level: waiter.level };
+        let mut holder = waiter.holder();
+        let party = waiter.party();
         if let Discipline::BurstCredit { longest, standing } = self.discipline {
             self.credit.served(now, now.since(waiter.since), longest, standing);
         }
         let until = Some(waiter.deadline);
+        holder.shadow = self.observe_turn(now, key);
         self.waiting.serve(key);
         self.leave(key);
-        let in_flight = self.take_slot(holder);
+        let in_flight = self.take_slot(&mut holder);
         self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
-        self.charge_turn(now, holder.label);
-        self.drain.started(now);
-        self.waiting.get_mut(key).stage = Stage::Granted { in_flight, until };
+        self.charge_turn(now, holder);
+        if self.has_to_ask(holder.label).is_none() {
+            self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
+        }
+        if holder.shadow & OUTSIDE == 0 {
+            self.drain.started(now);
+        }
+        let waiter = self.waiting.get_mut(key);
+        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until }, holder.shadow);
         self.notices.push_back(key);
     }
 
@@ -349,7 +339,7 @@ impl Engine {
         let candidates = || {
             let partitions = (0..=u16::MAX).take(self.partitions.len());
             partitions
-                .filter(|&partition| self.partition_may_run(partition))
+                .filter(|&partition| self.partition_is_served(partition))
                 .filter_map(|partition| Some((partition, self.waiting.next(partition)?)))
         };
         let owed = candidates().filter(|&(partition, _)| {

@@ -40,8 +40,15 @@ pub(crate) struct Slot {
 pub(super) const COUNTED: u8 = 1;
 /// Its sample was taken.
 pub(super) const OBSERVED: u8 = 2;
-/// Where the marks hold the level of importance.
+/// Where the marks hold the level of importance, two bits of them.
 const LEVEL_SHIFT: u8 = 2;
+/// Beyond what observing rules allow: none of them counts it.
+pub(super) const BEYOND: u8 = 0x10;
+/// Runs although its partition, which observes, would not have let it: the limit does not count it.
+pub(super) const OUTSIDE: u8 = 0x20;
+/// Would run under the limit of the shadow law as well.
+pub(super) const IN_SHADOW: u8 = 0x40;
+const SHADOW: u8 = BEYOND | OUTSIDE | IN_SHADOW;
 
 impl Slot {
     pub(super) const fn new(
@@ -52,17 +59,19 @@ impl Slot {
         tenure: u32,
         marks: u8,
     ) -> Self {
-        let Holder { partition, label, level } = holder;
-        Self { start, in_flight, label, tenure, partition, class, marks: marks | level << LEVEL_SHIFT }
+        let Holder { partition, label, level, shadow } = holder;
+        Self { start, in_flight, label, tenure, partition, class, marks: marks | level << LEVEL_SHIFT | shadow }
     }
 
     /// The slot of a request that decisions don't bind.
     pub(super) const fn uncounted(start: Timestamp, partition: u16, marks: u8) -> Self {
-        Self::new(start, 0, Holder { partition, label: LabelId::DEFAULT, level: 0 }, 0, tenure::NONE, marks)
+        let nobody = Holder { partition, label: LabelId::DEFAULT, level: 0, shadow: 0 };
+        Self::new(start, 0, nobody, 0, tenure::NONE, marks)
     }
 
     pub(super) const fn holder(&self) -> Holder {
-        Holder { partition: self.partition, label: self.label, level: self.marks >> LEVEL_SHIFT }
+        let level = self.marks >> LEVEL_SHIFT & 3;
+        Holder { partition: self.partition, label: self.label, level, shadow: self.marks & SHADOW }
     }
 
     pub(crate) const fn is_observed(&self) -> bool {
@@ -71,11 +80,16 @@ impl Slot {
 
     /// Whether there is nothing left to tell the engine.
     pub(crate) const fn is_finished(&self) -> bool {
-        self.marks & (COUNTED | OBSERVED) == OBSERVED
+        self.marks & (COUNTED | OBSERVED | IN_SHADOW) == OBSERVED
     }
 
     pub(super) const fn is_counted(&self) -> bool {
         self.marks & COUNTED != 0
+    }
+
+    /// Whether its time says something about the limit: not so for what runs beyond it because decisions don't bind.
+    pub(super) const fn is_within_limit(&self) -> bool {
+        self.marks & (COUNTED | OUTSIDE) == COUNTED
     }
 
     /// The number of its tenure, where slots are lent for a time.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Counts, Engine, Histogram, LabelSnapshot};
+use super::{Counts, Engine, Histogram, LabelSnapshot, ShadowSnapshot};
 use crate::rejection::Reason;
 
 /// The state of a handle at one moment, all of it taken in the same turn.
@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub labels_overflowed: u64,
     /// How many labels are known, counted once for each class of work.
     pub labels_known: usize,
+    /// What a law would have done that only looks on, if there is one.
+    pub shadow: Option<ShadowSnapshot>,
     /// The store that counts the rules which all instances share, if there is one.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub store: Option<StoreSnapshot>,
@@ -94,10 +96,14 @@ pub struct PartitionSnapshot {
     pub percent: f64,
     /// What it may do beyond its share: `burst`, `hard_cap` or `overcommit`.
     pub mode: &'static str,
+    /// Whether it only says what it would do, while the handle enforces.
+    pub observes: bool,
     /// What it is guaranteed of the present limit.
     pub share: usize,
     /// How many of its requests run.
     pub in_flight: usize,
+    /// How many of its requests run besides, which would not run, had its decisions been binding.
+    pub in_flight_beyond: usize,
     /// How many wait in line.
     pub waiting: usize,
     /// How many wait at the full gate.
@@ -192,6 +198,7 @@ impl Engine {
             labels_overflowed: self.labels.overflowed,
             // Two entries are for no label in particular.
             labels_known: self.labels.ids().count().saturating_sub(2),
+            shadow: self.shadow.snapshot(&*self.law),
             labels: Vec::new(),
             store: None,
             partitions: (0..=u16::MAX)
@@ -221,8 +228,10 @@ impl Engine {
             name: it.plan.name.to_string(),
             percent: f64::from(it.plan.part) / 10_000.0,
             mode: it.plan.mode.as_str(),
+            observes: it.plan.observes,
             share: it.share,
             in_flight: it.running,
+            in_flight_beyond: it.outside,
             waiting: self.waiting.in_line(number),
             at_gate: self.waiting.at_gate(number),
             admitted,

@@ -18,6 +18,8 @@ pub(super) struct Holder {
     pub(super) partition: u16,
     pub(super) label: LabelId,
     pub(super) level: u8,
+    /// What it is beyond of, as marks of a slot.
+    pub(super) shadow: u8,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn a_slot_is_taken_back_once_and_given_back_once() {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
-        let holder = |partition| Holder { partition, label: LabelId::DEFAULT, level: 1 };
+        let holder = |partition| Holder { partition, label: LabelId::DEFAULT, level: 1, shadow: 0 };
         let mut tenures = Tenures::default();
         let (late, good) = (tenures.lend(holder(1), at(5)), tenures.lend(holder(2), at(9)));
         assert!(tenures.take_back(at(4)).is_none());

@@ -4,7 +4,7 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use super::{Refusal, ask::Ask, fair_queue::FlowKey, labels::LabelId};
+use super::{Refusal, ask::Ask, fair_queue::FlowKey, journal::Party, labels::LabelId, tenure::Holder};
 use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
@@ -38,6 +38,8 @@ pub(crate) struct Waiter {
     pub(crate) class: u8,
     /// How little it matters; see [`Criticality::level`](crate::criticality::Criticality::level).
     pub(crate) level: u8,
+    /// What it is beyond of, as marks of a slot.
+    pub(crate) shadow: u8,
     pub(crate) label: LabelId,
     /// The number of its run.
     pub(crate) run: u32,
@@ -66,6 +68,7 @@ impl Waiter {
             partition: ask.partition,
             class: ask.class,
             level: ask.criticality.level(),
+            shadow: 0,
             label,
             run,
             sequence,
@@ -74,6 +77,16 @@ impl Waiter {
             deadline: Timestamp::NEVER,
             links: Links { previous: NONE, next: NONE, generation: 0 },
         }
+    }
+
+    /// Whom it is about, for the journal.
+    pub(super) const fn party(&self) -> Party {
+        Party { partition: self.partition, label: self.label, run: self.run, since: self.since }
+    }
+
+    /// Whom the slot belongs to that it was granted.
+    pub(super) const fn holder(&self) -> Holder {
+        Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
     }
 
     pub(crate) const fn flow_key(&self) -> FlowKey {

@@ -108,6 +108,11 @@ impl Answer {
         answer
     }
 
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
     /// Lets the browser run and load what the policy names, and nothing else.
     pub(super) fn with_policy(mut self, policy: &'static str) -> Self {
         self.headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));

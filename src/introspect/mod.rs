@@ -7,6 +7,7 @@
 //! ```
 
 mod answer;
+mod journal;
 mod labels;
 mod overview;
 mod query;
@@ -27,7 +28,7 @@ use self::{
     answer::{Answer, Problem},
     labels::{LabelItem, LabelPage},
     overview::{Overview, Partitions, Readiness},
-    query::LabelQuery,
+    query::{JournalQuery, LabelQuery},
     upload::Upload,
     workers::Token,
 };
@@ -43,6 +44,7 @@ const READ: &str = "GET, HEAD";
 /// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
 /// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
 /// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
+/// | `/admission/journal` | the newest decisions and changes, or those after `since`: `since`, `limit`, `kind` |
 /// | `/admission/ready` | 200 while requests are taken, else 503 |
 /// | `/admission/ui` | a page that shows all this live |
 /// | `/admission/openapi.json` | what these answer, as OpenAPI 3.1 |
@@ -108,6 +110,7 @@ impl Introspection {
             (Some("labels"), Some(label), None) => Read::Label(query::segment(label)?),
             (Some("partitions"), None, _) => Read::Partitions,
             (Some("partitions"), Some(name), None) => Read::Partition(query::segment(name)?),
+            (Some("journal"), None, _) => Read::Journal,
             (Some("ready"), None, _) => Read::Ready,
             (Some("ui"), None, _) => Read::Page,
             (Some("openapi.json"), None, _) => Read::OpenApi,
@@ -134,6 +137,7 @@ impl Introspection {
                 let found = Partitions::of(admission).into_one(name);
                 Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found("there is no such partition"))?)
             }
+            Read::Journal => journal::journal(admission, &JournalQuery::parse(query)?),
             Read::Ready => {
                 let ready = admission.is_ready();
                 let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -162,6 +166,7 @@ enum Read {
     Label(String),
     Partitions,
     Partition(String),
+    Journal,
     Ready,
     Page,
     OpenApi,
@@ -174,7 +179,7 @@ const PAGE: &str = include_str!("page.html");
 ///
 /// Whoever changes the page changes these: a browser refuses it otherwise, and its console names the right ones.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-WsBqO53DrZQBpo8fNIiTjmg8Pwlq+E4U2eLz68ieyR8='; style-src 'sha256-/iskAENsSxouSlJD3/Odl5oLtWn/dQykxpH11gDNyFg='; \
+    script-src 'sha256-cwnwt8j8wcuWnATApur1FzCHI58BYN8KS0wd3fNynOk='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -1,9 +1,9 @@
 //! What a URL says: percent-encoded text and parameters.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use super::answer::Problem;
-use crate::engine::LabelStatus;
+use crate::engine::{LabelStatus, Wanted};
 
 /// So many labels are shown at once unless asked for more, and so many at most.
 const PAGE: usize = 100;
@@ -20,6 +20,32 @@ pub(super) struct LabelQuery {
     pub(super) status: Option<LabelStatus>,
     pub(super) sort: Sort,
     pub(super) descending: bool,
+}
+
+/// Which entries of the journal are wanted.
+#[derive(Debug)]
+pub(super) struct JournalQuery {
+    /// Those after this one, the oldest first; the newest ones, if it is not given.
+    pub(super) since: Option<u64>,
+    pub(super) limit: usize,
+    pub(super) wanted: Wanted,
+}
+
+const KINDS: [(&str, Wanted); 2] = [("decision", Wanted::Decisions), ("change", Wanted::Changes)];
+
+impl JournalQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self { since: None, limit: PAGE, wanted: Wanted::All };
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "since" => this.since = Some(number(&key, &value, 0, u64::MAX)?),
+                "limit" => this.limit = number(&key, &value, 1, MOST)?,
+                "kind" => this.wanted = word(&key, &value, &KINDS)?,
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
 }
 
 /// What labels are sorted by. Those that are equal in it are sorted by name.
@@ -124,8 +150,11 @@ fn unknown(key: &str) -> Problem {
     Problem::invalid(format_args!("there is no parameter {key:?} here"))
 }
 
-fn number(key: &str, value: &str, least: usize, most: usize) -> Result<usize, Problem> {
-    let number = usize::from_str(value).ok().filter(|number| (least..=most).contains(number));
+fn number<N>(key: &str, value: &str, least: N, most: N) -> Result<N, Problem>
+where
+    N: Copy + FromStr + PartialOrd + fmt::Display,
+{
+    let number = N::from_str(value).ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| Problem::invalid(format_args!("{key}: found {value:?}, allowed is {least} to {most}")))
 }
 

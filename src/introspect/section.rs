@@ -68,7 +68,7 @@ pub(super) fn class_name(label: &LabelSnapshot) -> &str {
 
 /// What is told about one class of work of a label.
 pub(super) fn section(label: &LabelSnapshot) -> Fields {
-    let rule = |name: &str| label.rules.iter().find(|rule| rule.rule == name);
+    let rule = |name: &str| binding(&label.rules).find(|rule| rule.rule == name);
     let can_be_checked = label.status != LabelStatus::Unavailable;
     let mut fields = Fields::default();
     fields.put("status", label.status.as_str());
@@ -107,8 +107,13 @@ fn put_slots(fields: &mut Fields, label: &LabelSnapshot) {
     fields.put("available_slot_count", slots.saturating_sub(label.in_flight));
 }
 
+/// Rules that only observe are among all `rules` alone.
+fn binding(rules: &[RuleSnapshot]) -> impl Iterator<Item = &RuleSnapshot> {
+    rules.iter().filter(|rule| !rule.observes)
+}
+
 fn put_caps(fields: &mut Fields, rules: &[RuleSnapshot]) {
-    let rule = |name: &str| rules.iter().find(|rule| rule.rule == name);
+    let rule = |name: &str| binding(rules).find(|rule| rule.rule == name);
     // Two settings bound how many of a label run, and the tighter one holds.
     let leases = [rule("max_in_flight"), rule("label_cap")].into_iter().flatten().min_by_key(|rule| rule.bound);
     fields.put_rule(QUEUE_LEASES, leases);
@@ -136,6 +141,9 @@ fn put_reasons(fields: &mut Fields, label: &LabelSnapshot) {
     fields.put("waiting", label.waiting);
     fields.put("admitted", label.admitted);
     fields.put("rejected", label.rejected);
+    if label.would_reject > 0 {
+        fields.put("would_reject", label.would_reject);
+    }
     fields.put("rules", json!(label.rules));
 }
 
@@ -149,7 +157,7 @@ fn slots_source(label: &LabelSnapshot) -> String {
 
 /// Where its caps come from; where from several places, the most particular one.
 fn caps_source(label: &LabelSnapshot) -> Option<String> {
-    let sources = || label.rules.iter().map(|rule| rule.source);
+    let sources = || binding(&label.rules).map(|rule| rule.source);
     if sources().any(is_override) {
         Some("server.admission.queue_overrides".to_owned())
     } else if sources().any(|source| source == "labels") {

@@ -47,6 +47,17 @@ impl AdmissionBuilder {
         self
     }
 
+    /// A limit beside the one that decides, which only says what it would do: none unless set.
+    ///
+    /// It is given the same samples. [`Snapshot::shadow`](crate::Snapshot::shadow) and the metrics tell the limit that it
+    /// would have set, and how many requests would have found it full. Beside a limit that learns, or of one that does, these
+    /// figures are *counterfactual*: under the other limit, times and then the limits themselves would have been different
+    /// ones wherever times depend on load. Shares of partitions, caps and rates play no part in it.
+    pub fn shadow_limit(mut self, limit: impl Into<Limit>) -> Self {
+        self.settings.shadow = Some(limit.into());
+        self
+    }
+
     /// How many requests may wait in line for a slot: 0 unless set.
     ///
     /// With a queue, admission has two phases. A gate lets `limit + queue` requests in; those who find it full wait
@@ -194,6 +205,14 @@ impl AdmissionBuilder {
     /// a gRPC server. Changes nothing; a server that lets in less than the limit and the queue hold is warned about.
     pub fn max_concurrent_streams(mut self, streams: usize) -> Self {
         self.settings.max_concurrent_streams = Some(streams);
+        self
+    }
+
+    /// How many decisions about requests are remembered, and as many changes of the handle: 512 unless set, 0 for none.
+    ///
+    /// [`Admission::journal`] shows them. Each takes 48 bytes, which are taken at once.
+    pub fn journal(mut self, entries: usize) -> Self {
+        self.settings.journal = entries;
         self
     }
 

@@ -4,6 +4,7 @@ mod admit;
 mod builder;
 mod closing;
 mod driver;
+mod journal;
 mod lease;
 mod lease_lost;
 mod overdue;

@@ -12,7 +12,7 @@ use super::turn::{Shared, lock};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
 use crate::{
-    engine::{Counts, Histogram, Snapshot, StoreSnapshot, plan::Mode},
+    engine::{Counts, Histogram, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
     rejection::Reason,
     store::Health,
 };
@@ -60,6 +60,9 @@ impl Recorder {
         describe();
         let limiter = Label::new("limiter", Arc::clone(name));
         publish_whole(&limiter, snapshot);
+        if let Some(shadow) = &snapshot.shadow {
+            publish_shadow(&limiter, shadow);
+        }
         if let Some(store) = &snapshot.store {
             publish_store(&limiter, store);
         }
@@ -73,9 +76,12 @@ impl Recorder {
                 labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect::<Vec<_>>()
             };
             gauge!("admission_partition_limit", labels.clone()).set(partition.share as f64);
+            gauge!("admission_partition_observes", labels.clone()).set(f64::from(u8::from(partition.observes)));
             gauge!("admission_in_flight", labels.clone()).set(partition.in_flight as f64);
+            gauge!("admission_in_flight_beyond", labels.clone()).set(partition.in_flight_beyond as f64);
             gauge!("admission_waiting", with("stage", "line")).set(partition.waiting as f64);
             gauge!("admission_waiting", with("stage", "gate")).set(partition.at_gate as f64);
+            counter!("admission_requests_total", labels.clone()).absolute(counts.arrived);
             counter!("admission_admitted_total", labels.clone()).absolute(counts.admitted);
             counter!("admission_queued_total", labels.clone()).absolute(counts.queued);
             counter!("admission_would_queue_total", labels.clone()).absolute(counts.would_queue);
@@ -146,6 +152,17 @@ fn publish_store(limiter: &Label, store: &StoreSnapshot) {
     counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
 }
 
+/// What a law that only looks on would have done.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish_shadow(limiter: &Label, shadow: &ShadowSnapshot) {
+    let labels = || vec![limiter.clone()];
+    gauge!("admission_shadow_limit", labels()).set(shadow.limit as f64);
+    gauge!("admission_shadow_in_flight", labels()).set(shadow.in_flight as f64);
+    counter!("admission_shadow_would_queue_total", labels()).absolute(shadow.would_queue);
+    counter!("admission_shadow_would_reject_total", labels()).absolute(shadow.would_reject);
+    counter!("admission_shadow_would_admit_total", labels()).absolute(shadow.would_admit);
+}
+
 fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histogram) {
     for (value, count) in now.since(published) {
         histogram.record_many(value, usize::try_from(count).unwrap_or(usize::MAX));
@@ -158,10 +175,17 @@ fn describe() {
         ("admission_available", "Free slots: the limit without the requests that run"),
         ("admission_draining", "1 while nobody is let in because the server shuts down, else 0"),
         ("admission_in_flight", "Requests that run"),
+        (
+            "admission_in_flight_beyond",
+            "Requests that run although their partition, which observes, would not have let them",
+        ),
         ("admission_labels_known", "Labels that are told apart, counted once for each class of work"),
         ("admission_limit", "How many requests may run at once"),
         ("admission_mode", "1 for the mode that the handle is in, else 0"),
         ("admission_partition_limit", "What a partition is guaranteed of the limit"),
+        ("admission_partition_observes", "1 for a partition that only says what it would do, else 0"),
+        ("admission_shadow_in_flight", "Requests that run and would run under the limit of the shadow law"),
+        ("admission_shadow_limit", "The limit that the shadow law would have set"),
         ("admission_queue_places", "How many requests may wait in line for a slot"),
         ("admission_store_state", "1 for the state that the store of shared limits is in, else 0"),
         ("admission_waiting", "Requests that wait, in line for a slot or at the full gate"),
@@ -185,6 +209,10 @@ fn describe() {
         ("admission_queued_total", "Requests that were admitted after a wait"),
         ("admission_rejected_total", "Requests that were rejected, by reason"),
         ("admission_reloads_total", "How often the settings were changed"),
+        ("admission_requests_total", "Requests that came"),
+        ("admission_shadow_would_admit_total", "Rejected requests for which the shadow law had a free slot"),
+        ("admission_shadow_would_queue_total", "Requests that would have waited under the limit of the shadow law"),
+        ("admission_shadow_would_reject_total", "Requests that the limit of the shadow law would have rejected"),
         ("admission_store_leases_lost_total", "Leases of shared limits that were lost while their work went on"),
         ("admission_store_local_total", "Requests admitted under shared limits without asking the store, by why"),
         ("admission_store_requests_total", "Requests that the store of shared limits was asked for, by its answer"),

@@ -8,6 +8,7 @@ mod metrics;
 mod modes;
 mod overdue;
 mod rules;
+mod shadow;
 mod waiting;
 #[cfg(feature = "config")]
 mod watch;

@@ -47,6 +47,7 @@ async fn busy() -> String {
         .max_waiting(0)
         .partition("web", percent(50))
         .shared(Leases::builder().build(Arc::new(MemoryStore::new())), Keys::new("api").unwrap())
+        .shadow_limit(Fixed::new(1))
         .build()
         .unwrap();
     let site = Site::start(&admission).await;

@@ -23,8 +23,14 @@ fn request(method: Method, path: &str, headers: &[(&str, &str)]) -> Request<Stri
 #[tokio::test]
 async fn bodies_have_tags_and_are_not_sent_twice() {
     let site = Site::start(&admission()).await;
-    let paths =
-        ["/admission", "/admission/", "/admission/labels", "/admission/partitions", "/admission/partitions/default"];
+    let paths = [
+        "/admission",
+        "/admission/",
+        "/admission/labels",
+        "/admission/partitions",
+        "/admission/partitions/default",
+        "/admission/journal",
+    ];
     for path in paths.into_iter().chain(["/admission/ready", "/admission/openapi.json", "/admission/ui"]) {
         let response = site.get(path).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -61,6 +67,10 @@ async fn what_is_not_there_is_a_problem() {
         (Method::GET, "/admission/labels?limit=1001", 400),
         (Method::GET, "/admission/labels?colour=red", 400),
         (Method::GET, "/admission?sort=colour", 400),
+        (Method::GET, "/admission/journal?since=-1", 400),
+        (Method::GET, "/admission/journal?kind=limit", 400),
+        (Method::GET, "/admission/journal?offset=1", 400),
+        (Method::GET, "/admission/journal/1", 404),
         (Method::POST, "/admission", 405),
         (Method::DELETE, "/admission/labels", 405),
         (Method::GET, "/admission/workers", 405),

@@ -6,6 +6,7 @@ mod browser;
 mod contract;
 mod dashboards;
 mod http;
+mod journal;
 mod npm;
 mod openapi;
 mod page;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc};
 
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, Labels, Limits, Rate, Rules,
+    Admission, Labels, Limits, Mode, Rate, Rules,
     limit::Fixed,
     percent,
     store::{Keys, Leases, MemoryStore},
@@ -42,6 +42,9 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     site.section_when("a", "query", "status", "full").await;
     assert_eq!(site.work("/quick", &[("x-label", "a"), ("x-class", "query")]).await, 429);
 
+    admission.set_mode(Mode::Observe);
+    admission.set_mode(Mode::Enforce);
+
     let mut answers = BTreeMap::new();
     for (path, schema) in [
         ("/admission", "Overview"),
@@ -51,6 +54,8 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
         ("/admission/labels/plain", "Label"),
         ("/admission/labels/unknown", "Problem"),
         ("/admission/partitions/batch", "Partition"),
+        ("/admission/journal", "JournalPage"),
+        ("/admission/journal?since=0&limit=2", "JournalPage"),
         ("/admission/ready", "Readiness"),
     ] {
         let body: Value = serde_json::from_slice(site.get(path).await.body()).unwrap();
@@ -69,5 +74,5 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     let output = node.unwrap_or_else(|error| panic!("node is needed for this test; .ci/test installs it: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("OpenAPI 3.1") && said.contains("8 answers"), "{said}");
+    assert!(said.contains("OpenAPI 3.1") && said.contains("10 answers"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc, time::Duration};
 use http::header::CONTENT_SECURITY_POLICY;
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tower_admission::{Admission, Labels, Ticket, limit::Fixed, percent};
+use tower_admission::{Admission, Labels, Mode, Ticket, limit::Fixed, percent};
 
 use crate::{browser::Browser, npm, support::Site};
 
@@ -45,6 +45,14 @@ const REPORTS: [(&str, &str); 2] = [("x-tenant", "web"), ("x-label", "reports")]
 fn cell(table: &str, name: &str, column: usize) -> String {
     format!(
         "[...document.querySelectorAll('#{table} tbody tr')].find(row => row.cells[0].textContent === '{name}')\
+         ?.cells[{column}].textContent ?? ''"
+    )
+}
+
+/// What is said of the newest decision about `label` that is shown.
+fn first_decision(label: &str, column: usize) -> String {
+    format!(
+        "[...document.querySelectorAll('#decisions tbody tr')].find(row => row.cells[4].textContent === '{label}' && row.cells[3].textContent !== '–')\
          ?.cells[{column}].textContent ?? ''"
     )
 }
@@ -96,6 +104,11 @@ async fn it_shows_calm_and_overload() {
     let _reports = load(&site, 5, Duration::ZERO, REPORTS);
     browser.until(&format!("({}).includes('throttled')", cell("labels", "reports", 2))).await;
     browser.until(&format!("({}).startsWith('label cap: 2 of 2')", cell("labels", "reports", 3))).await;
+    browser.until(&format!("({}).includes('label cap: 2 of 2')", first_decision("reports", 3))).await;
+    site.admission.set_mode(Mode::Observe);
+    site.admission.set_mode(Mode::Enforce);
+    let change = "document.querySelector('#changes tbody tr')?.cells[1].textContent";
+    browser.until(&format!("{change} === 'mode observe → enforce'")).await;
     browser.picture("throttled").await;
     browser.scheme("dark").await;
     browser.picture("dark").await;

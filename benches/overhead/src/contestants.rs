@@ -23,7 +23,7 @@ use tower_admission::{
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
-pub use crate::rules::RULES;
+pub use crate::{journal::JOURNAL, rules::RULES};
 
 /// Somebody who takes part, not set up yet.
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +47,17 @@ pub const BARE: &str = "bare";
 pub const BARE_DROPPING: &str = "bare, dropping requests";
 pub const TOWER_ACC: &str = "tower-acc Aimd";
 
-const fn accepting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
+pub(crate) const fn accepting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
     Contestant { name, baseline: BARE, prepare }
 }
 
-const fn rejecting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
+pub(crate) const fn rejecting(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
     Contestant { name, baseline: BARE_DROPPING, prepare }
 }
 
 /// Enough slots for everybody, and a single one that is taken.
-const MANY: usize = 100;
-const ONE: usize = 1;
+pub(crate) const MANY: usize = 100;
+pub(crate) const ONE: usize = 1;
 
 /// Those that get requests. The baselines come first.
 pub const SERVICES: &[Contestant] = &[
@@ -130,11 +130,11 @@ pub const LAWS: &[Contestant] = &[
 /// Of all of them, the one with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Contestant> {
-    SERVICES.iter().chain(LAWS).chain(RULES).find(|contestant| contestant.name == name)
+    SERVICES.iter().chain(LAWS).chain(RULES).chain(JOURNAL).find(|contestant| contestant.name == name)
 }
 
 /// Nobody is slower than this, so no law ever decreases.
-const THRESHOLD: Duration = Duration::from_secs(5);
+pub(crate) const THRESHOLD: Duration = Duration::from_secs(5);
 
 const fn aimd(limit: usize) -> Aimd {
     Aimd::new(THRESHOLD).initial(limit).max(limit)
@@ -209,7 +209,7 @@ where
 }
 
 /// The only slot is taken by an answer that nobody reads.
-fn rejects_ours<S, B>(service: S) -> Box<dyn Prepared>
+pub(crate) fn rejects_ours<S, B>(service: S) -> Box<dyn Prepared>
 where
     S: Service<Incoming, Response = Response<B>> + Clone + 'static,
     B: Body + 'static,

@@ -10,10 +10,11 @@ use std::{
     time::Instant,
 };
 
-use overhead::contestants::{BARE, Contestant, LAWS, Prepared, RULES, SERVICES, find};
+use overhead::contestants::{BARE, Contestant, JOURNAL, LAWS, Prepared, RULES, SERVICES, find};
 
-const USAGE: &str = "usage: overhead [ratios | laws | rules] [--rounds N] [--requests N] [--one-process] [--json FILE]
-       overhead callgrind [rules | --profile CONTESTANT]
+const USAGE: &str =
+    "usage: overhead [ratios | laws | rules | journal] [--rounds N] [--requests N] [--one-process] [--json FILE]
+       overhead callgrind [rules | journal | --profile CONTESTANT]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -26,7 +27,9 @@ fn main() -> ExitCode {
         ["sizes"] => sizes(),
         ["callgrind"] => callgrind::table(SERVICES.iter().chain(LAWS)),
         ["callgrind", "rules"] => callgrind::table(RULES),
+        ["callgrind", "journal"] => callgrind::table(JOURNAL),
         ["callgrind", "--profile", name] => callgrind::profile(name),
+        ["journal", ref options @ ..] => return ratios(JOURNAL, options),
         ["rules", ref options @ ..] => return ratios(RULES, options),
         ["laws", ref options @ ..] => return ratios(LAWS, options),
         ["ratios", ref options @ ..] | ref options => return ratios(SERVICES, options),

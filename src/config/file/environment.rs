@@ -7,7 +7,7 @@ use super::{
     nearest::nearest,
     problems::ConfigProblem,
     setting::Problems,
-    value::{Node, Origin, Table, Value},
+    value::{Node, Origin, Table, Value, word},
 };
 
 /// What all variables begin with.
@@ -94,7 +94,8 @@ fn value(path: &[String], text: &str, origin: &Origin, problems: &Problems) -> O
     match path[..] {
         ["partitions"] | ["labels", "caps" | "weights"] => list(&path.join("."), text, origin, problems),
         // `two_point` is short for a table with this kind.
-        ["limit"] if text.trim().parse::<f64>().is_err() => {
+        ["shadow_law"] if word(text) == "none" => Some(Value::text(text).at(origin)),
+        ["limit" | "shadow_law"] if text.trim().parse::<f64>().is_err() => {
             let kind = Value::text(text).at(origin);
             Some(Value::Table(Table::from([("kind".to_owned(), kind)])).at(origin))
         }

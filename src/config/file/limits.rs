@@ -75,6 +75,7 @@ impl Setting for LabelOverride {
     }
 }
 
+const OBSERVE: &str = "Whether it stops nobody, and only says what it would do.";
 const GROUP: &str = "budget_group";
 const GROUP_RATE: &str = "max_per_minute_per_budget_group";
 
@@ -203,22 +204,23 @@ impl Setting for Cap {
             return at.count(0).map(Self::of);
         }
         let [local, when_gone, instances] = SHARING;
-        at.fields(&["max", "when_full", local, when_gone, instances])?;
+        at.fields(&["max", "when_full", "observe", local, when_gone, instances])?;
         let Some(max) = at.get("max") else {
             at.problem("max is missing, allowed is a whole number, 0 or more");
             return None;
         };
         let when_full: Option<WhenFull> = at.field("when_full");
-        let shared = read_sharing(at);
-        Some(Self { when_full, shared, ..Self::of(max.count(0)?) })
+        let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
+        Some(Self { when_full, shared, observes, ..Self::of(max.count(0)?) })
     }
 
     fn write(&self) -> Value {
-        if self.when_full.is_none() && self.shared == Sharing::new() {
+        if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
             return self.max.write();
         }
         let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
-        let fields = [Some(("max", self.max.write())), when_full];
+        let observe = self.observes.then(|| ("observe", true.write()));
+        let fields = [Some(("max", self.max.write())), when_full, observe];
         Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
@@ -226,6 +228,7 @@ impl Setting for Cap {
         let own = [
             ("max", String::new(), usize::schema()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
         ];
         let mut table = object_schema(own.into_iter().chain(sharing_schema()));
         table["required"] = json!(["max"]);
@@ -245,7 +248,7 @@ impl Setting for Rate {
             return max(at).map(Self::per_minute);
         }
         let [local, when_gone, instances] = SHARING;
-        at.fields(&["max", "mode", "burst", "when_full", local, when_gone, instances])?;
+        at.fields(&["max", "mode", "burst", "when_full", "observe", local, when_gone, instances])?;
         let Some(number) = at.get("max") else {
             at.problem(format!("max is missing, allowed is {A_RATE}"));
             return None;
@@ -253,7 +256,8 @@ impl Setting for Rate {
         let burst = at.field("burst");
         let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
         let (when_full, shared) = (at.field("when_full"), read_sharing(at));
-        let rate = Self { when_full, shared, ..Self::per_minute(max(&number)?) };
+        let observes = at.field("observe").unwrap_or_default();
+        let rate = Self { when_full, shared, observes, ..Self::per_minute(max(&number)?) };
         if let Some(burst) = at.get("burst").filter(|_| smooth != Some(true)) {
             burst.problem("found a burst without mode = \"smooth\", allowed is one with it");
         }
@@ -267,7 +271,8 @@ impl Setting for Rate {
 
     fn write(&self) -> Value {
         let max = self.max.write();
-        if self.mode.is_none() && self.when_full.is_none() && self.shared == Sharing::new() {
+        let is_plain = self.when_full.is_none() && !self.observes && self.shared == Sharing::new();
+        if self.mode.is_none() && is_plain {
             return max;
         }
         let mode = self.mode.map(|mode| if mode == RateMode::Minute { "minute" } else { "smooth" });
@@ -280,6 +285,7 @@ impl Setting for Rate {
             mode.map(|mode| ("mode", Value::text(mode))),
             burst.map(|burst| ("burst", burst)),
             self.when_full.map(|when_full| ("when_full", when_full.write())),
+            self.observes.then(|| ("observe", true.write())),
         ];
         Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
@@ -291,6 +297,7 @@ impl Setting for Rate {
             ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
             ("burst", "How many may start at once, in smooth mode.".to_owned(), number.clone()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
         ];
         let mut table = object_schema(own.into_iter().chain(sharing_schema()));
         table["required"] = json!(["max"]);

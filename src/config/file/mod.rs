@@ -44,7 +44,7 @@ use self::{
 };
 use super::{Limits, Rules, Settings, Share, rules::OTHERS};
 use crate::{
-    engine::plan::{Discipline, Mode, PartitionMode},
+    engine::plan::{Discipline, JOURNAL, Mode, PartitionMode},
     problem::BuildError,
 };
 
@@ -76,6 +76,8 @@ settings! {
         pub mode: Mode = Mode::Enforce,
         /// How many requests may run at once: a number, or a law that learns it.
         pub limit: LimitConfig = LimitConfig::default(),
+        /// A limit that only says what it would do, beside the one that decides.
+        pub shadow_law: Option<LimitConfig> = None,
         /// How many requests may wait in line for a slot.
         pub queue: usize = 0,
         /// How long a request waits at the full gate. Only with a queue.
@@ -110,6 +112,8 @@ settings! {
         pub client_patience: Option<Duration> = None,
         /// How many streams, or requests, the server lets in at once, as far as is known. For warnings.
         pub max_concurrent_streams: Option<usize> = None,
+        /// How many decisions about requests, and how many changes of the handle, are remembered; 0 for none.
+        pub journal: usize = JOURNAL,
     }
 }
 
@@ -187,6 +191,7 @@ impl AdmissionConfig {
         Settings {
             mode: self.mode,
             limit: self.limit.to_limit(),
+            shadow: self.shadow_law.as_ref().map(LimitConfig::to_limit),
             largest_limit: Some(self.limit.largest()),
             queue: self.queue,
             admission_timeout: self.admission_timeout,
@@ -205,6 +210,7 @@ impl AdmissionConfig {
             time_to_live: self.permit_time_to_live,
             client_patience: self.client_patience,
             max_concurrent_streams: self.max_concurrent_streams,
+            journal: self.journal,
             notes: self.unknown_classes().into_iter().chain(self.labels.idle_wildcards()).collect(),
         }
     }

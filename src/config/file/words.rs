@@ -159,26 +159,32 @@ impl Setting for Share {
         if at.table().is_none() {
             return Percent::read(at).map(|it| percent(it.0));
         }
-        at.fields(&["percent", "mode"])?;
+        at.fields(&["percent", "mode", "observe"])?;
         if at.get("percent").is_none() {
             at.problem(format!("percent is missing, allowed is {A_PERCENTAGE}"));
         }
         let mode = at.field("mode").unwrap_or_default();
-        Some(percent(at.field::<Percent>("percent")?.0).with_mode(mode))
+        let share = percent(at.field::<Percent>("percent")?.0).with_mode(mode);
+        Some(if at.field("observe").unwrap_or_default() { share.observe() } else { share })
     }
 
     fn write(&self) -> Value {
         let percent = Percent(self.as_percent()).write();
-        match self.mode() {
-            PartitionMode::Burst => percent,
-            mode => Value::table([("percent", percent), ("mode", mode.write())]),
+        let mode = Some(self.mode()).filter(|mode| *mode != PartitionMode::Burst);
+        if mode.is_none() && !self.observes() {
+            return percent;
         }
+        let observe = self.observes().then(|| ("observe", true.write()));
+        Value::table(
+            [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe].into_iter().flatten(),
+        )
     }
 
     fn schema() -> Json {
         let mut table = object_schema([
             ("percent", "The part of the limit.".to_owned(), Percent::schema()),
             ("mode", "What it may do beyond its share.".to_owned(), PartitionMode::schema()),
+            ("observe", "Whether it stops nobody, and only says what it would do.".to_owned(), bool::schema()),
         ]);
         table["required"] = json!(["percent"]);
         any_of([Percent::schema(), table])

@@ -45,7 +45,8 @@ struct Room {
 
 /// One partition, a line of `places` in front of `slots`, and nobody waits too long.
 fn plan(slots: usize, places: usize) -> Plan {
-    let partitions = vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst }];
+    let partitions =
+        vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false }];
     let line = Bound { places: Places::Exactly(places), wait: None };
     let gate = Bound { places: Places::Exactly(0), wait: None };
     let labels =

@@ -21,7 +21,7 @@ impl Labels {
                 assert!(u64::from(label.rule.weight) <= STRIDE, "no turn is too short to count");
             }
         }
-        let active = self.entries.iter().filter(|label| label.running + label.waiting > 0).count();
+        let active = self.entries.iter().filter(|label| label.running - label.outside + label.waiting > 0).count();
         assert_eq!(self.active, active, "active labels are counted");
         self.check_idle();
         self.check_kept();
@@ -42,7 +42,8 @@ impl Labels {
     }
 
     fn check_kept(&self) {
-        let kept: usize = self.entries.iter().map(|label| label.kept.unused(label.running, usize::MAX)).sum();
+        let kept: usize =
+            self.entries.iter().map(|label| label.kept.unused(label.running - label.outside, usize::MAX)).sum();
         assert_eq!(self.kept, kept, "what is kept for labels is summed up");
         let keeping: BTreeSet<_> = self.keeping.iter().copied().collect();
         assert_eq!(keeping.len(), self.keeping.len(), "a label keeps once");

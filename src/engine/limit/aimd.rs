@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, range_problems};
+use super::{Basis, Law, Sample, range_problems};
 use crate::{outcome::Outcome, problem::Problem};
 
 /// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
@@ -33,6 +33,8 @@ pub struct Aimd {
     max: usize,
     stabilizing: bool,
     limit: usize,
+    /// What was judged last.
+    rtt: Option<Duration>,
 }
 
 impl Aimd {
@@ -42,7 +44,7 @@ impl Aimd {
     /// the latency of an idle server takes every dependency that slows down for overload, and drives the limit to its
     /// minimum. Set [`max`](Self::max) as well, to what the slowest server that you prepare for can still answer in time.
     pub const fn new(threshold: Duration) -> Self {
-        Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20 }
+        Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20, rtt: None }
     }
 
     /// The limit to start from: 20 unless set; moved into the range of [`min`](Self::min) and [`max`](Self::max).
@@ -105,7 +107,13 @@ impl Law for Aimd {
         self.limit = limit;
     }
 
+    fn basis(&self) -> Basis {
+        let known = self.rtt.map_or_else(Basis::default, Basis::of);
+        known.compared_with(self.threshold)
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
+        self.rtt = sample.rtt;
         self.limit = self.limit();
         let slow = sample.rtt.is_some_and(|rtt| rtt > self.threshold);
         if slow || sample.outcome == Outcome::Overload {

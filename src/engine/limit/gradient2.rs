@@ -1,6 +1,6 @@
 //! Gradient2: compares the round-trip time with its own long-term average.
 
-use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
+use super::{Basis, Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Compares the round-trip time with its own long-term average.
@@ -37,6 +37,7 @@ pub struct Gradient2 {
     ignore_overloads: bool,
     estimate: f64,
     long: Average,
+    basis: Basis,
 }
 
 /// How many requests may queue without it being called congestion.
@@ -79,6 +80,7 @@ impl Gradient2 {
             ignore_overloads: true,
             estimate: 20.0,
             long: Average::over(600),
+            basis: Basis::UNKNOWN,
         }
     }
 
@@ -173,6 +175,10 @@ impl Law for Gradient2 {
         clamp_to_limit(self.estimate, self.min, self.max)
     }
 
+    fn basis(&self) -> Basis {
+        self.basis
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
         self.estimate = limit as f64;
@@ -197,6 +203,7 @@ impl Law for Gradient2 {
         }
         let overloaded = sample.outcome == Outcome::Overload && !self.ignore_overloads;
         let gradient = if overloaded { 0.5 } else { smallest(1.0, self.tolerance * long / rtt).max(0.5) };
+        self.basis = Basis::of_nanos(rtt, long).ratio(gradient);
         let next = self.estimate * gradient + queue;
         let next = self.estimate * (1.0 - self.smoothing) + next * self.smoothing;
         self.estimate = smallest(self.max as f64, next).max(self.min as f64);

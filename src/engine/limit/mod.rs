@@ -3,6 +3,7 @@
 //! A law is a pure value. It owns no count and no clock: the engine counts, and each [`Sample`] brings its own times.
 
 mod aimd;
+mod basis;
 mod fixed;
 mod gradient;
 mod gradient2;
@@ -17,6 +18,7 @@ mod property_tests;
 use std::{fmt, time::Duration};
 
 pub use aimd::Aimd;
+pub use basis::Basis;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
@@ -89,6 +91,12 @@ pub trait Law: fmt::Debug + Send {
     /// The name of its kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where the last one was.
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
+    }
+
+    /// The numbers that the present limit was judged by, as far as they can be told. Asked when the limit has moved, for the
+    /// [journal](crate::Admission::journal).
+    fn basis(&self) -> Basis {
+        Basis::default()
     }
 
     /// Goes on from a limit that a law of the same kind has learned, within the range of this one. A law without a memory

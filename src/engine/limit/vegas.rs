@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, clamp_to_limit, range_problems, smallest};
+use super::{Basis, Law, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
@@ -45,6 +45,7 @@ pub struct Vegas {
     estimate: f64,
     base_nanos: u64,
     since_probe: u64,
+    basis: Basis,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +77,7 @@ impl Vegas {
             estimate: 20.0,
             base_nanos: 0,
             since_probe: 0,
+            basis: Basis::UNKNOWN,
         }
     }
 
@@ -173,6 +175,10 @@ impl Law for Vegas {
         clamp_to_limit(self.estimate, 1, self.max)
     }
 
+    fn basis(&self) -> Basis {
+        self.basis
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
         self.estimate = limit as f64;
@@ -215,6 +221,8 @@ impl Law for Vegas {
         } else {
             return;
         };
+        let (base, rtt) = (self.base_nanos as f64, rtt as f64);
+        self.basis = Basis::of_nanos(rtt, base).ratio(rtt / base);
         let next = smallest(self.max as f64, next).max(1.0);
         self.estimate = (1.0 - self.smoothing) * estimate + self.smoothing * next;
     }

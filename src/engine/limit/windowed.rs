@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample};
+use super::{Basis, Law, Sample};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -123,6 +123,10 @@ impl<L: Law> Windowed<L> {
 impl<L: Law> Law for Windowed<L> {
     fn limit(&self) -> usize {
         self.law.limit()
+    }
+
+    fn basis(&self) -> Basis {
+        self.law.basis()
     }
 
     fn adopt(&mut self, limit: usize) {

@@ -17,11 +17,9 @@ impl Model {
         if self.runs_at_once(ask, label) {
             return Answer::Admitted;
         }
-        if self.mode == Mode::Observe {
-            // Beyond the limit it runs uncounted.
-            return Answer::Admitted;
-        }
         match self.place_for(ask, label, hints) {
+            // Beyond the limit it runs uncounted.
+            Ok(_) if self.mode == Mode::Observe => Answer::Admitted,
             Ok((at, victim)) => {
                 self.join(ask, label, at, victim, hints);
                 Answer::Waits
@@ -31,7 +29,7 @@ impl Model {
                 if !own && reason != Reason::Deadline {
                     self.keep_room(ask, label);
                 }
-                Answer::Rejected(reason)
+                if self.mode == Mode::Observe { Answer::Admitted } else { Answer::Rejected(reason) }
             }
         }
     }

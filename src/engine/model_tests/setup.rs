@@ -49,7 +49,8 @@ impl Setup {
         let wait = |seconds| Some(Duration::from_secs(seconds));
         let partitions = self.parts.iter().enumerate();
         let name = |index: usize| std::sync::Arc::from(index.to_string());
-        let partitions = partitions.map(|(i, &(part, mode))| PartitionPlan { name: name(i), part, mode }).collect();
+        let partitions =
+            partitions.map(|(i, &(part, mode))| PartitionPlan { name: name(i), part, mode, observes: false }).collect();
         let line = Bound { places: Places::Exactly(self.line_places()), wait: self.line_wait.and_then(wait) };
         let gate = Bound { places: Places::Exactly(self.gate_places()), wait: wait(self.gate_wait) };
         Plan {
@@ -63,6 +64,8 @@ impl Setup {
             labels: self.labels.plan(),
             rules: RulesPlan::default(),
             time_to_live: self.time_to_live.and_then(wait),
+            journal: 8,
+            shadow: None,
         }
     }
 

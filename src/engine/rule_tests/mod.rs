@@ -29,7 +29,7 @@ fn plan(limit: usize, rules: Rules) -> Plan {
 
 /// The same where rules are counted for all instances.
 fn plan_shared(limit: usize, rules: Rules, shared: Option<WhenGone>) -> Plan {
-    let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst };
+    let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
     let rules = rules.into_plan(shared, &mut problems);

@@ -7,7 +7,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::rate::{Rate, RateRule};
+use super::{
+    plan::Rule,
+    rate::{Rate, RateRule},
+};
 use crate::{
     engine::{deadlines::Deadlines, labels::LabelId},
     time::Timestamp,
@@ -32,6 +35,10 @@ pub(super) struct Meter {
     accounts: usize,
     pub(super) running: usize,
     pub(super) rate: Rate,
+    /// How many of those that run an observing rule would not have let run, and the rate without such: what observing
+    /// rules see.
+    pub(super) beyond: usize,
+    observed: Rate,
     lines: Vec<Line>,
 }
 
@@ -61,6 +68,37 @@ impl Default for MeterOf {
 }
 
 impl Meter {
+    /// How many of those that run a rule counts.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.beyond } else { self.running }
+    }
+
+    /// The rate as a rule counts it.
+    pub(super) const fn rate_of<B: Copy>(&self, rule: Rule<B>) -> &Rate {
+        if rule.observes { &self.observed } else { &self.rate }
+    }
+
+    /// Counts one start; what observing rules see of it, where there are any.
+    pub(super) fn charge(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
+        self.rate.charge(now, rule);
+        if is_seen {
+            self.observed.charge(now, rule);
+        }
+    }
+
+    /// Takes back one start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
+        self.rate.refund(now, rule);
+        if is_seen {
+            self.observed.refund(now, rule);
+        }
+    }
+
+    /// Whether nobody could tell its rates from new ones.
+    const fn is_fresh(&self, now: Timestamp) -> bool {
+        self.rate.is_fresh(now) && self.observed.is_fresh(now)
+    }
+
     fn has_room(&self, now: Timestamp, need: Need) -> bool {
         match need {
             Need::Slot(bound) => self.running < bound,
@@ -171,7 +209,7 @@ impl Meters {
     pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
         let meter = &mut self.list[id.0 as usize];
         meter.accounts -= 1;
-        if meter.accounts == 0 && meter.rate.is_fresh(now) {
+        if meter.accounts == 0 && meter.is_fresh(now) {
             self.numbers.remove(&meter.key);
             self.free.push(id.0);
         }
@@ -182,7 +220,7 @@ impl Meters {
         let (list, free) = (&self.list, &mut self.free);
         self.numbers.retain(|_, &mut number| {
             let meter = &list[number as usize];
-            let stays = meter.accounts > 0 || !meter.rate.is_fresh(now);
+            let stays = meter.accounts > 0 || !meter.is_fresh(now);
             if !stays {
                 free.push(number);
             }
@@ -191,9 +229,10 @@ impl Meters {
     }
 
     /// Counts one running less.
-    pub(super) fn release(&mut self, id: MeterId) {
+    pub(super) fn release(&mut self, id: MeterId, beyond: bool) {
         let meter = self.get_mut(id);
         meter.running -= 1;
+        meter.beyond -= usize::from(beyond);
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }

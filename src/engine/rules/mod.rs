@@ -9,6 +9,9 @@
 //! for it; see [`meters`].
 //!
 //! Rules that are [`shared`] by all instances are counted by others, whom each request that got its slot has to ask.
+//!
+//! A rule that *observes* stops nobody. It counts what it would have let run, and nothing else: a request that any of the
+//! observing rules would have turned away runs *beyond* them, and is seen by none of them.
 
 mod meters;
 mod plan;
@@ -59,7 +62,7 @@ struct Parked {
 impl Account {
     /// How many of the label may run before the others wait, if that is what happens at its cap.
     pub(super) fn waits_at(&self) -> usize {
-        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait);
+        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
         cap.map_or(usize::MAX, |rule| rule.bound)
     }
 
@@ -67,6 +70,27 @@ impl Account {
     pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
         let rule = counted_here(self.rules.per_minute);
         rule.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
+    }
+}
+
+/// Which rules are asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Which {
+    /// Those that bind.
+    Binding,
+    /// Those that only say what they would do.
+    Observing,
+    /// All of them: where nothing binds, it makes no difference.
+    All,
+}
+
+impl Which {
+    const fn includes(self, observes: bool) -> bool {
+        match self {
+            Self::Binding => !observes,
+            Self::Observing => observes,
+            Self::All => true,
+        }
     }
 }
 
@@ -99,12 +123,14 @@ pub(super) struct Rules {
     meters: Meters,
     /// Whether any rule is or was shared.
     pub(super) are_shared: bool,
+    /// Whether any rule observes.
+    pub(super) observes: bool,
 }
 
 impl Rules {
     pub(super) fn new(plan: RulesPlan) -> Self {
-        let are_shared = plan.is_shared();
-        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared }
+        let (are_shared, observes) = (plan.is_shared(), plan.observes());
+        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared, observes }
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
@@ -166,6 +192,7 @@ impl Rules {
         }
         classes.append(&mut new);
         self.plan.classes = classes;
+        self.observes = self.plan.observes();
     }
 
     /// Looks up again what holds for a label. What was used of its rates stays used.
@@ -177,10 +204,14 @@ impl Rules {
             account.rate = old.rate;
         }
         if let Some(account) = &label.account {
-            self.meters.get_mut(account.namespace).running += label.running;
+            let meter = self.meters.get_mut(account.namespace);
+            meter.running += label.running;
+            meter.beyond += label.beyond_running;
         }
         if let Some(old) = old {
-            self.meters.get_mut(old.namespace).running -= label.running;
+            let meter = self.meters.get_mut(old.namespace);
+            meter.running -= label.running;
+            meter.beyond -= label.beyond_running;
             self.close(now, &old);
         }
     }
@@ -196,9 +227,9 @@ impl Rules {
 
     /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
     /// goes before those that let them wait.
-    pub(super) fn full(&self, now: Timestamp, label: &Label) -> Option<Full> {
+    pub(super) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
         let account = label.account.as_deref()?;
-        let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account));
+        let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
         let waits = |full: &Full| full.when_full == WhenFull::Wait;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
@@ -206,14 +237,17 @@ impl Rules {
     }
 
     /// One of the rules that are charged at the start, if it has no room.
-    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account) -> Option<Full> {
-        let cap = |rule: Option<Rule<usize>>, running: usize, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. } = rule.filter(|rule| running >= rule.bound)?;
+    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account, which: Which) -> Option<Full> {
+        fn asked<B>(rule: Option<Rule<B>>, which: Which) -> Option<Rule<B>> {
+            rule.filter(|rule| which.includes(rule.observes))
+        }
+        let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<usize> = rule;
             let meter = meter.map(|meter| (meter, Need::Slot(bound)));
-            Some(Full { reason, when_full, until: None, bound, meter })
+            (running >= bound).then_some(Full { reason, when_full, until: None, bound, meter })
         };
-        let rate = |rule: Option<Rule<RateRule>>, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. } = counted_here(rule)?;
+        let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
@@ -222,21 +256,31 @@ impl Rules {
         let rules = &account.rules;
         let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
         match rule {
-            0 => cap(rules.in_flight, label.running, Reason::LabelCap, None),
-            1 => cap(rules.in_flight_per_namespace, namespace.running, Reason::NamespaceCap, id),
-            2 => rate(rules.per_minute, &account.rate, Reason::Rate, None),
-            3 => rate(rules.per_minute_per_namespace, &namespace.rate, Reason::Rate, id),
-            4 => {
-                let (group, (_, rule)) = (account.group?, rules.budget.as_ref()?);
-                rate(Some(*rule), &self.meters.get(group).rate, Reason::Budget, Some(group))
+            0 => {
+                let rule = asked(rules.in_flight, which)?;
+                cap(rule, label.running_for(rule), Reason::LabelCap, None)
             }
-            _ => account.consent.as_ref()?.full(now),
+            1 => {
+                let rule = asked(rules.in_flight_per_namespace, which)?;
+                cap(rule, namespace.running_for(rule), Reason::NamespaceCap, id)
+            }
+            2 => rate(asked(rules.per_minute, which)?, &account.rate, Reason::Rate, None),
+            3 => {
+                let rule = asked(rules.per_minute_per_namespace, which)?;
+                rate(rule, namespace.rate_of(rule), Reason::Rate, id)
+            }
+            4 => {
+                let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
+                let group = account.group?;
+                rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
+            }
+            _ => account.consent.as_ref().filter(|_| which != Which::Observing)?.full(now),
         }
     }
 
     /// The bound on those of a label that are inside, waiting or running, if as many are as may.
-    pub(super) fn pending_full(label: &Label) -> Option<Full> {
-        let rule = label.account.as_ref()?.rules.pending?;
+    pub(super) fn pending_full(label: &Label, which: Which) -> Option<Full> {
+        let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = Full {
             reason: Reason::PendingFull,
             // Nobody can wait for leave to wait.
@@ -245,22 +289,24 @@ impl Rules {
             bound: rule.bound,
             meter: None,
         };
-        (label.running + label.waiting >= rule.bound).then_some(full)
+        (label.inside_for(rule) >= rule.bound).then_some(full)
     }
 
-    /// Charges one start to everything that counts it.
-    pub(super) fn charge(&mut self, now: Timestamp, label: &mut Label) {
+    /// Charges one start to everything that counts it: unless it is beyond what they allow, to observing rules too.
+    pub(super) fn charge(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        if let Some(rule) = account.rules.per_minute {
+        let is_seen = self.observes && !beyond;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
             account.rate.charge(now, rule.bound);
         }
         let namespace = self.meters.get_mut(account.namespace);
         namespace.running += 1;
+        namespace.beyond += usize::from(beyond);
         if let Some(rule) = account.rules.per_minute_per_namespace {
-            namespace.rate.charge(now, rule.bound);
+            namespace.charge(now, rule.bound, is_seen);
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
-            self.meters.get_mut(group).rate.charge(now, rule.bound);
+            self.meters.get_mut(group).charge(now, rule.bound, is_seen);
         }
         if let Some(consent) = &mut account.consent {
             consent.asks();
@@ -268,23 +314,24 @@ impl Rules {
     }
 
     /// Takes back from all rates what was charged for a start that did not come about.
-    pub(super) fn refund(&mut self, now: Timestamp, label: &mut Label) {
+    pub(super) fn refund(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        if let Some(rule) = account.rules.per_minute {
+        let is_seen = self.observes && !beyond;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
             account.rate.refund(now, rule.bound);
         }
         if let Some(rule) = account.rules.per_minute_per_namespace {
-            self.meters.get_mut(account.namespace).rate.refund(now, rule.bound);
+            self.meters.get_mut(account.namespace).refund(now, rule.bound, is_seen);
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
-            self.meters.get_mut(group).rate.refund(now, rule.bound);
+            self.meters.get_mut(group).refund(now, rule.bound, is_seen);
         }
     }
 
     /// Gives back what a request held while it ran.
-    pub(super) fn release(&mut self, label: &Label) {
+    pub(super) fn release(&mut self, label: &Label, beyond: bool) {
         if let Some(account) = label.account.as_deref() {
-            self.meters.release(account.namespace);
+            self.meters.release(account.namespace, beyond);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Rule<B> {
     pub(crate) when_full: WhenFull,
     /// What becomes of it without the store, if it is counted for all instances.
     pub(crate) shared: Option<WhenGone>,
+    /// Whether it only says what it would do.
+    pub(crate) observes: bool,
     /// Where the bound was found; see [`Source`].
     pub(crate) source: Source,
 }
@@ -73,6 +75,7 @@ pub(crate) struct Setting<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
     pub(crate) shared: Option<WhenGone>,
+    pub(crate) observes: bool,
 }
 
 /// Whom an override is for.
@@ -109,6 +112,24 @@ pub(crate) struct Resolved {
     pub(crate) pending: Option<Rule<usize>>,
 }
 
+impl LimitsPlan {
+    /// Whether any of them only says what it would do.
+    fn observes(&self) -> bool {
+        let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
+        let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
+        caps.into_iter().flatten().flatten().any(|cap| cap.observes)
+            || rates.into_iter().flatten().any(|rate| rate.observes)
+    }
+}
+
+impl RulesPlan {
+    /// Whether any rule only says what it would do.
+    pub(super) fn observes(&self) -> bool {
+        let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
+        self.classes.iter().any(limits)
+    }
+}
+
 impl ClassPlan {
     /// What holds for a label: per field the first that says something, from the most particular key to the class.
     pub(crate) fn resolve(&self, namespace: &str, label: &str) -> Resolved {
@@ -130,8 +151,8 @@ impl ClassPlan {
             own.chain([(&self.limits, Source::Class)])
         };
         fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
-            let Setting { bound, when_full, shared } = setting;
-            Rule { bound, when_full, shared, source }
+            let Setting { bound, when_full, shared, observes } = setting;
+            Rule { bound, when_full, shared, observes, source }
         }
         let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
             let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;

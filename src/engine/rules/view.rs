@@ -1,7 +1,7 @@
 //! What can be seen of rules from outside.
 
-use super::{Rate, RateRule, Resolved, Rule, Rules, Source};
-use crate::{engine::labels::Label, time::Timestamp};
+use super::{Full, Rate, RateRule, Resolved, Rule, Rules, Source};
+use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
 
 /// One rule that counts a label.
 #[derive(Clone, Debug)]
@@ -17,8 +17,10 @@ pub struct RuleSnapshot {
     pub used: usize,
     /// How many more it allows now.
     pub remaining: usize,
-    /// What happens to one more: `wait`, `reject` or `empty`.
+    /// What happens to one more: `wait`, `reject` or `empty`; or would happen, if it observes.
     pub when_full: &'static str,
+    /// Whether it only says what it would do. What it would not have let run is not counted as used.
+    pub observes: bool,
     /// The key that it was found under: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or `workers`
     /// for what those say.
     pub source: &'static str,
@@ -50,7 +52,7 @@ impl RuleSnapshot {
     /// A bound on what runs at once, of which more wait.
     pub(in crate::engine) const fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
         let remaining = bound.saturating_sub(used);
-        Self { rule, bound, used, remaining, when_full: "wait", source, shared: false, group: None }
+        Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, shared: false, group: None }
     }
 }
 
@@ -66,24 +68,37 @@ impl Rules {
         self.plan.classes.get(usize::from(class)).map_or("", |class| &class.name)
     }
 
+    /// How much is used of a rule that is full.
+    pub(in crate::engine) fn used(&self, now: Timestamp, label: &Label, full: &Full) -> usize {
+        let Some(account) = label.account.as_deref() else { return 0 };
+        match (full.reason, full.meter) {
+            (Reason::PendingFull, _) => label.running + label.waiting,
+            (Reason::NamespaceCap, _) => self.meters.get(account.namespace).running,
+            (Reason::Budget | Reason::Rate, Some((meter, _))) => self.meters.get(meter).rate.count(now) as usize,
+            (Reason::Rate, None) => account.rate.count(now) as usize,
+            _ => label.running,
+        }
+    }
+
     /// Each rule that counts a label.
     pub(in crate::engine) fn view(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
         let Some(account) = label.account.as_deref() else { return Vec::new() };
         let Resolved { in_flight, in_flight_per_namespace, per_minute, per_minute_per_namespace, budget, pending } =
             &account.rules;
         let namespace = self.meters.get(account.namespace);
-        let group = account.group.map(|group| &self.meters.get(group).rate);
-        let budget_rule = budget.as_ref().zip(group).and_then(|((name, rule), used)| {
-            let one = rate("budget", now, Some(*rule), used)?;
+        let group = account.group.map(|group| self.meters.get(group));
+        let budget_rule = budget.as_ref().zip(group).and_then(|((name, rule), meter)| {
+            let one = rate("budget", now, Some(*rule), meter.rate_of(*rule))?;
             Some(RuleSnapshot { group: Some(name.to_string()), ..one })
         });
         [
-            cap("max_in_flight", *in_flight, label.running),
-            cap("max_in_flight_per_namespace", *in_flight_per_namespace, namespace.running),
+            cap("max_in_flight", *in_flight, |rule| label.running_for(rule)),
+            cap("max_in_flight_per_namespace", *in_flight_per_namespace, |rule| namespace.running_for(rule)),
             rate("max_per_minute", now, *per_minute, &account.rate),
-            rate("max_per_minute_per_namespace", now, *per_minute_per_namespace, &namespace.rate),
+            per_minute_per_namespace
+                .and_then(|rule| rate("max_per_minute_per_namespace", now, Some(rule), namespace.rate_of(rule))),
             budget_rule,
-            cap("max_pending", *pending, label.running + label.waiting),
+            cap("max_pending", *pending, |rule| label.inside_for(rule)),
         ]
         .into_iter()
         .flatten()
@@ -91,17 +106,18 @@ impl Rules {
     }
 }
 
-fn cap(name: &'static str, rule: Option<Rule<usize>>, used: usize) -> Option<RuleSnapshot> {
-    let Rule { bound, when_full, source, shared } = rule?;
-    let shared = shared.is_some();
-    let when_full = when_full.as_str();
-    Some(RuleSnapshot { when_full, shared, ..RuleSnapshot::cap(name, bound, used, source.as_str()) })
+fn cap(name: &'static str, rule: Option<Rule<usize>>, used: impl FnOnce(Rule<usize>) -> usize) -> Option<RuleSnapshot> {
+    let rule = rule?;
+    let Rule { bound, when_full, observes, source, shared } = rule;
+    let one = RuleSnapshot::cap(name, bound, used(rule), source.as_str());
+    Some(RuleSnapshot { when_full: when_full.as_str(), observes, shared: shared.is_some(), ..one })
 }
 
 fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: &Rate) -> Option<RuleSnapshot> {
-    let Rule { bound, when_full, source, shared } = rule?;
+    let Rule { bound, when_full, observes, source, shared } = rule?;
     Some(RuleSnapshot {
         rule: name,
+        observes,
         bound: bound.max.get() as usize,
         used: used.count(now) as usize,
         remaining: used.remaining(now, bound) as usize,

@@ -72,7 +72,7 @@ mod tests;
 use std::time::Duration;
 
 use self::{cohort::Cohort, point::Point};
-use super::{Law, Sample, clamp_to_limit, range_problems};
+use super::{Basis, Law, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
 /// Finds the limit by itself, without a threshold: compares latency at the limit with latency at half of it.
@@ -110,6 +110,8 @@ pub struct TwoPoint {
     slow_start: bool,
     /// Whether there was ever something to compare with.
     started: bool,
+    /// What moved the limit last.
+    basis: Basis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,6 +159,7 @@ impl TwoPoint {
             next_probe: Timestamp::ZERO,
             slow_start: true,
             started: false,
+            basis: Basis::UNKNOWN,
         }
     }
 
@@ -208,6 +211,10 @@ impl Law for TwoPoint {
             Phase::Watch => self.limit,
         };
         clamp_to_limit(limit, self.min, self.max)
+    }
+
+    fn basis(&self) -> Basis {
+        self.basis
     }
 
     /// Knows nothing about that limit but that it was a good one: it doesn't double, and asks for a lower point.

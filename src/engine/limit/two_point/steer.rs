@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    SHORTEST_GAP, TwoPoint, clamp_to_limit,
+    Basis, SHORTEST_GAP, TwoPoint, clamp_to_limit,
     point::{Comparison, Point},
 };
 use crate::time::Timestamp;
@@ -37,6 +37,7 @@ impl TwoPoint {
     pub(super) fn watched(&mut self, point: Point) {
         self.learn_scatter(&point);
         let now = point.at;
+        self.basis = Basis::of_nanos(point.rtt, f64::NAN);
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
@@ -73,6 +74,7 @@ impl TwoPoint {
         });
         let Some(low) = known else { return self.probe(now) };
         let Comparison { g, margin, halvings, slower } = Comparison::new(&high, &low, self.scatter);
+        self.basis = Basis::of_nanos(high.rtt, low.rtt).ratio(g);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
         let just_probed = low.at == now;

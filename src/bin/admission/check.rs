@@ -1,0 +1,96 @@
+//! `admission check`: whether a configuration can be used, and what it says.
+
+use serde_json::{Value, json};
+use tower_admission::{
+    ConfigError, Sources,
+    configuration::{Effective, Loaded},
+};
+
+use crate::{
+    args::CheckArgs,
+    failure::{End, Failure},
+    key::Held,
+    table::{Cell, Table},
+    text::{self, Look, Paint, safe},
+};
+
+pub(crate) fn run(args: &CheckArgs) -> Result<End, Failure> {
+    let mut sources = args.files.iter().fold(Sources::new(), |sources, file| sources.file(file));
+    if args.env {
+        sources = sources.environment();
+    }
+    let loaded = match sources.load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            text::print(&if args.json { text::json(&problems_json(&error)) } else { problems(&error) })?;
+            return Ok(End::Wrong);
+        }
+    };
+    let held = match &args.key {
+        Some(key) => Some(Held::find(&loaded, key, args.class.as_deref())?),
+        None => None,
+    };
+    let wrong = args.deny_warnings && !loaded.warnings().is_empty();
+    if args.json {
+        let mut json = json!({ "ok": !wrong, "problems": [], "warnings": loaded.warnings() });
+        if let Some(held) = &held {
+            json["key"] = held.to_json();
+        }
+        if args.effective {
+            json["effective"] = loaded.effective().iter().map(effective_json).collect();
+        }
+        text::print(&text::json(&json))?;
+    } else {
+        text::print(&human(args, &loaded, held.as_ref(), wrong))?;
+    }
+    Ok(End::wrong_if(wrong))
+}
+
+fn problems(error: &ConfigError) -> String {
+    let paint = Paint::for_stdout();
+    let mut lines: Vec<_> = error.problems().iter().map(|problem| safe(&problem.to_string()).into_owned()).collect();
+    let count = match lines.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    lines.push(paint.paint(Look::Bad, &count));
+    lines.join("\n") + "\n"
+}
+
+fn problems_json(error: &ConfigError) -> Value {
+    let problems = error.problems().iter().map(|problem| {
+        json!({ "origin": problem.origin().to_string(), "path": problem.path(), "message": problem.message() })
+    });
+    json!({ "ok": false, "problems": problems.collect::<Vec<_>>(), "warnings": [] })
+}
+
+fn effective_json(one: &Effective) -> Value {
+    json!({ "path": one.path, "value": one.value, "origin": one.origin.to_string() })
+}
+
+fn human(args: &CheckArgs, loaded: &Loaded, held: Option<&Held>, wrong: bool) -> String {
+    let paint = Paint::for_stdout();
+    let mut lines = Vec::new();
+    for warning in loaded.warnings() {
+        lines.push(format!("{}: {}", paint.paint(Look::Busy, "warning"), safe(warning)));
+    }
+    if args.effective {
+        let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
+        for one in loaded.effective() {
+            table.row([
+                Cell::from(&one.path),
+                Cell::from(&one.value),
+                Cell::from(one.origin.to_string()).with(Look::Dim),
+            ]);
+        }
+        lines.extend(table.lines(paint));
+    }
+    lines.extend(held.map(|held| held.lines(paint)).unwrap_or_default());
+    // Who asks for something gets that alone, unless something is wrong.
+    match (wrong, args.effective || held.is_some()) {
+        (true, _) => lines.push(paint.paint(Look::Bad, "warnings count as problems")),
+        (false, true) => {}
+        (false, false) => lines.push(paint.paint(Look::Good, "the configuration can be used")),
+    }
+    lines.join("\n") + "\n"
+}

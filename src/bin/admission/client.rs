@@ -1,0 +1,172 @@
+//! Asks the introspection of a server.
+
+use std::{future::Future, io::ErrorKind, time::Duration};
+
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::{net::TcpStream, runtime};
+
+use crate::{args::ServerArgs, failure::Failure, text::safe};
+
+/// No answer of an introspection is as long as this.
+const LONGEST: usize = 64 << 20;
+
+/// Where a server is.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// As it was given, for messages.
+    pub(crate) url: String,
+    host: String,
+    port: u16,
+    /// What comes before `/admission`.
+    path: String,
+    timeout: Duration,
+}
+
+/// Runs what asks servers.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Server(format!("can't wait for a server: {error}")))?.block_on(work)
+}
+
+impl Client {
+    pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
+        let url = safe(&server.url).into_owned();
+        let wrong =
+            |why: &str| Failure::Usage(format!("--url {url}: {why}, wanted is something like http://127.0.0.1:9901"));
+        // `host:port` alone is an address as well.
+        let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
+        let uri: Uri = whole.parse().map_err(|error| wrong(&format!("{error}")))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => return Err(wrong("TLS is not spoken here")),
+            _ => return Err(wrong("this is no URL")),
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("this names no host"))?;
+        if uri.query().is_some() {
+            return Err(wrong("a query is too much"));
+        }
+        let path = uri.path().trim_end_matches('/');
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(80),
+            path: path.strip_suffix("/admission").unwrap_or(path).to_owned(),
+            url: url.trim_end_matches('/').to_owned(),
+            timeout: server.timeout,
+        })
+    }
+
+    /// What is at `/admission` and `path`, in JSON; `None` where nothing is known of it.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        let answer = tokio::time::timeout(self.timeout, self.ask(path)).await;
+        answer.unwrap_or_else(|_| Err(self.trouble(&format!("no answer within {:?}", self.timeout))))
+    }
+
+    /// The same, where there is always something.
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.find(path).await?.ok_or_else(|| {
+            self.stranger(
+                "there is no introspection under this path: it is mounted at /admission, below what the URL says",
+            )
+        })
+    }
+
+    async fn ask(&self, path: &str) -> Result<Option<Value>, Failure> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => self.trouble("nobody listens there"),
+            _ => self.trouble(&error.to_string()),
+        })?;
+        let no_http = |error: hyper::Error| self.stranger(&format!("no answer in HTTP/1.1 ({error})"));
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(no_http)?;
+        // It ends when the answer was read, and its end says nothing that the answer doesn't.
+        tokio::spawn(connection);
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let request = Request::get(format!("{}/admission{path}", self.path))
+            .header(header::HOST, format!("{host}:{}", self.port))
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, concat!("admission/", env!("CARGO_PKG_VERSION")))
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let (head, body) = sender.send_request(request).await.map_err(no_http)?.into_parts();
+        let body = Limited::new(body, LONGEST).collect().await.map_err(|error| self.trouble(&error.to_string()))?;
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let json: Option<Value> = serde_json::from_slice(&body.to_bytes()).ok();
+        match (head.status, kind, json) {
+            (StatusCode::OK, "application/json", Some(json)) => Ok(Some(json)),
+            (StatusCode::NOT_FOUND, "application/problem+json", Some(_)) => Ok(None),
+            (status, "application/problem+json", Some(problem)) => {
+                let detail = problem["detail"].as_str().unwrap_or_default();
+                Err(self.trouble(&format!("{status}: {}", safe(detail))))
+            }
+            (status, "", _) => Err(self.stranger(&format!("it answers {status}"))),
+            (status, kind, _) => Err(self.stranger(&format!("it answers {status} and {}", safe(kind)))),
+        }
+    }
+
+    /// Makes a type of an answer.
+    pub(crate) fn read<T: DeserializeOwned>(&self, json: Value) -> Result<T, Failure> {
+        serde_json::from_value(json).map_err(|error| {
+            self.stranger(&format!("the answer is one of another version, or of something else ({error})"))
+        })
+    }
+
+    fn trouble(&self, why: &str) -> Failure {
+        Failure::Server(format!(
+            "{}: {why}\nIs the server running, and is this where its introspection listens? \
+             --url or ADMISSION_URL says where it is.",
+            self.url
+        ))
+    }
+
+    fn stranger(&self, why: &str) -> Failure {
+        Failure::Server(format!(
+            "{}: this is no introspection of tower-admission: {why}\nA server has one where \
+             `Admission::introspection` is mounted, on a listener of its own. --url or ADMISSION_URL says where it is.",
+            self.url
+        ))
+    }
+}
+
+/// Percent-encodes a part of a path or of a query (RFC 3986, section 2.3).
+pub(crate) fn encode(text: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(url: &str) -> Result<Client, Failure> {
+        Client::new(&ServerArgs { url: url.to_owned(), timeout: Duration::from_secs(1) })
+    }
+
+    #[test]
+    fn a_url_says_where_admission_is() {
+        for (url, host, port, path) in [
+            ("http://127.0.0.1:9901", "127.0.0.1", 9901, ""),
+            ("localhost:9901/", "localhost", 9901, ""),
+            ("http://admin.example/ops/admission/", "admin.example", 80, "/ops"),
+            ("http://[::1]:9901/admission", "::1", 9901, ""),
+        ] {
+            let client = client(url).unwrap();
+            assert_eq!((client.host.as_str(), client.port, client.path.as_str()), (host, port, path), "{url}");
+        }
+        for bad in ["https://a", "ftp://a", "http://", "", "http://a?b=c", "http://a b"] {
+            assert!(matches!(client(bad), Err(Failure::Usage(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_encoded_for_a_path() {
+        assert_eq!(encode("a/b:c ü?%"), "a%2Fb%3Ac%20%C3%BC%3F%25");
+    }
+}

@@ -1,0 +1,142 @@
+//! `admission describe`: one label.
+
+use crate::{
+    args::DescribeArgs,
+    client::{Client, block_on, encode},
+    failure::{End, Failure},
+    list,
+    nearest::nearest,
+    payload::{Label, Rule, Section},
+    table::{Cell, Table},
+    text::{self, Look, Paint, look_of, safe, seconds},
+};
+
+pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
+    let client = Client::new(&args.server)?;
+    if args.label.trim().is_empty() {
+        return Err(Failure::Usage("a label has a name".to_owned()));
+    }
+    let json = block_on(async {
+        let path = format!("/labels/{}?namespace={}", encode(&args.label), encode(&args.namespace));
+        match client.find(&path).await? {
+            Some(json) => Ok(json),
+            None => Err(unknown(&client, args).await?),
+        }
+    })?;
+    let label: Label = client.read(json.clone())?;
+    text::print(&if args.json { text::json(&json) } else { human(&label) })?;
+    Ok(End::wrong_if(args.exit_code && label.status != "accepting"))
+}
+
+/// Why a label isn't known, and which one may have been meant.
+async fn unknown(client: &Client, args: &DescribeArgs) -> Result<Failure, Failure> {
+    let known = list::all(client, "").await?.0.labels;
+    let mut why = format!("there is no label {:?}", safe(&args.label));
+    if !args.namespace.is_empty() {
+        why.push_str(&format!(" in namespace {:?}", safe(&args.namespace)));
+    }
+    let of_namespace = known.iter().filter(|it| it.namespace == args.namespace);
+    let near = nearest(&args.label, of_namespace.map(|it| it.label.as_str()));
+    let elsewhere = known.iter().find(|it| it.label == args.label);
+    let anywhere = nearest(&args.label, known.iter().map(|it| it.label.as_str()));
+    let anywhere = anywhere.and_then(|near| known.iter().find(|it| it.label == near));
+    why.push_str(&match (elsewhere, near, anywhere) {
+        (Some(it), ..) if it.namespace.is_empty() => "; there is one without a namespace".to_owned(),
+        (Some(it), ..) => format!("; there is one in a namespace: --namespace {:?}", safe(&it.namespace)),
+        (None, Some(near), _) => format!("; did you mean {:?}?", safe(near)),
+        (None, None, Some(it)) => {
+            format!("; did you mean {:?} --namespace {:?}?", safe(&it.label), safe(&it.namespace))
+        }
+        _ => "; labels are forgotten when nobody asks for them, `admission list` shows those that are known".to_owned(),
+    });
+    Ok(Failure::Missing(why))
+}
+
+fn human(label: &Label) -> String {
+    let paint = Paint::for_stdout();
+    let mut lines = vec![format!(
+        "{}{}: {}",
+        paint.paint(Look::Bold, &safe(label.name())),
+        if label.namespace.is_empty() { String::new() } else { format!(" in {}", safe(&label.namespace)) },
+        paint.paint(look_of(&label.status), &safe(&label.status))
+    )];
+    for (class, section) in &label.admission {
+        lines.push(String::new());
+        let class = if class == "*" { "* (classes without rules of their own)".into() } else { safe(class) };
+        lines.push(format!(
+            "{}: {}",
+            paint.paint(Look::Bold, &class),
+            paint.paint(look_of(&section.status), &safe(&section.status))
+        ));
+        lines.extend(of_class(label, section).into_iter().map(|line| format!("  {line}")));
+        lines.extend(rules(label, section, paint).into_iter().map(|line| format!("  {line}")));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn of_class(label: &Label, section: &Section) -> Vec<String> {
+    let mut lines = Vec::new();
+    let slots = section.configured_slot_count.map(|slots| {
+        let workers = section.active_worker_count.map(|workers| format!(" of {workers} workers")).unwrap_or_default();
+        format!(" on {slots} slots{workers} ({})", safe(&section.budget_source))
+    });
+    let oldest = match section.waiting {
+        0 => String::new(),
+        _ => format!(", the first of them for {}", seconds(section.oldest_wait_seconds)),
+    };
+    lines.push(format!(
+        "{} running{}, {} waiting{oldest}",
+        section.in_flight,
+        slots.unwrap_or_default(),
+        section.waiting
+    ));
+    lines.push(match &section.blocked_by {
+        None => "the next one runs at once".to_owned(),
+        Some(blocked) => {
+            let room = blocked.room_in_seconds.map(|it| format!("; time makes room in {}", seconds(it)));
+            let wait = section.estimated_wait_seconds.filter(|_| blocked.when_full == "wait");
+            let wait = wait.map(|it| format!("; it would wait for about {}", seconds(it)));
+            safe(&(blocked.sentence() + &room.unwrap_or_default() + &wait.unwrap_or_default())).into_owned()
+        }
+    });
+    let partition = if label.overflow { String::new() } else { format!("partition {}, ", safe(&section.partition)) };
+    lines.push(format!(
+        "{partition}weight {}; {} admitted and {} rejected so far",
+        section.weight, section.admitted, section.rejected
+    ));
+    lines
+}
+
+fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
+    if section.rules.is_empty() {
+        return vec!["no cap, rate or budget counts it".to_owned()];
+    }
+    let mut table = Table::new(["CAP OR RATE", ">USED", ">OF", ">LEFT", "WHEN FULL", "FROM"]);
+    for rule in &section.rules {
+        let look = if rule.remaining == 0 { Look::Busy } else { Look::Plain };
+        let name = match &rule.group {
+            Some(group) => format!("{} {group}", rule.rule),
+            None => rule.rule.clone(),
+        };
+        table.row([
+            Cell::from(name),
+            Cell::number(rule.used).with(look),
+            Cell::number(rule.bound),
+            Cell::number(rule.remaining).with(look),
+            Cell::from(&rule.when_full),
+            Cell::from(key(label, rule)),
+        ]);
+    }
+    table.lines(paint)
+}
+
+/// The key of the settings that a rule comes from.
+fn key(label: &Label, rule: &Rule) -> String {
+    match rule.source.as_str() {
+        "namespace:label" => format!("override {}:{}", label.namespace, label.label),
+        "namespace:*" => format!("override {}:*", label.namespace),
+        "label" => format!("override {}", label.label),
+        "*" => "override *".to_owned(),
+        other => other.to_owned(),
+    }
+}

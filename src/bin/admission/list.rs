@@ -1,0 +1,97 @@
+//! `admission list`: labels, all pages of them.
+
+use serde_json::{Value, json};
+
+use crate::{
+    args::{ListArgs, word},
+    client::{Client, block_on, encode},
+    failure::{End, Failure},
+    payload::{LabelPage, Rule},
+    table::{Cell, Table},
+    text::{self, Look, Paint, look_of},
+};
+
+/// As many as the server gives at once.
+const PAGE: usize = 1_000;
+
+pub(crate) fn run(args: &ListArgs) -> Result<End, Failure> {
+    let client = Client::new(&args.server)?;
+    let mut filters = String::new();
+    let status = args.status.as_ref().map(word);
+    for (name, value) in
+        [("namespace", args.namespace.as_ref()), ("prefix", args.prefix.as_ref()), ("status", status.as_ref())]
+    {
+        if let Some(value) = value {
+            filters.push_str(&format!("&{name}={}", encode(value)));
+        }
+    }
+    let (page, labels) = block_on(all(&client, &filters))?;
+    let accept = page.labels.iter().all(|label| label.status == "accepting");
+    if args.json {
+        let all =
+            json!({ "total": page.total, "matched": page.matched, "by_status": page.by_status, "labels": labels });
+        text::print(&text::json(&all))?;
+    } else {
+        text::print(&human(&page))?;
+    }
+    Ok(End::wrong_if(args.exit_code && !accept))
+}
+
+/// All labels that `filters` let through, on one page, and as they were answered.
+pub(crate) async fn all(client: &Client, filters: &str) -> Result<(LabelPage, Vec<Value>), Failure> {
+    let mut answered = Vec::new();
+    let mut labels = Vec::new();
+    let mut offset = 0;
+    loop {
+        let mut json = client.get(&format!("/labels?limit={PAGE}&offset={offset}{filters}")).await?;
+        let page: LabelPage = client.read(json.clone())?;
+        if let Value::Array(labels) = json["labels"].take() {
+            answered.extend(labels);
+        }
+        labels.extend(page.labels.iter().cloned());
+        match page.next_offset {
+            // A server that goes round in circles is none of ours.
+            Some(next) if next > offset => offset = next,
+            _ => return Ok((LabelPage { labels, ..page }, answered)),
+        }
+    }
+}
+
+fn human(page: &LabelPage) -> String {
+    let paint = Paint::for_stdout();
+    let mut table = Table::new([
+        "NAMESPACE",
+        "LABEL",
+        "CLASS",
+        "STATUS",
+        ">RUNNING",
+        ">WAITING",
+        ">RATE",
+        "WHY THE NEXT ONE WAITS",
+    ]);
+    for label in &page.labels {
+        for (class, section) in &label.admission {
+            let use_of = |rule: Option<&Rule>| rule.map(|rule| format!("{}/{}", rule.used, rule.bound));
+            let running = section
+                .cap()
+                .map_or_else(|| section.in_flight.to_string(), |cap| format!("{}/{}", section.in_flight, cap.bound));
+            table.row([
+                Cell::from(&label.namespace),
+                Cell::from(label.name()).with(Look::Bold),
+                Cell::from(class),
+                Cell::from(&section.status).with(look_of(&section.status)),
+                Cell::from(running),
+                Cell::number(section.waiting),
+                Cell::from(use_of(section.rate()).unwrap_or_default()),
+                Cell::from(section.blocked_by.as_ref().map(|it| it.in_short()).unwrap_or_default()),
+            ]);
+        }
+    }
+    let mut lines = if page.labels.is_empty() { Vec::new() } else { table.lines(paint) };
+    lines.push(match (page.matched, page.total) {
+        (_, 0) => "no label is known: nobody sent a request with one lately".to_owned(),
+        (matched, total) if matched == total => format!("{total} labels"),
+        (matched, total) => format!("{matched} of {total} labels"),
+    });
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,65 @@
+//! Columns.
+
+use crate::text::{Look, Paint, safe};
+
+/// What stands in one column of one row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    text: String,
+    look: Look,
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: safe(text.as_ref()).into_owned(), look: Look::Plain }
+    }
+}
+
+impl Cell {
+    pub(crate) fn number(number: usize) -> Self {
+        Self::from(number.to_string())
+    }
+
+    pub(crate) fn with(mut self, look: Look) -> Self {
+        self.look = look;
+        self
+    }
+}
+
+/// Rows under a head. A head that begins with `>` is that of a column of numbers, which stand to the right.
+#[derive(Debug)]
+pub(crate) struct Table<const N: usize> {
+    heads: [&'static str; N],
+    rows: Vec<[Cell; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) const fn new(heads: [&'static str; N]) -> Self {
+        Self { heads, rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, row: [Cell; N]) {
+        self.rows.push(row);
+    }
+
+    pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
+        let heads = self.heads.map(|head| Cell::from(head.trim_start_matches('>')).with(Look::Dim));
+        let all = || std::iter::once(&heads).chain(&self.rows);
+        let widths: [usize; N] =
+            std::array::from_fn(|column| all().map(|row| row[column].text.chars().count()).max().unwrap_or(0));
+        let line = |row: &[Cell; N]| {
+            let cells = row.iter().zip(self.heads).zip(widths).enumerate();
+            let cells = cells.map(|(column, ((cell, head), width))| {
+                let space = " ".repeat(width - cell.text.chars().count());
+                let painted = paint.paint(cell.look, &cell.text);
+                match () {
+                    () if head.starts_with('>') => format!("{space}{painted}"),
+                    () if column + 1 == N => painted,
+                    () => format!("{painted}{space}"),
+                }
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        all().map(line).collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! The numbers behind a limit.
+
+use std::time::Duration;
+
+/// The numbers that a law judged by, for those who ask why a limit is what it is. See [`Law::basis`](super::Law::basis).
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_admission::limit::Basis;
+///
+/// let basis = Basis::of(Duration::from_millis(40)).compared_with(Duration::from_millis(20)).ratio(2.0);
+/// assert_eq!(basis.ratio_if_known(), Some(2.0));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct Basis {
+    // Small, for the journal: what is not known is no number.
+    rtt: f32,
+    reference: f32,
+    ratio: f32,
+}
+
+impl Default for Basis {
+    /// Nothing is known.
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
+impl Basis {
+    pub(super) const UNKNOWN: Self = Self { rtt: f32::NAN, reference: f32::NAN, ratio: f32::NAN };
+
+    /// The round-trip time that it was judged by.
+    pub fn of(rtt: Duration) -> Self {
+        Self { rtt: rtt.as_secs_f32(), ..Self::default() }
+    }
+
+    /// The same where the time is a number of nanoseconds, which may be none at all.
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough to be shown")]
+    pub(super) fn of_nanos(rtt: f64, reference: f64) -> Self {
+        Self { rtt: (rtt / 1e9) as f32, reference: (reference / 1e9) as f32, ..Self::default() }
+    }
+
+    /// What that was compared with: a threshold, or a time that was measured before.
+    pub fn compared_with(self, reference: Duration) -> Self {
+        Self { reference: reference.as_secs_f32(), ..self }
+    }
+
+    /// What the law made of both.
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough to be shown")]
+    pub fn ratio(self, ratio: f64) -> Self {
+        Self { ratio: ratio as f32, ..self }
+    }
+
+    /// In seconds, if it is known.
+    pub fn rtt_seconds(&self) -> Option<f64> {
+        known(self.rtt)
+    }
+
+    /// In seconds, if it is known.
+    pub fn reference_seconds(&self) -> Option<f64> {
+        known(self.reference)
+    }
+
+    /// The ratio, if there is one.
+    pub fn ratio_if_known(&self) -> Option<f64> {
+        known(self.ratio)
+    }
+}
+
+/// To seven digits, which is what there is of it.
+fn known(value: f32) -> Option<f64> {
+    value.is_finite().then(|| value.to_string().parse().unwrap_or_else(|_| f64::from(value)))
+}

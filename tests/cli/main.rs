@@ -1,0 +1,12 @@
+//! The command `admission`: real processes, and a real server for those that ask one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod labels;
+mod offline;
+mod page;
+mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
+mod trouble;
+mod watch;
