@@ -125,14 +125,14 @@ pub use crate::{
     criticality::Criticality,
     engine::{
         Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, ShadowSnapshot, Snapshot,
+        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
-    runtime::{Admission, AdmissionBuilder, Admit, Leave, Overdue, Permit, WorkerReport},
+    runtime::{Admission, AdmissionBuilder, Admit, LeaseLost, Leave, Overdue, Permit, WorkerReport},
     ticket::Ticket,
     time::Timestamp,
 };
@@ -140,9 +140,11 @@ pub use crate::{
 /// The parts of an [`AdmissionConfig`], and what is known about where it came from.
 #[cfg(feature = "config")]
 pub mod configuration {
+    pub use crate::config::StoreUrl;
     pub use crate::config::file::{
         AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, Loaded, Origin, TwoPointConfig, VegasConfig, WindowedAimdConfig,
+        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig,
+        WindowedAimdConfig,
     };
 }
 

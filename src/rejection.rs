@@ -29,6 +29,9 @@ pub enum Reason {
     PartitionCap,
     /// As many requests with this label and of this class are waiting or running as may.
     PendingFull,
+    /// The same as [`StoreUnavailable`](Self::StoreUnavailable), for a class of work that bounds how many are pending so that
+    /// it fails fast.
+    PendingUnavailable,
     /// It waited, and made room in the full line for a request that is more important, or of a label that uses less of
     /// it.
     PushedOut,
@@ -40,11 +43,13 @@ pub enum Reason {
     Rate,
     /// As many requests of this run wait as may.
     RunCap,
+    /// One of its rules is counted by a store for all instances, and that can't be asked.
+    StoreUnavailable,
 }
 
 impl Reason {
     /// All reasons, in the order of their machine words.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Budget,
         Self::Deadline,
         Self::Draining,
@@ -56,11 +61,13 @@ impl Reason {
         Self::NamespaceCap,
         Self::PartitionCap,
         Self::PendingFull,
+        Self::PendingUnavailable,
         Self::PushedOut,
         Self::QueueFull,
         Self::QueueTimeout,
         Self::Rate,
         Self::RunCap,
+        Self::StoreUnavailable,
     ];
 
     /// The machine word.
@@ -77,11 +84,13 @@ impl Reason {
             Self::NamespaceCap => "namespace_cap",
             Self::PartitionCap => "partition_cap",
             Self::PendingFull => "pending_full",
+            Self::PendingUnavailable => "pending_unavailable",
             Self::PushedOut => "pushed_out",
             Self::QueueFull => "queue_full",
             Self::QueueTimeout => "queue_timeout",
             Self::Rate => "rate",
             Self::RunCap => "run_cap",
+            Self::StoreUnavailable => "store_unavailable",
         }
     }
 
@@ -101,10 +110,18 @@ impl Reason {
             | Self::GateFull
             | Self::GateTimeout
             | Self::Limit
+            | Self::PendingUnavailable
             | Self::PushedOut
             | Self::QueueFull
-            | Self::QueueTimeout => false,
+            | Self::QueueTimeout
+            | Self::StoreUnavailable => false,
         }
+    }
+
+    /// Whether it could not be decided, or is decided elsewhere from now on: another instance, or the same one later, may
+    /// well admit it (`UNAVAILABLE` in gRPC).
+    pub(crate) const fn is_unavailable(self) -> bool {
+        matches!(self, Self::Draining | Self::PendingUnavailable | Self::StoreUnavailable)
     }
 
     /// One sentence for a person.
@@ -121,6 +138,7 @@ impl Reason {
             Self::NamespaceCap => "as many requests of this namespace run as may",
             Self::PartitionCap => "this group of callers uses all of its share",
             Self::PendingFull => "as many requests with this label wait or run as may",
+            Self::PendingUnavailable => "limits shared by all instances can't be checked, and this work fails fast",
             Self::PushedOut => {
                 "it made room in the full line for a more important request or a label that uses less of it"
             }
@@ -128,6 +146,7 @@ impl Reason {
             Self::QueueTimeout => "no slot came free within the longest wait",
             Self::Rate => "as many requests with this label or namespace have started in this minute as may",
             Self::RunCap => "as many requests of this run wait as may",
+            Self::StoreUnavailable => "limits shared by all instances can't be checked",
         }
     }
 

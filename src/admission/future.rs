@@ -18,6 +18,7 @@ use super::{
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
+    service::tell_holder,
 };
 use crate::{
     outcome::Outcome,
@@ -119,9 +120,7 @@ where
                     };
                     match answer {
                         Ok(permit) => {
-                            if let Some(overdue) = permit.watch_time() {
-                                request.extensions_mut().insert(overdue);
-                            }
+                            tell_holder(&permit, request.extensions_mut());
                             passage.permit = Some(permit);
                             state.set(State::Preparing { service, request, passage });
                         }

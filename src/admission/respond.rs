@@ -116,8 +116,7 @@ impl Rejections {
 
     fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
         let mut response = Response::new(Payload::empty());
-        let unavailable =
-            rejection.reason() == Reason::Draining || self.unavailable && !rejection.reason().is_callers();
+        let unavailable = rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_callers();
         let status = if unavailable { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
         let headers = response.headers_mut();
         copy(request.headers(), &CONTENT_TYPE, headers);

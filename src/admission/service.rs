@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Extensions, Method, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
@@ -16,7 +16,17 @@ use super::{
     future::{Passage, State},
     nesting,
 };
-use crate::runtime::{Entry, Held};
+use crate::runtime::{Entry, Handle, Held};
+
+/// Puts into a request's extensions what its handler may want to know of its permit.
+pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensions) {
+    if let Some(overdue) = permit.watch_time() {
+        extensions.insert(overdue);
+    }
+    if let Some(lease) = permit.watch_lease() {
+        extensions.insert(lease);
+    }
+}
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
@@ -64,9 +74,7 @@ where
         let entry = Entry::of(http, &http.ticket(&RequestHead::of(&request)));
         match entry {
             Entry::Admit(permit) => {
-                if let Some(overdue) = permit.watch_time() {
-                    request.extensions_mut().insert(overdue);
-                }
+                tell_holder(&permit, request.extensions_mut());
                 let passage = self.passage(&request, Some(permit));
                 self.start(request, passage)
             }

@@ -6,15 +6,23 @@ mod describe;
 #[cfg(feature = "config")]
 pub(crate) mod file;
 mod labels;
+mod limits;
 mod rules;
 mod share;
+#[cfg(feature = "config")]
+mod store;
 mod warnings;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 pub use labels::Labels;
-pub use rules::{Cap, Limits, Rate, Rules};
+pub use limits::{Cap, Limits, Rate};
+pub use rules::Rules;
 pub use share::{Share, percent};
+#[cfg(feature = "config")]
+pub(crate) use store::StoreSettings;
+#[cfg(feature = "config")]
+pub use store::StoreUrl;
 
 use self::warnings::{Beside, warnings};
 use crate::{
@@ -22,6 +30,7 @@ use crate::{
         MOST_ENTRIES,
         limit::{Fixed, Limit},
         plan::{Bound, Discipline, JOURNAL, Mode, PartitionMode, PartitionPlan, Places, Plan},
+        rules::WhenGone,
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -50,6 +59,12 @@ pub(crate) struct Settings {
     pub(crate) aging: Option<u32>,
     pub(crate) labels: Labels,
     pub(crate) rules: Rules,
+    /// Whether rules are counted for all instances, and what becomes of them without the store unless they say so.
+    pub(crate) is_shared: bool,
+    pub(crate) when_gone: WhenGone,
+    /// The store, where it comes from a configuration.
+    #[cfg(feature = "config")]
+    pub(crate) store: Option<StoreSettings>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) client_patience: Option<Duration>,
     pub(crate) max_concurrent_streams: Option<usize>,
@@ -79,6 +94,10 @@ impl Default for Settings {
             aging: Some(AGING),
             labels: Labels::new(),
             rules: Rules::new(),
+            is_shared: false,
+            when_gone: WhenGone::Closed,
+            #[cfg(feature = "config")]
+            store: None,
             time_to_live: None,
             client_patience: None,
             max_concurrent_streams: None,
@@ -114,7 +133,9 @@ impl Settings {
             problems
                 .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
         }
-        let rules = self.rules.into_plan(&mut problems);
+        #[cfg(feature = "config")]
+        problems.extend(self.store.iter().flat_map(StoreSettings::problems));
+        let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
         BuildError::check(problems)?;
 
         let extra = self.max_waiting.map_or(Places::Limit, Places::Exactly);

@@ -1,10 +1,13 @@
 //! What becomes of a request that arrives.
 
+#[cfg(test)]
+use super::Refusal;
 use super::{
-    Arrival, Ask, Engine, Refusal, Slot, Subject,
-    labels::{LabelId, UNNAMED},
+    Arrival, Ask, Engine, Slot, Subject,
+    labels::{LabelId, UNNAMED, one_turn},
     plan::Mode,
-    slot::OBSERVED,
+    slot::{OBSERVED, OUTSIDE},
+    tenure::Holder,
 };
 use crate::time::Timestamp;
 
@@ -21,33 +24,39 @@ impl Engine {
             return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
         if self.may_start(now, ask, label) {
-            return Arrival::Admit(self.start(now, ask, label, true));
+            return self.start(now, ask, label, true);
         }
-        if let Some(slot) = self.let_through(now, ask, label, true) {
-            return Arrival::Admit(slot);
+        if let Some(arrival) = self.let_through(now, ask, label, true) {
+            return arrival;
         }
         self.queue_or_refuse(now, ask, label)
     }
 
     /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
-    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+    pub(crate) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if self.mode != Mode::Enforce {
-            return match self.arrive(now, ask) {
-                Arrival::Admit(slot) => Ok(slot),
-                Arrival::Reject(refusal) => Err(refusal),
-                Arrival::Wait(_) => unreachable!("decisions don't bind"),
-            };
+            return self.arrive(now, ask);
         }
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
         if !self.closed && self.may_start(now, ask, label) {
-            return Ok(self.start(now, ask, label, false));
+            return self.start(now, ask, label, false);
         }
-        if let Some(slot) = self.let_through(now, ask, label, false) {
-            return Ok(slot);
+        if let Some(arrival) = self.let_through(now, ask, label, false) {
+            return arrival;
         }
-        Err(self.refuse_at_once(now, ask, label))
+        Arrival::Reject(self.refuse_at_once(now, ask, label))
+    }
+
+    /// The same where nobody has to ask.
+    #[cfg(test)]
+    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+        match self.arrive_now(now, ask) {
+            Arrival::Admit(slot) => Ok(slot),
+            Arrival::Reject(refusal) => Err(refusal),
+            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("nobody waits or has to ask"),
+        }
     }
 
     /// Whether a request that arrives may run at once.
@@ -58,6 +67,29 @@ impl Engine {
         }
         let in_time = ask.deadline > now || self.mode != Mode::Enforce;
         in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
+    }
+
+    /// Lets a request run that may, or lets it ask.
+    pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
+        let in_flight = self.take_slot(&mut holder);
+        if label != LabelId::DEFAULT {
+            // It is its turn now as if it had waited for it.
+            let served = self.waiting.served(ask.partition, ask.criticality.level());
+            let one = self.labels.get_mut(label);
+            one.admitted += 1;
+            one.start = one_turn(served, one.rule.weight);
+        }
+        self.charge(now, holder);
+        if shadow & OUTSIDE == 0 {
+            self.drain.started(now);
+        }
+        if let Some(rules) = self.has_to_ask(label) {
+            return self.ask_first(now, ask, holder, in_flight, rules);
+        }
+        self.partitions[ask.partition as usize].counts.admitted += 1;
+        self.note_admitted(now, holder);
+        Arrival::Admit(self.lend(now, ask.class, holder, in_flight))
     }
 
     /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.

@@ -84,6 +84,7 @@ fn run(plan: Plan, spread: Duration) -> Report {
                 Event::Arrive => match engine.arrive(now, &Ask::of(0)) {
                     Arrival::Admit(slot) => started.push((number, slot)),
                     Arrival::Wait(place) => waiting.push((number, now, place)),
+                    Arrival::Ask(..) => unreachable!("no rule is shared"),
                     Arrival::Reject(_) => report.rejected += 1,
                 },
                 Event::End(mut slot) => {

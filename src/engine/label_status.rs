@@ -5,7 +5,7 @@ use super::{
     fair_queue::FlowKey,
     labels::{Label, LabelId},
     plan::PartitionMode,
-    rules::{RuleSnapshot, Rules},
+    rules::{RuleSnapshot, Rules, WhenFull},
 };
 
 /// How a label fares. Where several hold, the one listed last is told.
@@ -60,8 +60,8 @@ impl LabelStatus {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, or `kept`: slots are free, and are kept
-    /// for somebody who was turned away below its share.
+    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store`: rules that instances share can't
+    /// be checked, or `kept`: slots are free, and are kept for somebody who was turned away below its share.
     pub rule: &'static str,
     /// How many are counted.
     pub used: usize,
@@ -76,6 +76,9 @@ pub struct Blocked {
 impl Engine {
     /// How a label fares, judged from what its next request asks for.
     pub(super) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
+        if self.store_gone && self.consent(id).is_some_and(|consent| consent.rules.closes().is_some()) {
+            return LabelStatus::Unavailable;
+        }
         if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
             return if Rules::pending_full(label, self.which()).is_some() {
                 LabelStatus::Full
@@ -113,12 +116,26 @@ impl Engine {
         let then = self.then(id, label, ask);
         // What bounds who may come in is asked before what bounds who may run.
         let is_pending = |rule: &&RuleSnapshot| rule.rule == "max_pending";
-        let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes);
+        // Of what others use of a shared rate, this process only knows what it was told.
+        let is_known = |rule: &&RuleSnapshot| !(rule.shared && rule.is_rate());
+        let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes).filter(is_known);
         if let Some(rule) = full.clone().find(is_pending).or_else(|| full.clone().next()) {
             let until = if is_pending(&rule) { None } else { self.full_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
             return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
+        }
+        if let Some(consent) = self.consent(id) {
+            let closes = consent.rules.closes().filter(|_| self.store_gone);
+            if let Some(when_full) = closes {
+                return blocked("store", 0, 0, when_full.as_str());
+            }
+            if let Some(full) = consent.full(self.now) {
+                let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
+                let when_full = if full.when_full == WhenFull::Wait { then } else { full.when_full.as_str() };
+                let rule = consent.full_name(self.now);
+                return Some(Blocked { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
+            }
         }
         if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
             return None;

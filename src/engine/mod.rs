@@ -20,6 +20,7 @@
 mod arrive;
 mod ask;
 mod classes;
+mod consent;
 mod credit;
 mod deadlines;
 mod drain;
@@ -72,6 +73,7 @@ mod shadow_tests;
 use std::{collections::VecDeque, task::Poll, time::Duration};
 
 pub(crate) use ask::{Ask, Subject};
+pub(crate) use consent::NoRoom;
 pub(crate) use histogram::Histogram;
 pub use journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
 pub(crate) use journal::{MOST_ENTRIES, Wanted};
@@ -79,10 +81,11 @@ pub(crate) use journal::{MOST_ENTRIES, Wanted};
 pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
 pub use label_status::{Blocked, LabelStatus};
+pub(crate) use labels::LabelId;
 pub(crate) use partition::Counts;
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
-pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot};
+pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
 pub(crate) use waiters::Key;
 
 use self::{
@@ -92,7 +95,7 @@ use self::{
     drain::Drain,
     fair_queue::FairQueue,
     journal::{Cause, Event, Journal, Verdict},
-    labels::{LabelId, Labels},
+    labels::Labels,
     limit::Law,
     partition::Partition,
     plan::{Bound, Discipline, Mode, Plan},
@@ -119,8 +122,11 @@ pub(crate) struct Engine {
     in_line: usize,
     at_gate: usize,
     mode: Mode,
-    /// Nobody is let in any more.
+    /// Nobody is let in any more, and whether those who wait are served.
     closed: bool,
+    serves_waiting: bool,
+    /// The store that counts shared rules can't be asked.
+    store_gone: bool,
     now: Timestamp,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
@@ -178,6 +184,8 @@ impl Engine {
             at_gate: 0,
             mode: Mode::Enforce,
             closed: false,
+            serves_waiting: false,
+            store_gone: false,
             now: Timestamp::ZERO,
             overcommits: plan.partitions.iter().any(plan::PartitionPlan::passes_limit),
             parts: plan.partitions.iter().map(|it| it.part).collect(),
@@ -232,20 +240,30 @@ impl Engine {
             self.expire(now, key);
             self.settle(now);
         }
-        let &Waiter { stage, partition, since, class, .. } = self.waiting.get(key);
+        let &Waiter { stage, partition, since, label, class, .. } = self.waiting.get(key);
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
-            Stage::Granted { in_flight } => {
+            Stage::Granted { in_flight, until } => {
                 let counts = &mut self.partitions[partition as usize].counts;
                 counts.admitted += 1;
-                counts.queued += 1;
-                counts.wait.record(now.since(since));
-                Ok(self.lend(now, class, self.waiting.get(key).holder(), in_flight))
+                if until.is_some() {
+                    counts.queued += 1;
+                    counts.wait.record(now.since(since));
+                }
+                let holder = self.waiting.get(key).holder();
+                if self.has_to_ask(label).is_some() {
+                    self.note_consent(now, key, until.is_some());
+                }
+                Ok(self.lend(now, class, holder, in_flight))
             }
             Stage::Refused(refusal) => Err(refusal),
         };
         self.waiting.remove(key);
+        if self.rules.are_shared && answer.is_ok() {
+            self.next_may_ask(label);
+            self.settle(now);
+        }
         self.check();
         Poll::Ready(answer)
     }
@@ -258,7 +276,12 @@ impl Engine {
         let (stage, partition, holder, party) = (waiter.stage, waiter.partition, waiter.holder(), waiter.party());
         match stage {
             Stage::Gate | Stage::Line => self.leave(key),
-            Stage::Granted { .. } => self.vacate(holder),
+            Stage::Granted { .. } => {
+                self.vacate(holder);
+                if self.rules.are_shared {
+                    self.next_may_ask(holder.label);
+                }
+            }
             Stage::Refused(_) => {}
         }
         if !matches!(stage, Stage::Refused(_)) {
@@ -370,6 +393,7 @@ impl Engine {
     /// Lets nobody in any more. Those who wait are turned away, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
+        self.serves_waiting = serves_waiting;
         if !std::mem::replace(&mut self.closed, true) {
             self.note_change(now, Event::Drain);
         }

@@ -47,7 +47,12 @@ impl Engine {
     /// Notes that a waiter of a label left: where it was the last one, nothing has to be woken for the label.
     pub(super) fn forget_parked(&mut self, label: LabelId) {
         if !self.rules.is_empty() && self.labels.get(label).waiting == 0 {
-            self.rules.forget_place(self.labels.get_mut(label));
+            let one = self.labels.get_mut(label);
+            self.rules.forget_place(one);
+            if let Some(consent) = one.account.as_mut().and_then(|account| account.consent.as_mut()) {
+                // Whoever comes next asks for itself.
+                consent.closed = None;
+            }
             self.rates_due.remove(label.index());
         }
     }
@@ -76,7 +81,8 @@ impl Engine {
         true
     }
 
-    fn stand_in_line(&mut self, label: LabelId) {
+    /// Lets the waiters of a label that were parked stand in line again.
+    pub(super) fn stand_in_line(&mut self, label: LabelId) {
         if !self.labels.is_full(label) {
             self.waiting.park(label, false);
         }

@@ -4,7 +4,7 @@ use super::{
     Arrival, Ask, Engine, Place, Refusal, Slot,
     fair_queue::FlowKey,
     journal::{Cause, Verdict},
-    labels::{LabelId, one_turn},
+    labels::LabelId,
     plan::{Discipline, Mode},
     rules::WhenFull,
     runs,
@@ -15,25 +15,6 @@ use super::{
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
-    pub(super) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Slot {
-        let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
-        let in_flight = self.take_slot(&mut holder);
-        self.partitions[ask.partition as usize].counts.admitted += 1;
-        if label != LabelId::DEFAULT {
-            // It is its turn now as if it had waited for it.
-            let served = self.waiting.served(ask.partition, ask.criticality.level());
-            let one = self.labels.get_mut(label);
-            one.admitted += 1;
-            one.start = one_turn(served, one.rule.weight);
-        }
-        self.charge(now, holder);
-        self.note_admitted(now, holder);
-        if shadow & OUTSIDE == 0 {
-            self.drain.started(now);
-        }
-        self.lend(now, ask.class, holder, in_flight)
-    }
-
     /// The token of a slot that was taken, lent for a time if that is what permits are.
     pub(super) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
         let tenure = match self.time_to_live {
@@ -44,7 +25,7 @@ impl Engine {
     }
 
     /// Counts one more running and answers how many that are.
-    fn take_slot(&mut self, holder: &mut Holder) -> u32 {
+    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
         if holder.shadow != 0 {
             self.enter_shadow(*holder);
         }
@@ -229,13 +210,14 @@ impl Engine {
     fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
         let label = self.waiting.get(key).label;
         self.waiting.enlist(key, stage, self.labels.standing(label));
-        let wait = if stage == Stage::Line {
-            self.in_line += 1;
-            self.wait_in_line(now)
-        } else {
-            self.at_gate += 1;
-            self.gate.wait
-        };
+        *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
+        self.begin_wait(now, key, stage);
+    }
+
+    /// Starts the wait of one who stands in line or at the gate now.
+    pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage) {
+        let label = self.waiting.get(key).label;
+        let wait = if stage == Stage::Line { self.wait_in_line(now) } else { self.gate.wait };
         let own = self.labels.plan().wait.filter(|_| self.labels.is_explicit(label));
         let wait = wait.into_iter().chain(own).min();
         let waiter = self.waiting.get_mut(key);
@@ -328,18 +310,21 @@ impl Engine {
         if let Discipline::BurstCredit { longest, standing } = self.discipline {
             self.credit.served(now, now.since(waiter.since), longest, standing);
         }
+        let until = Some(waiter.deadline);
         holder.shadow = self.observe_turn(now, key);
         self.waiting.serve(key);
         self.leave(key);
         let in_flight = self.take_slot(&mut holder);
         self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
         self.charge_turn(now, holder);
-        self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
+        if self.has_to_ask(holder.label).is_none() {
+            self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
+        }
         if holder.shadow & OUTSIDE == 0 {
             self.drain.started(now);
         }
         let waiter = self.waiting.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight }, holder.shadow);
+        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until }, holder.shadow);
         self.notices.push_back(key);
     }
 

@@ -9,7 +9,7 @@
 //! observes. What binds counts it in any case.
 
 use super::{
-    Ask, Engine, Slot,
+    Arrival, Ask, Engine, Slot,
     journal::Party,
     labels::LabelId,
     limit::{Fixed, Law, Sample},
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// A slot for a request that may have one, and what observing rules say to it.
-    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Slot {
+    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
         let mut shadow = 0;
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
@@ -190,7 +190,7 @@ impl Engine {
         ask: &Ask<'_>,
         label: LabelId,
         may_wait: bool,
-    ) -> Option<Slot> {
+    ) -> Option<Arrival> {
         let is_stopped =
             self.closed || ask.deadline <= now || self.labels.is_full(label) || self.stopped_by(now, label).is_some();
         if is_stopped || !self.lets_all_through(ask.partition) {

@@ -1,9 +1,10 @@
 //! The tokens that the engine hands out: slots and places, and refusals where there are none.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     labels::LabelId,
+    rules::SharedRules,
     tenure::{self, Holder},
     waiters::Key,
 };
@@ -13,6 +14,8 @@ use crate::{rejection::Reason, time::Timestamp};
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Admit(Slot),
+    /// It was granted a slot, and has to ask for these rules before it [claims](super::Engine::claim) that.
+    Ask(Place, Arc<SharedRules>),
     Reject(Refusal),
     Wait(Place),
 }

@@ -46,6 +46,9 @@ pub struct Snapshot {
     pub labels_known: usize,
     /// What a law would have done that only looks on, if there is one.
     pub shadow: Option<ShadowSnapshot>,
+    /// The store that counts the rules which all instances share, if there is one.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+    pub store: Option<StoreSnapshot>,
     /// Each partition, the default one first.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
     pub partitions: Vec<PartitionSnapshot>,
@@ -53,6 +56,33 @@ pub struct Snapshot {
     /// an empty name.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
     pub labels: Vec<LabelSnapshot>,
+}
+
+/// The state of the store that counts shared rules, and what came of asking it since the handle was made.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct StoreSnapshot {
+    /// Whether it answers: `up`, `failing` or `down`.
+    pub state: &'static str,
+    /// For how long it has been down, in seconds; else 0.
+    pub down_seconds: f64,
+    /// How often in a row it failed while it is still asked.
+    pub failures_in_a_row: u32,
+    /// How often it was probed in vain since it went down.
+    pub failed_probes: u32,
+    /// How many requests it consented to.
+    pub granted: u64,
+    /// How many times it had no room for one.
+    pub full: u64,
+    /// How many requests were turned away because it gave no answer.
+    pub failed: u64,
+    /// How many requests were admitted from capacity that this process held.
+    pub from_local_share: u64,
+    /// How many requests this process admitted by itself because the store was gone and their rules said so.
+    pub without_store: u64,
+    /// How many leases were lost while their work went on.
+    pub leases_lost: u64,
 }
 
 /// The state of one partition.
@@ -170,6 +200,7 @@ impl Engine {
             labels_known: self.labels.ids().count().saturating_sub(2),
             shadow: self.shadow.snapshot(&*self.law),
             labels: Vec::new(),
+            store: None,
             partitions: (0..=u16::MAX)
                 .zip(&self.partitions)
                 .filter(|(_, it)| it.is_shown())

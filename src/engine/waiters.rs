@@ -23,8 +23,9 @@ pub(crate) enum Stage {
     Gate,
     /// Waits for a slot.
     Line,
-    /// Holds a slot that it has not fetched yet. Carries what its sample needs.
-    Granted { in_flight: u32 },
+    /// Holds a slot that it has not fetched yet. Carries what its sample needs, and until when it could have waited if it
+    /// stood in line.
+    Granted { in_flight: u32, until: Option<Timestamp> },
     /// Was turned away and has not asked yet.
     Refused(Refusal),
 }
@@ -193,6 +194,26 @@ impl Waiters {
         list.len += 1;
     }
 
+    /// Adds a waiter where its arrival belongs: before those who came later, of whom there are few before it.
+    pub(crate) fn push_in_order(&mut self, list: &mut List, key: Key) {
+        let sequence = self.get(key).sequence;
+        let mut next = list.head;
+        while next != NONE && self.entries[next as usize].sequence < sequence {
+            next = self.entries[next as usize].links.next;
+        }
+        if next == NONE {
+            return self.push_back(list, key);
+        }
+        let previous = std::mem::replace(&mut self.entries[next as usize].links.previous, key.index);
+        let entry = self.get_mut(key);
+        (entry.links.previous, entry.links.next) = (previous, next);
+        match previous {
+            NONE => list.head = key.index,
+            _ => self.entries[previous as usize].links.next = key.index,
+        }
+        list.len += 1;
+    }
+
     /// Takes a waiter out of the list that it is in.
     pub(crate) fn unlink(&mut self, list: &mut List, key: Key) {
         let entry = self.get_mut(key);
@@ -271,6 +292,17 @@ mod tests {
             let rest: Vec<_> = (0..4).filter(|&i| i != leaver as u64).collect();
             assert_eq!(order(&mut waiters, &mut list), rest);
             assert_eq!((list.len(), waiters.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn who_comes_back_stands_where_it_stood() {
+        for back in 0..4 {
+            let (mut waiters, mut list) = (Waiters::default(), List::default());
+            let keys: Vec<_> = (0..4).map(|i| add(&mut waiters, &mut list, i)).collect();
+            waiters.unlink(&mut list, keys[back]);
+            waiters.push_in_order(&mut list, keys[back]);
+            assert_eq!(waiters.members(list), keys, "linked both ways, in order");
         }
     }
 

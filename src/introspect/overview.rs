@@ -79,6 +79,7 @@ fn look(admission: &Admission) -> (Snapshot, Vec<PartitionItem>) {
     });
     snapshot.name = admission.shared.name().to_owned();
     snapshot.warnings = admission.warnings();
+    snapshot.store = admission.shared.store_snapshot();
     let partitions = std::mem::take(&mut snapshot.partitions);
     let items = partitions.into_iter().zip(counts);
     let items = items.map(|(partition, (rtt, wait))| PartitionItem {

@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use crate::engine::{LabelSnapshot, rules::RuleSnapshot};
+use crate::engine::{LabelSnapshot, LabelStatus, rules::RuleSnapshot};
 
 /// The name under which work is shown whose class has no rules of its own; also what overrides call it.
 const OTHERS: &str = "*";
@@ -69,21 +69,22 @@ pub(super) fn class_name(label: &LabelSnapshot) -> &str {
 /// What is told about one class of work of a label.
 pub(super) fn section(label: &LabelSnapshot) -> Fields {
     let rule = |name: &str| binding(&label.rules).find(|rule| rule.rule == name);
+    let can_be_checked = label.status != LabelStatus::Unavailable;
     let mut fields = Fields::default();
     fields.put("status", label.status.as_str());
     match rule("max_pending") {
         Some(pending) => {
             fields.put_rule(PENDING, Some(pending));
             put_caps(&mut fields, &label.rules);
-            fields.put("lock_supported", true);
+            fields.put("lock_supported", can_be_checked);
             fields.put("budget_source", pending_source(label, pending));
         }
         None => {
             put_slots(&mut fields, label);
             put_caps(&mut fields, &label.rules);
-            // Caps are counted in this process, all of them in one turn: no lock of a store is needed for that.
-            fields.put("server_lock_required", false);
-            fields.put("server_lock_supported", true);
+            // What is counted in this process is decided in one turn, and needs nothing of a store.
+            fields.put("server_lock_required", label.rules.iter().any(|rule| rule.shared));
+            fields.put("server_lock_supported", can_be_checked);
             fields.put("budget_source", slots_source(label));
             if let Some(source) = caps_source(label) {
                 fields.put("server_budget_source", source);

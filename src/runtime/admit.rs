@@ -12,9 +12,10 @@ use super::capture::Step;
 use super::{
     permit::{Handle, Held, Permit},
     turn::{Shared, State},
+    waiting::Waiting,
 };
 use crate::{
-    engine::{Arrival, Ask, Place, Subject},
+    engine::{Arrival, Ask, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -28,12 +29,16 @@ pub(crate) enum Entry<H: Handle> {
     Wait(Waiting<H>),
 }
 
-impl<H: Handle + Clone> Entry<H> {
+impl<H: Handle + Clone + Unpin> Entry<H> {
     /// Lets a request arrive. One turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
             Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
+            Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
+                Ok(held) => Self::Admit(held),
+                Err(waiting) => Self::Wait(waiting),
+            },
             Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
             Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
         }
@@ -45,14 +50,18 @@ impl Shared {
     pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition(ticket.partition_name());
         let answer = self.ask(partition, ticket, |state, now, ask| {
-            let answer = state.engine.arrive_without_waiting(now, ask);
+            let answer = state.engine.arrive_now(now, ask);
             #[cfg(feature = "introspect")]
             state.note(|| Step::arrive(false, ticket, ask, (&answer).into()));
             answer
         });
         match answer {
-            Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
-            Err(refusal) => Err(self.rejection(refusal)),
+            Arrival::Admit(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
+            Arrival::Ask(place, rules) => {
+                Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
+            }
+            Arrival::Reject(refusal) => Err(self.rejection(refusal)),
+            Arrival::Wait(_) => unreachable!("it doesn't wait"),
         }
     }
 
@@ -87,69 +96,6 @@ impl Shared {
             }
             answer(state, now, &ask)
         })
-    }
-}
-
-/// A place in line, as a future.
-#[derive(Debug)]
-pub(crate) struct Waiting<H: Handle> {
-    handle: H,
-    /// `None` once it was answered.
-    place: Option<Place>,
-}
-
-impl<H: Handle> Waiting<H> {
-    const fn new(handle: H, place: Place) -> Self {
-        Self { handle, place: Some(place) }
-    }
-
-    pub(crate) const fn handle(&self) -> &H {
-        &self.handle
-    }
-}
-
-impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
-    type Output = Result<Held<H>, Rejection>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(place) = &self.place else { panic!("a place in line was polled after it was answered") };
-        self.handle.shared().ensure_driver();
-        let waker = cx.waker().clone();
-        let (answer, _dropped_outside) = self.handle.shared().turn(|state, time| {
-            let answer = state.engine.claim(time.now(), place);
-            #[cfg(feature = "introspect")]
-            if let Poll::Ready(answer) = &answer {
-                state.note(|| Step::claim(place, answer));
-            }
-            let dropped = match answer {
-                Poll::Pending => state.register(place.key(), waker),
-                Poll::Ready(_) => state.unregister(place.key()),
-            };
-            (answer, dropped)
-        });
-        match answer {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(answer) => {
-                self.place = None;
-                Poll::Ready(match answer {
-                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot)),
-                    Err(refusal) => Err(self.handle.shared().rejection(refusal)),
-                })
-            }
-        }
-    }
-}
-
-impl<H: Handle> Drop for Waiting<H> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            let _dropped_outside = self.handle.shared().turn(|state, time| {
-                state.engine.cancel(time.now(), &place);
-                #[cfg(feature = "introspect")]
-                state.note(|| Step::leave(&place));
-                state.unregister(place.key())
-            });
-        }
     }
 }
 
@@ -188,6 +134,10 @@ impl Future for Admit {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
                     Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
+                    Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
+                        Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
+                        Err(waiting) => self.state = AdmitState::Waiting(waiting),
+                    },
                     Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
                     Arrival::Wait(place) => {
                         self.state = AdmitState::Waiting(Waiting::new(shared, place));

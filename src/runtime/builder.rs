@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Admission, turn::Shared};
+use super::{Admission, lease::Desk, turn::Shared};
 #[cfg(feature = "config")]
 use crate::config::file::AdmissionConfig;
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         plan::{Discipline, Mode, PartitionMode},
     },
     problem::BuildError,
+    store::{Keys, Leases, WhenGone},
 };
 
 /// Builds an [`Admission`]. Made by [`Admission::builder`].
@@ -28,6 +29,7 @@ use crate::{
 pub struct AdmissionBuilder {
     name: Option<String>,
     clock: Option<Arc<dyn Clock>>,
+    desk: Option<Desk>,
     pub(super) settings: Settings,
 }
 
@@ -132,6 +134,43 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Counts caps, rates and budgets of [`Rules`] for all instances that use the same store and the same keys.
+    ///
+    /// A request asks for all of its rules at once when it was granted a slot, and holds that for one time limit of the
+    /// store at most; what its rules say about [what happens when they are full](crate::WhenFull) holds as before. Who waits
+    /// for a rule waits in line as long as any other, without a slot. A rule can be kept [to this process](crate::Cap::local),
+    /// and [`max_pending`](crate::Limits::max_pending) always is. See [the page on shared limits](crate::docs::shared_limits).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_admission::{
+    ///     Admission, Cap, Limits, Rules, WhenFull,
+    ///     store::{Keys, Leases, MemoryStore},
+    /// };
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // With the feature `redis`: RedisStore::builder("redis://…", keys.clone()).build()?
+    /// let store = Arc::new(MemoryStore::new());
+    /// let admission = Admission::builder()
+    ///     .rules(Rules::new().class("run", Limits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject))))
+    ///     .shared(Leases::builder().build(store), Keys::new("shop")?)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shared(mut self, leases: Leases, keys: Keys) -> Self {
+        self.desk = Some(Desk::new(leases, keys));
+        self.settings.is_shared = true;
+        self
+    }
+
+    /// What becomes of shared rules while the store is gone, for those that [don't say so](crate::Cap::when_gone):
+    /// [`WhenGone::Closed`] unless set.
+    pub fn when_gone(mut self, when_gone: WhenGone) -> Self {
+        self.settings.when_gone = when_gone;
+        self
+    }
+
     /// Who goes first among those who wait: [`Discipline::Fair`] unless set.
     pub fn discipline(mut self, discipline: Discipline) -> Self {
         self.settings.discipline = discipline;
@@ -198,10 +237,18 @@ impl AdmissionBuilder {
         let mode = self.settings.mode;
         #[cfg(feature = "introspect")]
         let policy = self.settings.describe();
+        #[cfg(feature = "config")]
+        let store = self.settings.store.clone();
         let (plan, warnings) = self.settings.into_plan()?;
+        let desk = self.desk;
+        #[cfg(feature = "config")]
+        let desk = match (desk, store) {
+            (None, Some(settings)) => Desk::open(settings)?,
+            (desk, _) => desk,
+        };
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
-        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings);
+        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, desk);
         #[cfg(feature = "introspect")]
         let shared = shared.described(policy);
         let admission = Admission { shared: Arc::new(shared) };
@@ -216,7 +263,7 @@ impl AdmissionBuilder {
 impl From<AdmissionConfig> for AdmissionBuilder {
     fn from(config: AdmissionConfig) -> Self {
         let name = (!config.name.is_empty()).then(|| config.name.clone());
-        Self { name, clock: None, settings: config.to_settings() }
+        Self { name, clock: None, desk: None, settings: config.to_settings() }
     }
 }
 

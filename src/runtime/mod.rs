@@ -7,11 +7,14 @@ mod capture;
 mod closing;
 mod driver;
 mod journal;
+mod lease;
+mod lease_lost;
 mod overdue;
 mod permit;
 mod recorder;
 mod reload;
 mod turn;
+mod waiting;
 #[cfg(feature = "config")]
 mod watch;
 mod workers;
@@ -19,15 +22,17 @@ mod workers;
 use std::{sync::Arc, time::Duration};
 
 pub use admit::Admit;
-pub(crate) use admit::{Entry, Waiting};
+pub(crate) use admit::Entry;
 pub use builder::AdmissionBuilder;
 #[cfg(feature = "introspect")]
 pub use capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 pub use closing::Leave;
+pub use lease_lost::LeaseLost;
 pub use overdue::Overdue;
 pub use permit::Permit;
 pub(crate) use permit::{Handle, Held};
 pub(crate) use turn::Shared;
+pub(crate) use waiting::Waiting;
 #[cfg(feature = "config")]
 pub use watch::Watch;
 pub use workers::WorkerReport;
@@ -88,6 +93,11 @@ impl Admission {
 
     /// Gets a slot if one is free right now.
     ///
+    /// Where rules [are shared](AdmissionBuilder::shared) by all instances, it can't ask the store, since that takes a
+    /// round trip: then only capacity counts that this process holds already, in
+    /// [local shares](crate::store::LeasesBuilder::local_shares). All others are rejected with
+    /// [`Reason::StoreUnavailable`](crate::Reason::StoreUnavailable); use [`admit`](Self::admit) for them.
+    ///
     /// # Errors
     ///
     /// Says why there is none, and when to come back.
@@ -126,19 +136,26 @@ impl Admission {
 
     /// The present state, all of it taken in the same turn.
     pub fn snapshot(&self) -> Snapshot {
+        let store_gone = self.shared.is_store_gone();
         let mut snapshot = self.shared.turn(|state, _| {
+            state.engine.set_store_gone(store_gone);
             let labels = state.engine.label_snapshots();
             Snapshot { labels, ..state.engine.snapshot() }
         });
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
+        snapshot.store = self.shared.store_snapshot();
         snapshot
     }
 
     /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, which is what labels are that nobody asked for lately.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
-        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
+        let store_gone = self.shared.is_store_gone();
+        self.shared.turn(|state, _| {
+            state.engine.set_store_gone(store_gone);
+            state.engine.find_label(None, &subject)
+        })
     }
 
     /// Settings and uses that are allowed and are likely to be mistakes.

@@ -8,8 +8,8 @@ use std::{
 
 #[cfg(feature = "introspect")]
 use super::capture::Step;
-use super::turn::Shared;
-use crate::{engine::Slot, outcome::Outcome};
+use super::{lease_lost::LeaseLost, turn::Shared};
+use crate::{engine::Slot, outcome::Outcome, store};
 
 /// The right to run, until it is dropped.
 ///
@@ -48,6 +48,12 @@ impl Permit {
         poll_fn(|cx| self.held.poll_overdue(cx))
     }
 
+    /// Tells whether what it holds of rules that all instances share was taken back while the work goes on; `None` if it
+    /// holds nothing of any.
+    pub fn lease(&self) -> Option<LeaseLost> {
+        self.held.watch_lease()
+    }
+
     /// Says how the work went and gives the slot back, both in one turn.
     pub fn finish(self, outcome: Outcome) {
         self.held.finish(outcome);
@@ -71,11 +77,24 @@ impl Handle for Arc<Shared> {
 pub(crate) struct Held<H: Handle> {
     handle: H,
     slot: Slot,
+    /// What it holds of rules that all instances share.
+    lease: Option<Box<store::Held>>,
 }
 
 impl<H: Handle> Held<H> {
     pub(super) const fn new(handle: H, slot: Slot) -> Self {
-        Self { handle, slot }
+        Self { handle, slot, lease: None }
+    }
+
+    /// The same with what it holds of shared rules.
+    pub(super) fn leased(self, lease: Box<store::Held>) -> Self {
+        let mut held = self;
+        held.lease = Some(lease);
+        held
+    }
+
+    pub(super) fn lease(&self) -> Option<&store::Held> {
+        self.lease.as_deref()
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -135,6 +154,8 @@ impl<H: Handle> Held<H> {
     }
 
     fn give_back(&mut self, outcome: Outcome) {
+        // First, so that whoever gets the slot finds room.
+        drop(self.lease.take());
         let shared = self.handle.shared();
         let now = (!self.slot.is_observed()).then(|| shared.time.now());
         shared.turn(|state, time| {

@@ -12,8 +12,9 @@ use super::turn::{Shared, lock};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
 use crate::{
-    engine::{Counts, Histogram, ShadowSnapshot, Snapshot, plan::Mode},
+    engine::{Counts, Histogram, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
     rejection::Reason,
+    store::Health,
 };
 
 /// What was published so far, where only the difference is.
@@ -29,7 +30,11 @@ impl Shared {
     #[cfg(feature = "introspect")]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
         let now = self.time.now();
-        self.turn(|state, _| look(&mut state.engine, now))
+        let store_gone = self.is_store_gone();
+        self.turn(|state, _| {
+            state.engine.set_store_gone(store_gone);
+            look(&mut state.engine, now)
+        })
     }
 
     /// The name of the handle.
@@ -44,6 +49,7 @@ impl Shared {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
+        let snapshot = Snapshot { store: self.store_snapshot(), ..snapshot };
         lock(&self.recorder).publish(&self.name, &snapshot, counts);
     }
 }
@@ -56,6 +62,9 @@ impl Recorder {
         publish_whole(&limiter, snapshot);
         if let Some(shadow) = &snapshot.shadow {
             publish_shadow(&limiter, shadow);
+        }
+        if let Some(store) = &snapshot.store {
+            publish_store(&limiter, store);
         }
         let highest = counts.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
         self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
@@ -127,6 +136,22 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
     }
 }
 
+/// What is known of the store that counts shared rules.
+fn publish_store(limiter: &Label, store: &StoreSnapshot) {
+    let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
+    for state in Health::STATES {
+        gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
+    }
+    gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);
+    for (answer, count) in [("granted", store.granted), ("full", store.full), ("failed", store.failed)] {
+        counter!("admission_store_requests_total", with("answer", answer)).absolute(count);
+    }
+    for (why, count) in [("local_share", store.from_local_share), ("store_gone", store.without_store)] {
+        counter!("admission_store_local_total", with("why", why)).absolute(count);
+    }
+    counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
+}
+
 /// What a law that only looks on would have done.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
 fn publish_shadow(limiter: &Label, shadow: &ShadowSnapshot) {
@@ -162,10 +187,16 @@ fn describe() {
         ("admission_shadow_in_flight", "Requests that run and would run under the limit of the shadow law"),
         ("admission_shadow_limit", "The limit that the shadow law would have set"),
         ("admission_queue_places", "How many requests may wait in line for a slot"),
+        ("admission_store_state", "1 for the state that the store of shared limits is in, else 0"),
         ("admission_waiting", "Requests that wait, in line for a slot or at the full gate"),
     ] {
         describe_gauge!(name, Unit::Count, text);
     }
+    describe_gauge!(
+        "admission_store_down_seconds",
+        Unit::Seconds,
+        "For how long the store of shared limits has been down"
+    );
     describe_gauge!("admission_utilisation_ratio", "The part of the limit that is used; above 1 after it shrank");
     for (name, text) in [
         ("admission_admitted_total", "Requests that were admitted"),
@@ -182,6 +213,9 @@ fn describe() {
         ("admission_shadow_would_admit_total", "Rejected requests for which the shadow law had a free slot"),
         ("admission_shadow_would_queue_total", "Requests that would have waited under the limit of the shadow law"),
         ("admission_shadow_would_reject_total", "Requests that the limit of the shadow law would have rejected"),
+        ("admission_store_leases_lost_total", "Leases of shared limits that were lost while their work went on"),
+        ("admission_store_local_total", "Requests admitted under shared limits without asking the store, by why"),
+        ("admission_store_requests_total", "Requests that the store of shared limits was asked for, by its answer"),
         ("admission_would_queue_total", "Requests that would have waited, while observing"),
         ("admission_would_reject_total", "Requests that would have been rejected, while observing, by reason"),
     ] {

@@ -1,13 +1,20 @@
 //! Other settings for a handle that is at work.
 
 use super::{Admission, AdmissionBuilder, turn::lock};
-use crate::problem::{BuildError, Problem};
+use crate::{
+    config::Settings,
+    problem::{BuildError, Problem},
+};
+
+#[cfg(feature = "config")]
+use crate::config::StoreSettings;
 
 /// Partitions are numbered, those included that a reload took out.
 const MOST_PARTITIONS: usize = u16::MAX as usize;
 
 impl Admission {
-    /// Takes other settings from now on, all of them or, if any is wrong, none. The name and the clock stay what they are.
+    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock and the store that counts
+    /// [shared rules](AdmissionBuilder::shared) stay what they are.
     ///
     /// Requests in flight keep their slots and those who wait keep their places. Partitions, labels and classes are known
     /// by name: one that is gone drains, and comes back as it was if it is named again. What was used of rates stays used. A
@@ -32,7 +39,10 @@ impl Admission {
     ///
     /// Names every setting that can't be used. Nothing was changed then.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
-        let (plan, warnings) = settings.settings.into_plan()?;
+        let is_shared = self.shared.desk.is_some();
+        #[cfg(feature = "config")]
+        BuildError::check(self.changes_of_store(settings.settings.store.as_ref()))?;
+        let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
         let mut known = lock(&shared.warnings);
@@ -49,5 +59,19 @@ impl Admission {
         shared.add_partitions(added);
         *known = warnings;
         Ok(())
+    }
+
+    /// What would change about the store, which nobody can who is at work.
+    #[cfg(feature = "config")]
+    fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
+        let known = self.shared.desk.as_ref().and_then(|desk| desk.settings.as_ref());
+        match (known, new) {
+            (Some(known), Some(new)) => known.changes(new),
+            (None, Some(StoreSettings { url: Some(_), .. })) => {
+                let message = "found one, which a reload can't give to a handle that was built without";
+                vec![Problem::new("store.url", message)]
+            }
+            _ => Vec::new(),
+        }
     }
 }

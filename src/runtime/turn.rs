@@ -12,7 +12,7 @@ use std::{
 
 #[cfg(feature = "introspect")]
 use super::capture::{Step, Tape};
-use super::{driver::Driver, recorder::Recorder};
+use super::{driver::Driver, lease::Desk, recorder::Recorder};
 use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// The settings that it was made with, in words, or what there are no words for.
     #[cfg(feature = "introspect")]
     pub(super) policy: Result<serde_json::Value, String>,
+    /// Where shared rules are counted.
+    pub(super) desk: Option<Desk>,
 }
 
 /// What the lock guards.
@@ -62,7 +64,13 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(name: Arc<str>, engine: Engine, time: TimeSource, warnings: Vec<String>) -> Self {
+    pub(super) fn new(
+        name: Arc<str>,
+        engine: Engine,
+        time: TimeSource,
+        warnings: Vec<String>,
+        desk: Option<Desk>,
+    ) -> Self {
         let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
         let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
         sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
@@ -88,6 +96,7 @@ impl Shared {
             recorder: Mutex::default(),
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
+            desk,
         }
     }
 

@@ -63,9 +63,13 @@ impl Admission {
                         if known.as_ref() != Some(&config) {
                             let mode = config.mode;
                             // What was loaded is valid: the sources have checked it.
-                            if admission.reload(AdmissionBuilder::from(config.clone())).is_ok() {
-                                admission.set_mode(mode);
-                                report(Ok(()));
+                            match admission.reload(AdmissionBuilder::from(config.clone())) {
+                                Ok(()) => {
+                                    admission.set_mode(mode);
+                                    report(Ok(()));
+                                }
+                                // Valid as such, and not to be changed while the handle is at work.
+                                Err(error) => report(Err(ConfigError::from(error))),
                             }
                             known = Some(config);
                         }

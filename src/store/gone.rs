@@ -6,25 +6,7 @@ use super::{
     Claims, StoreError,
     claim::{Claim, Rule},
 };
-
-/// What a rule does while the store can't be asked. An explicit choice, since each has its price.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum WhenGone {
-    /// Nobody is admitted: nothing is exceeded, and nothing is served.
-    #[default]
-    Closed,
-    /// The rule doesn't count: everything is served, and nothing is held back.
-    Open,
-    /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
-    ///
-    /// Together they stay within the bound while the number is right. What was granted by the store before is not
-    /// counted against the share, so for as long as it runs there may be as much again.
-    LocalShare {
-        /// How many processes share the rule.
-        instances: NonZeroU32,
-    },
-}
+pub use crate::engine::rules::WhenGone;
 
 /// What to do with one request while the store is gone.
 #[derive(Clone, Debug, PartialEq)]

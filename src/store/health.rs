@@ -23,6 +23,9 @@ pub enum Health {
 }
 
 impl Health {
+    /// All machine words.
+    pub(crate) const STATES: [&'static str; 3] = ["up", "failing", "down"];
+
     /// The stable machine word.
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -37,6 +37,7 @@ mod waits;
 
 use std::{fmt, future::Future, pin::Pin};
 
+pub(crate) use self::leases::LossSignal;
 #[cfg(feature = "redis")]
 pub use self::redis::{AfterRestart, RedisBuilder, RedisStore};
 pub use self::{

@@ -9,6 +9,7 @@ mod page;
 mod round_trip;
 mod schema;
 mod source;
+mod store;
 
 use std::{env, fs, path::Path};
 

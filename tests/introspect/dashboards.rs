@@ -1,12 +1,17 @@
 //! The metrics of a live scrape, and what the dashboard, the alert rules and the documentation say about them.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc};
 
 use axum::{Router, routing::get};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tower_admission::{Admission, Mode, Ticket, limit::Fixed, percent};
+use tower_admission::{
+    Admission, Mode, Ticket,
+    limit::Fixed,
+    percent,
+    store::{Keys, Leases, MemoryStore},
+};
 
 use crate::{npm, support::Site};
 
@@ -41,6 +46,7 @@ async fn busy() -> String {
         .queue(2)
         .max_waiting(0)
         .partition("web", percent(50))
+        .shared(Leases::builder().build(Arc::new(MemoryStore::new())), Keys::new("api").unwrap())
         .shadow_limit(Fixed::new(1))
         .build()
         .unwrap();

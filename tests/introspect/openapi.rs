@@ -1,10 +1,15 @@
 //! The OpenAPI description, checked by a validator that knows nothing of this crate: the description as such, and what a
 //! server answers against it.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc};
 
 use serde_json::{Value, json};
-use tower_admission::{Admission, Labels, Limits, Mode, Rate, Rules, limit::Fixed, percent};
+use tower_admission::{
+    Admission, Labels, Limits, Mode, Rate, Rules,
+    limit::Fixed,
+    percent,
+    store::{Keys, Leases, MemoryStore},
+};
 
 use crate::{
     npm,
@@ -23,6 +28,7 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
         .rules(rules)
         .labels(Labels::new().label_cap("capped", 1))
         .partition("batch", percent(25).hard_cap())
+        .shared(Leases::builder().build(Arc::new(MemoryStore::new())), Keys::new("api").unwrap())
         .clock(Still)
         .build()
         .unwrap();

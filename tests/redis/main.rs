@@ -10,6 +10,7 @@ mod contract;
 mod exclusive;
 mod faults;
 mod gone;
+mod instances;
 mod lock;
 mod oracle;
 mod processes;

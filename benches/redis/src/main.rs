@@ -1,5 +1,6 @@
 //! Prints the tables of the page about shared limits.
 
+mod admission;
 mod cost;
 mod runbook;
 mod server;
@@ -11,10 +12,13 @@ use server::Server;
 async fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
     let server = Server::start().await;
-    if what != "runbook" {
+    if matches!(&*what, "" | "cost") {
         cost::run(&server).await;
     }
-    if what != "cost" {
+    if matches!(&*what, "" | "request") {
+        admission::run(&server).await;
+    }
+    if matches!(&*what, "" | "runbook") {
         runbook::run(&server).await;
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    AdmissionConfig, LabelsConfig, LimitConfig, json_text, limits,
+    AdmissionConfig, LabelsConfig, LimitConfig, StoreConfig, json_text, limits,
     nearest::nearest,
     problems::ConfigProblem,
     setting::Problems,
@@ -29,7 +29,8 @@ fn settings() -> impl Iterator<Item = Vec<&'static str>> {
     let top = AdmissionConfig::FIELDS.iter().map(|field| vec![*field]);
     let limit = LimitConfig::parameters().map(|field| vec!["limit", field]);
     let labels = LabelsConfig::FIELDS.iter().map(|field| vec!["labels", field]);
-    top.chain(limit).chain(labels)
+    let store = StoreConfig::FIELDS.iter().map(|field| vec!["store", field]);
+    top.chain(limit).chain(labels).chain(store)
 }
 
 fn name(path: &[&str]) -> String {
@@ -82,7 +83,8 @@ fn path_of(variable: &str) -> Option<Vec<String>> {
 /// What a variable says, as far as its form tells: the setting itself reads the text.
 fn value(path: &[String], text: &str, origin: &Origin, problems: &Problems) -> Option<Node> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let plain = matches!(path[..], ["name"] | [.., "budget_group" | "dispatch_budget_group"]);
+    let plain =
+        matches!(path[..], ["name"] | ["store", "url" | "prefix"] | [.., "budget_group" | "dispatch_budget_group"]);
     if plain {
         return Some(Value::text(text).at(origin));
     }

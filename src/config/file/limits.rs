@@ -7,10 +7,11 @@ use serde_json::{Value as Json, json};
 use super::{
     problems::ConfigProblem,
     setting::{At, Problems, Setting, any_of, object_schema},
+    store::{SHARING, read_sharing, sharing_schema, write_sharing},
     value::{Node, Origin, Value, join},
 };
 use crate::{
-    config::rules::{Cap, Limits, Rate},
+    config::limits::{Cap, Limits, Rate, Sharing},
     engine::rules::{RateMode, WhenFull},
 };
 
@@ -202,31 +203,34 @@ impl Setting for Cap {
         if at.table().is_none() {
             return at.count(0).map(Self::of);
         }
-        at.fields(&["max", "when_full", "observe"])?;
+        let [local, when_gone, instances] = SHARING;
+        at.fields(&["max", "when_full", "observe", local, when_gone, instances])?;
         let Some(max) = at.get("max") else {
             at.problem("max is missing, allowed is a whole number, 0 or more");
             return None;
         };
         let when_full: Option<WhenFull> = at.field("when_full");
-        let observes = at.field("observe").unwrap_or_default();
-        Some(Self { max: max.count(0)?, when_full, observes })
+        let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
+        Some(Self { when_full, shared, observes, ..Self::of(max.count(0)?) })
     }
 
     fn write(&self) -> Value {
-        if self.when_full.is_none() && !self.observes {
+        if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
             return self.max.write();
         }
         let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
         let observe = self.observes.then(|| ("observe", true.write()));
-        Value::table([Some(("max", self.max.write())), when_full, observe].into_iter().flatten())
+        let fields = [Some(("max", self.max.write())), when_full, observe];
+        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
     fn schema() -> Json {
-        let mut table = object_schema([
+        let own = [
             ("max", String::new(), usize::schema()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
             ("observe", OBSERVE.to_owned(), bool::schema()),
-        ]);
+        ];
+        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
         table["required"] = json!(["max"]);
         any_of([usize::schema(), table])
     }
@@ -243,15 +247,17 @@ impl Setting for Rate {
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }
-        at.fields(&["max", "mode", "burst", "when_full", "observe"])?;
+        let [local, when_gone, instances] = SHARING;
+        at.fields(&["max", "mode", "burst", "when_full", "observe", local, when_gone, instances])?;
         let Some(number) = at.get("max") else {
             at.problem(format!("max is missing, allowed is {A_RATE}"));
             return None;
         };
         let burst = at.field("burst");
         let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
+        let (when_full, shared) = (at.field("when_full"), read_sharing(at));
         let observes = at.field("observe").unwrap_or_default();
-        let rate = Self { when_full: at.field("when_full"), observes, ..Self::per_minute(max(&number)?) };
+        let rate = Self { when_full, shared, observes, ..Self::per_minute(max(&number)?) };
         if let Some(burst) = at.get("burst").filter(|_| smooth != Some(true)) {
             burst.problem("found a burst without mode = \"smooth\", allowed is one with it");
         }
@@ -265,7 +271,8 @@ impl Setting for Rate {
 
     fn write(&self) -> Value {
         let max = self.max.write();
-        if self.mode.is_none() && self.when_full.is_none() && !self.observes {
+        let is_plain = self.when_full.is_none() && !self.observes && self.shared == Sharing::new();
+        if self.mode.is_none() && is_plain {
             return max;
         }
         let mode = self.mode.map(|mode| if mode == RateMode::Minute { "minute" } else { "smooth" });
@@ -280,18 +287,19 @@ impl Setting for Rate {
             self.when_full.map(|when_full| ("when_full", when_full.write())),
             self.observes.then(|| ("observe", true.write())),
         ];
-        Value::table(fields.into_iter().flatten())
+        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
     fn schema() -> Json {
         let number = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
-        let mut table = object_schema([
+        let own = [
             ("max", String::new(), number.clone()),
             ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
             ("burst", "How many may start at once, in smooth mode.".to_owned(), number.clone()),
             ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
             ("observe", OBSERVE.to_owned(), bool::schema()),
-        ]);
+        ];
+        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
         table["required"] = json!(["max"]);
         any_of([number, table])
     }

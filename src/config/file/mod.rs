@@ -15,6 +15,7 @@ mod problems;
 mod serde_impls;
 mod setting;
 mod sources;
+mod store;
 mod times;
 mod toml_text;
 mod value;
@@ -34,6 +35,7 @@ pub use self::{
     limits::LabelOverride,
     problems::{ConfigError, ConfigProblem},
     sources::{Effective, Loaded, Sources},
+    store::{StoreConfig, WhenGoneConfig},
     value::Origin,
 };
 use self::{
@@ -104,14 +106,14 @@ settings! {
         pub overrides: BTreeMap<String, BTreeMap<String, Limits>> = BTreeMap::new(),
         /// The same for labels whose name has a colon.
         pub label_overrides: Vec<LabelOverride> = Vec::new(),
+        /// Where caps, rates and budgets are counted for all instances.
+        pub store: StoreConfig = StoreConfig::default(),
         /// How long clients wait for an answer, as far as is known. For warnings.
         pub client_patience: Option<Duration> = None,
         /// How many streams, or requests, the server lets in at once, as far as is known. For warnings.
         pub max_concurrent_streams: Option<usize> = None,
         /// How many decisions about requests, and how many changes of the handle, are remembered; 0 for none.
         pub journal: usize = JOURNAL,
-        // Settings of features to come (a shared store, a lock) are sections of their own, each a struct like `LabelsConfig`
-        // in a file of its own. With the field here they are in files, environment, schema, and reload.
     }
 }
 
@@ -177,7 +179,11 @@ impl AdmissionConfig {
     ///
     /// Names every setting that can't be used.
     pub fn check(&self) -> Result<Vec<String>, BuildError> {
-        Ok(self.to_settings().into_plan()?.1)
+        let plan = self.to_settings().into_plan();
+        let Some(problem) = self.store.problem() else { return Ok(plan?.1) };
+        let mut problems = plan.err().map_or_else(Vec::new, |error| error.problems().to_vec());
+        problems.push(problem);
+        Err(BuildError::check(problems).err().unwrap_or_else(|| unreachable!("there is a problem")))
     }
 
     /// The settings for a handle, which [`Settings::into_plan`] judges.
@@ -198,6 +204,9 @@ impl AdmissionConfig {
             aging: self.aging.map(NonZeroU32::get),
             labels: self.labels.to_labels(),
             rules: self.to_rules(),
+            is_shared: self.store.url.is_some(),
+            when_gone: self.store.when_gone(),
+            store: Some(self.store.to_settings()),
             time_to_live: self.permit_time_to_live,
             client_patience: self.client_patience,
             max_concurrent_streams: self.max_concurrent_streams,
@@ -253,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_defaults_written_here_are_those_of_the_builder() {
-        let written = Settings { largest_limit: None, ..AdmissionConfig::default().to_settings() };
+        let written = Settings { largest_limit: None, store: None, ..AdmissionConfig::default().to_settings() };
         assert_eq!(format!("{written:?}"), format!("{:?}", Settings::default()));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::value::Origin;
-use crate::problem::Problem;
+use crate::problem::{BuildError, Problem};
 
 /// One thing that is wrong with a configuration: where it was said, which setting, what was found, what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -75,6 +75,15 @@ impl ConfigError {
     /// Everything that is wrong, files first and each from top to bottom; never empty.
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
+    }
+}
+
+/// Settings that are valid as such, and can't be taken by a handle that is at work.
+impl From<BuildError> for ConfigError {
+    fn from(error: BuildError) -> Self {
+        let problems = error.problems().iter();
+        let problems = problems.map(|it| ConfigProblem::new(&Origin::Default, it.path(), it.message()));
+        Self { problems: problems.collect() }
     }
 }
 

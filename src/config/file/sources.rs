@@ -9,7 +9,7 @@ use std::{
 use super::{
     AdmissionConfig, environment, json_text, limits,
     problems::{ConfigError, ConfigProblem},
-    setting::{At, Problems, Setting},
+    setting::{At, NONE, Problems, Setting},
     toml_text,
     value::{Node, Origin, Value, join},
 };
@@ -252,7 +252,10 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
                 Some(said) => said.origin.clone(),
                 None => Origin::Default,
             };
-            effective.push(Effective { path: path.to_owned(), value: value.to_string(), origin });
+            // It may hold a password.
+            let hidden = path == "store.url" && matches!(value, Value::Text(text) if text != NONE);
+            let value = if hidden { "\"(hidden)\"".to_owned() } else { value.to_string() };
+            effective.push(Effective { path: path.to_owned(), value, origin });
         }
     }
 }

@@ -157,6 +157,15 @@ impl FairQueue {
 
     /// Puts a waiter at the end of its flow, in line or at the gate.
     pub(super) fn enlist(&mut self, key: Key, stage: Stage, standing: Standing) {
+        self.stand(key, stage, standing, Waiters::push_back);
+    }
+
+    /// Puts a waiter that had left the line back to where it stood.
+    pub(super) fn enlist_again(&mut self, key: Key, standing: Standing) {
+        self.stand(key, Stage::Line, standing, Waiters::push_in_order);
+    }
+
+    fn stand(&mut self, key: Key, stage: Stage, standing: Standing, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
         let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, standing));
         let flow = &mut self.flows[number as usize];
@@ -164,7 +173,7 @@ impl FairQueue {
         if stage == Stage::Line {
             line.in_line += 1;
             line.lengths.remove(&(flow_key.level, flow.length(), number));
-            self.waiters.push_back(&mut flow.line, key);
+            push(&mut self.waiters, &mut flow.line, key);
             line.lengths.insert((flow_key.level, flow.length(), number));
         } else {
             line.at_gate += 1;

@@ -83,6 +83,7 @@ impl Room {
         match self.engine.arrive(self.now, &ask) {
             Arrival::Admit(slot) => self.running.push((caller, slot)),
             Arrival::Wait(place) => self.waiting.push((caller, place)),
+            Arrival::Ask(..) => unreachable!("no rule is shared"),
             Arrival::Reject(refusal) => self.refused.push((caller, refusal)),
         }
         self.answer();

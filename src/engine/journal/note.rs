@@ -128,6 +128,7 @@ impl Engine {
         match reason {
             Reason::Deadline => Cause::new(Bar::Deadline, 0, 0),
             Reason::Draining => Cause::new(Bar::Draining, 0, 0),
+            Reason::PendingUnavailable | Reason::StoreUnavailable => Cause::NOTHING,
             Reason::GateFull | Reason::GateTimeout => {
                 let bound = self.limit.saturating_add(self.queue.unwrap_or(0));
                 Cause::new(Bar::Gate, self.running + self.in_line, bound)
@@ -174,7 +175,7 @@ impl Engine {
         }
     }
 
-    fn cause_of_rule(&self, now: Timestamp, label: LabelId, full: &Full) -> Cause {
+    pub(in crate::engine) fn cause_of_rule(&self, now: Timestamp, label: LabelId, full: &Full) -> Cause {
         let bar = match (full.reason, full.meter) {
             (Reason::Budget, _) => Bar::Budget,
             (Reason::NamespaceCap, _) => Bar::MaxInFlightPerNamespace,

@@ -211,6 +211,7 @@ impl Pair {
                 self.waiting.push((self.model.ids, place));
                 Answer::Waits
             }
+            Arrival::Ask(..) => unreachable!("no rule is shared"),
             Arrival::Reject(refusal) => Answer::Rejected(refusal.reason),
         };
         prop_assert_eq!(answer, expected);

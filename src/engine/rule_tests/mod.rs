@@ -2,6 +2,7 @@
 
 mod counting;
 mod model;
+mod shared;
 mod waiting;
 
 use std::{sync::Arc, task::Poll, time::Duration};
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     config::{Cap, Limits, Rate, Rules},
-    engine::rules::{RateMode, RuleSnapshot, WhenFull},
+    engine::rules::{RateMode, RuleSnapshot, WhenFull, WhenGone},
     rejection::Reason,
     time::Timestamp,
 };
@@ -23,10 +24,15 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
 fn plan(limit: usize, rules: Rules) -> Plan {
+    plan_shared(limit, rules, None)
+}
+
+/// The same where rules are counted for all instances.
+fn plan_shared(limit: usize, rules: Rules, shared: Option<WhenGone>) -> Plan {
     let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
-    let rules = rules.into_plan(&mut problems);
+    let rules = rules.into_plan(shared, &mut problems);
     assert!(problems.is_empty(), "{problems:?}");
     let law = Limit::from(Fixed::new(limit)).into_law();
     let labels = LabelPlan { max_waiting: 1_000_000, wait: None, ..LabelPlan::default() };

@@ -198,6 +198,7 @@ impl Pair {
                         self.model.start(of);
                         self.running.push((of, slot));
                     }
+                    Arrival::Ask(..) => unreachable!("no rule is shared"),
                     Arrival::Reject(refusal) => {
                         prop_assert_eq!(Some(refusal.reason), bar.map(|(reason, _)| reason));
                         prop_assert_eq!(Some(refusal.empty), bar.map(|(_, when_full)| when_full == WhenFull::Empty));

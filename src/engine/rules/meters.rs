@@ -86,6 +86,14 @@ impl Meter {
         }
     }
 
+    /// Takes back one start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
+        self.rate.refund(now, rule);
+        if is_seen {
+            self.observed.refund(now, rule);
+        }
+    }
+
     /// Whether nobody could tell its rates from new ones.
     const fn is_fresh(&self, now: Timestamp) -> bool {
         self.rate.is_fresh(now) && self.observed.is_fresh(now)

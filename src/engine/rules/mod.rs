@@ -8,6 +8,8 @@
 //! A rule that is full lets its label wait, or turns the request away. A label that has to wait is *parked* until there is room
 //! for it; see [`meters`].
 //!
+//! Rules that are [`shared`] by all instances are counted by others, whom each request that got its slot has to ask.
+//!
 //! A rule that *observes* stops nobody. It counts what it would have let run, and nothing else: a request that any of the
 //! observing rules would have turned away runs *beyond* them, and is seen by none of them.
 
@@ -16,6 +18,7 @@ mod plan;
 mod rate;
 #[cfg(test)]
 mod rate_tests;
+mod shared;
 mod view;
 
 pub(super) use meters::{MeterId, Need};
@@ -23,11 +26,15 @@ pub use plan::WhenFull;
 pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
 pub use rate::RateMode;
 pub(crate) use rate::RateRule;
+pub use shared::WhenGone;
+pub(super) use shared::{Closed, Consent};
+pub(crate) use shared::{Counted, SharedBound, SharedRules};
 pub use view::RuleSnapshot;
 
 use self::{
     meters::{MeterKey, MeterOf, Meters},
     rate::{Rate, retry_after},
+    shared::counted_here,
 };
 use super::labels::{Label, LabelId};
 use crate::{rejection::Reason, time::Timestamp};
@@ -40,6 +47,8 @@ pub(super) struct Account {
     namespace: MeterId,
     group: Option<MeterId>,
     parked: Parked,
+    /// Where some of its rules are shared.
+    pub(super) consent: Option<Box<Consent>>,
 }
 
 /// Where a label waits for room.
@@ -59,7 +68,8 @@ impl Account {
 
     /// Whether its own rate has no room, so that forgetting it would give it more than it may.
     pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
-        self.rules.per_minute.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
+        let rule = counted_here(self.rules.per_minute);
+        rule.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
     }
 }
 
@@ -111,13 +121,16 @@ pub(super) struct Rules {
     /// The class of rules by the number of the kind of work.
     by_kind: Vec<u8>,
     meters: Meters,
+    /// Whether any rule is or was shared.
+    pub(super) are_shared: bool,
     /// Whether any rule observes.
     pub(super) observes: bool,
 }
 
 impl Rules {
     pub(super) fn new(plan: RulesPlan) -> Self {
-        Self { observes: plan.observes(), plan, by_kind: Vec::new(), meters: Meters::default() }
+        let (are_shared, observes) = (plan.is_shared(), plan.observes());
+        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared, observes }
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
@@ -150,18 +163,23 @@ impl Rules {
 
     /// Opens an account for a new label, if its class has rules.
     pub(super) fn open(&mut self, now: Timestamp, class: u8, namespace: &str, label: &str) -> Option<Box<Account>> {
-        let rules = self.plan.classes.get(usize::from(class))?.resolve(namespace, label);
+        let plan = self.plan.classes.get(usize::from(class))?;
+        let rules = plan.resolve(namespace, label);
+        let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
+        let consent = shared.map(Consent::of);
         let meter = MeterKey { namespace: namespace.into(), of: MeterOf::Class(class) };
         let group = rules.budget.as_ref().map(|(group, _)| group.clone());
         let namespace_meter = self.meters.join(now, meter);
         let group = group.map(|group| MeterKey { namespace: namespace.into(), of: MeterOf::Group(group) });
         let group = group.map(|key| self.meters.join(now, key));
         let rate = Rate::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked: Parked::default() }))
+        let parked = Parked::default();
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, consent }))
     }
 
     /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
     pub(super) fn replace(&mut self, plan: RulesPlan) {
+        self.are_shared |= plan.is_shared();
         let old = std::mem::take(&mut self.plan.classes);
         let mut new = plan.classes;
         let mut classes = Vec::with_capacity(old.len().max(new.len()));
@@ -211,7 +229,7 @@ impl Rules {
     /// goes before those that let them wait.
     pub(super) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
         let account = label.account.as_deref()?;
-        let mut all = (0..5).filter_map(|rule| self.full_rule(rule, now, label, account, which));
+        let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
         let waits = |full: &Full| full.when_full == WhenFull::Wait;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
@@ -229,7 +247,7 @@ impl Rules {
             (running >= bound).then_some(Full { reason, when_full, until: None, bound, meter })
         };
         let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. }: Rule<RateRule> = rule;
+            let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
@@ -251,11 +269,12 @@ impl Rules {
                 let rule = asked(rules.per_minute_per_namespace, which)?;
                 rate(rule, namespace.rate_of(rule), Reason::Rate, id)
             }
-            _ => {
+            4 => {
                 let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
                 let group = account.group?;
                 rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
             }
+            _ => account.consent.as_ref().filter(|_| which != Which::Observing)?.full(now),
         }
     }
 
@@ -288,6 +307,24 @@ impl Rules {
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
             self.meters.get_mut(group).charge(now, rule.bound, is_seen);
+        }
+        if let Some(consent) = &mut account.consent {
+            consent.asks();
+        }
+    }
+
+    /// Takes back from all rates what was charged for a start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
+        let Some(account) = label.account.as_deref_mut() else { return };
+        let is_seen = self.observes && !beyond;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
+            account.rate.refund(now, rule.bound);
+        }
+        if let Some(rule) = account.rules.per_minute_per_namespace {
+            self.meters.get_mut(account.namespace).refund(now, rule.bound, is_seen);
+        }
+        if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
+            self.meters.get_mut(group).refund(now, rule.bound, is_seen);
         }
     }
 

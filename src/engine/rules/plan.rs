@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-use super::rate::RateRule;
+use super::{rate::RateRule, shared::WhenGone};
 
 /// What a rule does with a request that finds it full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -33,6 +33,8 @@ impl WhenFull {
 pub(crate) struct Rule<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
+    /// What becomes of it without the store, if it is counted for all instances.
+    pub(crate) shared: Option<WhenGone>,
     /// Whether it only says what it would do.
     pub(crate) observes: bool,
     /// Where the bound was found; see [`Source`].
@@ -72,6 +74,7 @@ pub(crate) struct LimitsPlan {
 pub(crate) struct Setting<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
+    pub(crate) shared: Option<WhenGone>,
     pub(crate) observes: bool,
 }
 
@@ -148,7 +151,8 @@ impl ClassPlan {
             own.chain([(&self.limits, Source::Class)])
         };
         fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
-            Rule { bound: setting.bound, when_full: setting.when_full, observes: setting.observes, source }
+            let Setting { bound, when_full, shared, observes } = setting;
+            Rule { bound, when_full, shared, observes, source }
         }
         let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
             let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;
@@ -175,5 +179,25 @@ impl RateRule {
     /// The smallest burst that lets a second's worth start at once.
     pub(crate) fn second_of(max: NonZeroU32) -> NonZeroU32 {
         NonZeroU32::new(max.get().div_ceil(60)).unwrap_or(NonZeroU32::MIN)
+    }
+}
+
+impl RulesPlan {
+    /// Whether any rule is counted for all instances.
+    pub(super) fn is_shared(&self) -> bool {
+        fn cap(setting: Option<Option<Setting<usize>>>) -> bool {
+            setting.flatten().is_some_and(|setting| setting.shared.is_some())
+        }
+        fn rate(setting: Option<Setting<RateRule>>) -> bool {
+            setting.is_some_and(|setting| setting.shared.is_some())
+        }
+        let limits = |limits: &LimitsPlan| {
+            cap(limits.in_flight)
+                || cap(limits.in_flight_per_namespace)
+                || rate(limits.per_minute)
+                || rate(limits.per_minute_per_namespace)
+                || rate(limits.budget.as_ref().map(|(_, setting)| *setting))
+        };
+        self.classes.iter().any(|class| limits(&class.limits) || class.overrides.values().any(limits))
     }
 }

@@ -78,6 +78,14 @@ impl Rate {
         self.due = self.due.max(now).saturating_add(interval(rule.max));
     }
 
+    /// Takes back one start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule) {
+        if self.minute == now.as_nanos() / MINUTE {
+            self.count = self.count.saturating_sub(1);
+        }
+        self.due = self.due.saturating_sub(interval(rule.max));
+    }
+
     /// How many started in this minute of the clock.
     pub(super) const fn count(&self, now: Timestamp) -> u32 {
         if self.minute == now.as_nanos() / MINUTE { self.count } else { 0 }

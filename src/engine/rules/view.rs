@@ -13,7 +13,7 @@ pub struct RuleSnapshot {
     pub rule: &'static str,
     /// How many it allows.
     pub bound: usize,
-    /// How many are counted now, or were in this minute.
+    /// How many are counted now, or were in this minute; in this process, if the rule is shared.
     pub used: usize,
     /// How many more it allows now.
     pub remaining: usize,
@@ -24,6 +24,8 @@ pub struct RuleSnapshot {
     /// The key that it was found under: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or `workers`
     /// for what those say.
     pub source: &'static str,
+    /// Whether it is counted for all instances together. What others use of it is not known here.
+    pub shared: bool,
     /// The group of a budget.
     pub group: Option<String>,
 }
@@ -42,10 +44,15 @@ impl Source {
 }
 
 impl RuleSnapshot {
+    /// Whether it counts starts rather than what runs.
+    pub(in crate::engine) fn is_rate(&self) -> bool {
+        matches!(self.rule, "budget" | "max_per_minute" | "max_per_minute_per_namespace")
+    }
+
     /// A bound on what runs at once, of which more wait.
     pub(in crate::engine) const fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
         let remaining = bound.saturating_sub(used);
-        Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, group: None }
+        Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, shared: false, group: None }
     }
 }
 
@@ -101,13 +108,13 @@ impl Rules {
 
 fn cap(name: &'static str, rule: Option<Rule<usize>>, used: impl FnOnce(Rule<usize>) -> usize) -> Option<RuleSnapshot> {
     let rule = rule?;
-    let Rule { bound, when_full, observes, source } = rule;
+    let Rule { bound, when_full, observes, source, shared } = rule;
     let one = RuleSnapshot::cap(name, bound, used(rule), source.as_str());
-    Some(RuleSnapshot { when_full: when_full.as_str(), observes, ..one })
+    Some(RuleSnapshot { when_full: when_full.as_str(), observes, shared: shared.is_some(), ..one })
 }
 
 fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: &Rate) -> Option<RuleSnapshot> {
-    let Rule { bound, when_full, observes, source } = rule?;
+    let Rule { bound, when_full, observes, source, shared } = rule?;
     Some(RuleSnapshot {
         rule: name,
         observes,
@@ -116,6 +123,7 @@ fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: 
         remaining: used.remaining(now, bound) as usize,
         when_full: when_full.as_str(),
         source: source.as_str(),
+        shared: shared.is_some(),
         group: None,
     })
 }

@@ -82,6 +82,8 @@ pub enum CaptureError {
     /// The handle has decided something already, or is recorded already: what it has learned can't be written down, so a
     /// capture starts with a handle that was just made.
     NotFresh,
+    /// The handle counts rules in a shared store, whose answers can't be asked for once more.
+    Shared,
     /// It ended before it was told to: the buffer overflowed, there were too many rows, or something happened that can't be
     /// recorded. What was written before is good.
     Cut(String),
@@ -93,6 +95,7 @@ impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFresh => f.write_str("a capture starts with a handle that has not decided anything yet"),
+            Self::Shared => f.write_str("a handle with a shared store can't be recorded: it does not decide alone"),
             Self::Cut(why) => write!(f, "the capture was cut short: {why}"),
             Self::Io(error) => write!(f, "the capture could not be written: {error}"),
         }
@@ -103,7 +106,7 @@ impl std::error::Error for CaptureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::NotFresh | Self::Cut(_) => None,
+            Self::NotFresh | Self::Shared | Self::Cut(_) => None,
         }
     }
 }
@@ -137,9 +140,13 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::NotFresh`] if the handle has been at work already; [`CaptureError::Io`] if no thread can be started.
+    /// [`CaptureError::NotFresh`] if the handle has been at work already; [`CaptureError::Shared`] if it has a shared store;
+    /// [`CaptureError::Io`] if no thread can be started.
     pub fn start(self, admission: &Admission, out: impl Write + Send + 'static) -> Result<Recording, CaptureError> {
         let shared = Arc::clone(&admission.shared);
+        if shared.desk.is_some() {
+            return Err(CaptureError::Shared);
+        }
         let (sender, rows) = sync_channel(self.buffer);
         let end = Arc::new(End::default());
         let tape = Tape::new(sender, Arc::clone(&end), self.most);

@@ -215,7 +215,7 @@ impl Replay {
         let deadline = line.deadline.map_or(Timestamp::NEVER, Timestamp::from_nanos);
         let ask = Ask { partition, class, criticality, subject, deadline };
         let arrival = if line.waits == Some(false) {
-            self.engine.arrive_without_waiting(now, &ask).map_or_else(Arrival::Reject, Arrival::Admit)
+            self.engine.arrive_now(now, &ask)
         } else {
             self.engine.arrive(now, &ask)
         };
@@ -224,7 +224,7 @@ impl Replay {
                 self.requests.insert(id, Whereabouts::Runs(slot));
                 answer_word(None)
             }
-            Arrival::Wait(place) => {
+            Arrival::Wait(place) | Arrival::Ask(place, _) => {
                 self.waiting.insert(place.key().index, id);
                 self.requests.insert(id, Whereabouts::Waits(place));
                 "place".to_owned()

@@ -92,7 +92,7 @@ impl From<&Arrival> for Gets {
     fn from(arrival: &Arrival) -> Self {
         match arrival {
             Arrival::Admit(slot) => Self::Slot(slot.fingerprint()),
-            Arrival::Wait(place) => Self::Place(place.key().index),
+            Arrival::Wait(place) | Arrival::Ask(place, _) => Self::Place(place.key().index),
             Arrival::Reject(refusal) => Self::Rejection(refusal.reason),
         }
     }

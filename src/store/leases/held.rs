@@ -1,6 +1,11 @@
 //! The guard of a request that was admitted.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+};
 
 use super::Inner;
 use crate::store::{
@@ -45,23 +50,18 @@ impl Held {
         }
     }
 
+    /// The same for others than the holder.
+    pub(crate) fn signal(&self) -> LossSignal {
+        LossSignal(match &self.what {
+            What::Single { loss, .. } => Arc::from([Arc::clone(loss)]),
+            What::Units(units) => units.iter().map(|unit| Arc::clone(&unit.loss)).collect(),
+            What::Nothing | What::Local(_) => Arc::from([]),
+        })
+    }
+
     /// Waits until it is lost; for ever if it never is. Cancel safe.
     pub async fn lost(&self) {
-        match &self.what {
-            What::Single { loss, .. } => loss.wait().await,
-            What::Units(units) if !units.is_empty() => {
-                let mut waits: Vec<_> = units.iter().map(|unit| Box::pin(unit.loss.wait())).collect();
-                std::future::poll_fn(|cx| {
-                    if waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready()) {
-                        std::task::Poll::Ready(())
-                    } else {
-                        std::task::Poll::Pending
-                    }
-                })
-                .await;
-            }
-            What::Units(_) | What::Nothing | What::Local(_) => std::future::pending().await,
-        }
+        self.signal().wait().await;
     }
 
     /// Whether this process counted it by itself, or nobody did, since the store was gone.
@@ -74,7 +74,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         match &self.what {
             What::Nothing => {}
-            What::Local(lease) => self.inner.local.settle(Debt::Lease(lease.clone())),
+            What::Local(lease) => {
+                self.inner.local.settle(Debt::Lease(lease.clone()));
+                lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
+            }
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
@@ -90,6 +93,25 @@ impl Drop for Held {
                 units.iter().for_each(|unit| self.inner.waits.ring(unit.key.as_str()));
             }
         }
+    }
+}
+
+/// Tells whether any of what was granted is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct LossSignal(Arc<[Arc<Loss>]>);
+
+impl LossSignal {
+    pub(crate) fn happened(&self) -> bool {
+        self.0.iter().any(|loss| loss.happened())
+    }
+
+    /// Waits until it is; for ever if it never is. Cancel safe.
+    pub(crate) async fn wait(&self) {
+        let mut waits: Vec<_> = self.0.iter().map(|loss| Box::pin(loss.wait())).collect();
+        poll_fn(|cx| {
+            if waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leases for requests: taken, kept alive while the work runs, given back when it ends.
 
+mod asking;
 mod driver;
 mod held;
 
@@ -16,6 +17,7 @@ use tokio::{
 };
 
 pub use self::held::Held;
+pub(crate) use self::held::LossSignal;
 use self::held::What;
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,

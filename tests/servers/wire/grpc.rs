@@ -165,6 +165,7 @@ async fn an_answer_of_the_service_is_more_than_one_frame() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_is_told_why_and_when_to_come_back_for_each_reason() {
     for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web"] {
+        let unavailable = [Reason::Draining, Reason::PendingUnavailable, Reason::StoreUnavailable];
         for reason in Reason::ALL {
             let full = Full::because_of(reason).await;
             let layer = AdmissionLayer::new(&full.admission).classify(Full::classify);
@@ -176,7 +177,7 @@ async fn grpc_is_told_why_and_when_to_come_back_for_each_reason() {
             assert_eq!(the_only(headers, "content-type"), content_type);
             assert_eq!(
                 the_only(headers, "grpc-status"),
-                if reason == Reason::Draining { "14" } else { "8" },
+                if unavailable.contains(&reason) { "14" } else { "8" },
                 "{reason}"
             );
             let message = percent_decoded(the_only(headers, "grpc-message"));

@@ -2,6 +2,7 @@
 
 mod grpc;
 mod http;
+mod store;
 
 use std::time::Duration;
 
@@ -24,9 +25,11 @@ fn is_callers(reason: Reason) -> bool {
             | Reason::GateFull
             | Reason::GateTimeout
             | Reason::Limit
+            | Reason::PendingUnavailable
             | Reason::PushedOut
             | Reason::QueueFull
             | Reason::QueueTimeout
+            | Reason::StoreUnavailable
     )
 }
 
@@ -55,6 +58,8 @@ impl Full {
             Reason::Budget => (rules(Limits::new().budget("shared", 1)), 0),
             Reason::NamespaceCap => (rules(Limits::new().max_in_flight_per_namespace(1)), 0),
             Reason::PendingFull => (rules(Limits::new().max_pending(1)), 0),
+            Reason::PendingUnavailable => (store::gone(rules(Limits::new().max_in_flight(2).max_pending(9))), 0),
+            Reason::StoreUnavailable => (store::gone(rules(Limits::new().max_in_flight(2))), 0),
             Reason::Rate => (rules(Limits::new().max_per_minute(1)), 0),
             Reason::LabelCap => (one().limit(Fixed::new(2)).shed().labels(Labels::new().label_cap("loud", 1)), 0),
             Reason::LabelQueueFull => (one().queue(9).labels(Labels::new().max_waiting(1)), 1),
@@ -67,7 +72,7 @@ impl Full {
         };
         let share = if reason == Reason::PartitionCap { percent(50).hard_cap() } else { percent(50) };
         let admission = builder.partition(Self::PARTITION, share).build().unwrap();
-        let permit = admission.try_admit(Self::ticket()).unwrap();
+        let permit = admission.admit(Self::ticket()).await.unwrap();
         let mut waiters: Vec<_> = (0..waiting)
             .map(|_| {
                 let admission = admission.clone();

@@ -1,0 +1,113 @@
+//! Where shared rules are counted, as settings.
+
+#[cfg(feature = "redis")]
+use std::sync::Arc;
+use std::{fmt, time::Duration};
+
+use crate::{
+    problem::Problem,
+    store::{Keys, Leases, StoreError},
+};
+
+/// The address of a store, which may hold a password: it is not shown.
+#[derive(Clone, Eq, PartialEq)]
+pub struct StoreUrl(String);
+
+impl StoreUrl {
+    /// An address such as `redis://10.0.0.5:6379/`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The address, password included.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreUrl(hidden)")
+    }
+}
+
+/// What a store and the leases from it are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoreSettings {
+    pub(crate) url: Option<StoreUrl>,
+    pub(crate) prefix: String,
+    pub(crate) hashed_keys: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) expiry: Duration,
+    pub(crate) wait_budget: Duration,
+    pub(crate) local_shares: bool,
+}
+
+impl StoreSettings {
+    /// What is wrong with them.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        self.open().err().unwrap_or_default()
+    }
+
+    /// The store, if an address is set. It connects when it is first asked.
+    pub(crate) fn open(&self) -> Result<Option<(Leases, Keys)>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let millisecond = Duration::from_millis(1);
+        for (name, time, least) in [("timeout", self.timeout, millisecond), ("expiry", self.expiry, millisecond * 100)]
+        {
+            if time < least {
+                let message = format!("found {time:?}, allowed is {least:?} or more");
+                problems.push(Problem::new(format!("store.{name}"), message));
+            }
+        }
+        let about = |setting: &str, error: &StoreError| {
+            let message = match error {
+                StoreError::Configuration(problem) => problem.clone(),
+                other => other.to_string(),
+            };
+            Problem::new(format!("store.{setting}"), message)
+        };
+        let keys = Keys::new(&self.prefix).map_err(|error| problems.push(about("prefix", &error)));
+        let keys = keys.ok().map(|keys| if self.hashed_keys { keys.hashed() } else { keys });
+        let Some((url, keys)) = self.url.as_ref().zip(keys) else {
+            return if problems.is_empty() { Ok(None) } else { Err(problems) };
+        };
+        let leases = self.leases(url, &keys).map_err(|error| problems.push(about("url", &error)));
+        match leases {
+            Ok(leases) if problems.is_empty() => Ok(Some((leases, keys))),
+            _ => Err(problems),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn leases(&self, url: &StoreUrl, keys: &Keys) -> Result<Leases, StoreError> {
+        use crate::store::{AfterRestart, RedisStore};
+        let store = RedisStore::builder(url.reveal(), keys.clone())
+            .timeout(self.timeout)
+            .after_restart(AfterRestart::Quiet(self.expiry))
+            .build()?;
+        let leases = Leases::builder().expiry(self.expiry).wait_budget(self.wait_budget);
+        Ok(leases.local_shares(self.local_shares).build(Arc::new(store)))
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn leases(&self, _: &StoreUrl, _: &Keys) -> Result<Leases, StoreError> {
+        Err(StoreError::Configuration("found an address, allowed is none without the feature redis".to_owned()))
+    }
+
+    /// What a reload would change of them, and can't: whoever holds something of a store holds it there.
+    pub(crate) fn changes(&self, new: &Self) -> Vec<Problem> {
+        let same = [
+            ("url", self.url == new.url),
+            ("prefix", self.prefix == new.prefix),
+            ("hashed_keys", self.hashed_keys == new.hashed_keys),
+            ("timeout", self.timeout == new.timeout),
+            ("expiry", self.expiry == new.expiry),
+            ("wait_budget", self.wait_budget == new.wait_budget),
+            ("local_shares", self.local_shares == new.local_shares),
+        ];
+        let changed = same.into_iter().filter(|(_, same)| !same);
+        let message = "found another value than that at the start, which a reload can't change";
+        changed.map(|(name, _)| Problem::new(format!("store.{name}"), message)).collect()
+    }
+}

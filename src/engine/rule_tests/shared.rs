@@ -1,0 +1,420 @@
+//! Rules that are counted for all instances: who asks, who waits, and what becomes of those who are told that there is no
+//! room.
+
+use std::{collections::VecDeque, time::Duration};
+
+use proptest::prelude::*;
+
+use super::{Desk, MINUTE, SECOND, plan_shared};
+use crate::{
+    config::{Cap, Labels, Limits, Rate, Rules},
+    engine::{
+        Arrival, NoRoom, Place, Slot,
+        rules::{Counted, WhenFull, WhenGone},
+        waiters::Stage,
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
+
+const FULL: NoRoom = NoRoom { rule: 0, retry_after: None };
+
+fn desk(limit: usize, limits: Limits) -> Desk {
+    Desk::of(plan_shared(limit, Rules::new().others(limits), Some(WhenGone::Closed)))
+}
+
+/// A cap of 5 that lets more of the label wait.
+fn five() -> Limits {
+    Limits::new().max_in_flight(5)
+}
+
+impl Desk {
+    #[track_caller]
+    fn asks(&mut self, label: &str) -> Place {
+        match self.one(label) {
+            Arrival::Ask(place, _) => place,
+            other => panic!("{label} does not ask: {other:?}"),
+        }
+    }
+
+    fn may_ask(&self, place: &Place) -> bool {
+        self.engine.has_to_ask_for(place).is_some()
+    }
+
+    #[track_caller]
+    fn put_back(&mut self, place: &Place) {
+        self.engine.put_back(self.now, place, FULL).expect("it may wait");
+    }
+
+    fn look_again(&mut self, place: &Place) -> bool {
+        let label = self.engine.label_at(place);
+        self.engine.look_again(self.now, label, Counted::LabelCap)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.snapshot().in_flight
+    }
+}
+
+#[test]
+fn who_is_put_back_holds_no_slot_and_others_go_on() {
+    let mut desk = desk(1, five());
+    let first = desk.asks("a");
+    assert_eq!(desk.in_flight(), 1, "it holds its slot while it asks");
+    desk.put_back(&first);
+    assert_eq!(desk.in_flight(), 0);
+    let second = desk.waits("a");
+    let other = desk.asks("b");
+    let slot = desk.granted(&other);
+    assert!(!desk.may_ask(&first) && !desk.may_ask(&second));
+    assert!(desk.look_again(&first));
+    assert!(!desk.may_ask(&first), "there is no slot");
+    desk.finish(slot);
+    assert!(desk.may_ask(&first) && !desk.may_ask(&second), "one asks, the one that came first");
+    let slot = desk.granted(&first);
+    assert!(!desk.may_ask(&second));
+    desk.finish(slot);
+    assert!(desk.may_ask(&second), "the next one asks because the last one was let in");
+    let snapshot = desk.engine.snapshot();
+    let counts = &snapshot.partitions[0];
+    assert_eq!((counts.admitted, counts.queued), (2, 1), "who asks has not been admitted yet");
+}
+
+#[test]
+fn those_who_asked_at_once_stand_in_the_order_in_which_they_came() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut desk = desk(10, five());
+        let places: Vec<_> = (0..3).map(|_| desk.asks("a")).collect();
+        for which in order {
+            desk.put_back(&places[which]);
+        }
+        for place in &places {
+            desk.look_again(place);
+            assert!(desk.may_ask(place), "{order:?}");
+            let slot = desk.granted(place);
+            desk.finish(slot);
+        }
+    }
+}
+
+#[test]
+fn a_refused_request_is_charged_by_no_rule() {
+    let limits = Limits::new()
+        .max_in_flight(Cap::of(5).when_full(WhenFull::Reject))
+        .max_per_minute(Rate::per_minute(2).local())
+        .budget("shared", Rate::per_minute(100));
+    let mut desk = desk(10, limits);
+    for _ in 0..10 {
+        let place = desk.asks("a");
+        assert_eq!(desk.used("", "ns", "a", "max_per_minute"), 1);
+        let refusal = desk.engine.deny(desk.now, &place, FULL);
+        assert_eq!((refusal.reason, refusal.bound, refusal.empty), (Reason::LabelCap, 5, false));
+        assert_eq!(desk.used("", "ns", "a", "max_per_minute"), 0);
+        assert_eq!((desk.used("", "ns", "a", "budget"), desk.in_flight()), (0, 0));
+    }
+    for _ in 0..2 {
+        let place = desk.asks("a");
+        let _held = desk.granted(&place);
+    }
+    assert_eq!(desk.refused("a").reason, Reason::Rate, "control: what is counted here still counts");
+}
+
+#[test]
+fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
+    let limits = Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Empty));
+    let mut desk = desk(10, limits);
+    let place = desk.asks("a");
+    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_secs(20)) };
+    let refusal = desk.engine.deny(desk.now, &place, no_room);
+    assert_eq!((refusal.reason, refusal.retry_after, refusal.empty), (Reason::Rate, Duration::from_secs(20), true));
+    desk.pass(15 * SECOND);
+    let refusal = desk.refused("a");
+    assert_eq!((refusal.reason, refusal.retry_after, refusal.empty), (Reason::Rate, Duration::from_secs(5), true));
+    desk.pass(5 * SECOND);
+    for _ in 0..5 {
+        let _held = desk.asks("a");
+    }
+}
+
+#[test]
+fn who_waits_for_a_rate_asks_when_it_has_room() {
+    let mut desk = desk(10, Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Wait)));
+    let first = desk.asks("a");
+    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_secs(20)) };
+    desk.engine.put_back(desk.now, &first, no_room).unwrap();
+    let second = desk.waits("a");
+    desk.pass(20 * SECOND - 1);
+    assert!(!desk.may_ask(&first));
+    assert_eq!(desk.engine.next_wakeup(), Some(Timestamp::from_nanos(20 * SECOND)), "the driver comes in time");
+    desk.pass(1);
+    assert!(desk.may_ask(&first) && !desk.may_ask(&second), "one of them");
+    let _held = desk.granted(&first);
+    assert!(desk.may_ask(&second));
+}
+
+#[test]
+fn a_wait_is_not_longer_for_having_asked() {
+    let mut plan = plan_shared(1, Rules::new().others(five()), Some(WhenGone::Closed));
+    plan.line.wait = Some(Duration::from_secs(10));
+    let mut desk = Desk::of(plan);
+    let blocker = desk.asks("b");
+    let slot = desk.granted(&blocker);
+    let place = desk.waits("a");
+    desk.pass(6 * SECOND);
+    desk.finish(slot);
+    assert!(desk.may_ask(&place));
+    desk.put_back(&place);
+    desk.pass(4 * SECOND - 1);
+    assert!(desk.is_pending(&place));
+    desk.pass(1);
+    let answer = desk.claim(&place);
+    assert!(
+        matches!(answer, std::task::Poll::Ready(Err(refusal)) if refusal.reason == Reason::QueueTimeout),
+        "{answer:?}"
+    );
+    let next = desk.asks("a");
+    desk.put_back(&next);
+    desk.pass(9 * SECOND);
+    assert!(desk.is_pending(&next), "the wait of one that had not waited starts when it is put back");
+}
+
+#[test]
+fn nobody_waits_where_nobody_may() {
+    let mut plan = plan_shared(1, Rules::new().others(five()), Some(WhenGone::Closed));
+    plan.line.places = crate::engine::plan::Places::Exactly(0);
+    let mut desk = Desk::of(plan);
+    let place = desk.asks("a");
+    let refusal = desk.engine.put_back(desk.now, &place, FULL).unwrap_err();
+    assert_eq!((refusal.reason, refusal.bound), (Reason::LabelCap, 5));
+    assert_eq!(desk.in_flight(), 0);
+
+    let mut problems = Vec::new();
+    let labels = Labels::new().max_waiting(1).into_plan(&mut problems);
+    let rules = plan_shared(10, Rules::new().others(five()), Some(WhenGone::Closed));
+    let mut desk = Desk::of(crate::engine::plan::Plan { labels, ..rules });
+    let places = [desk.asks("a"), desk.asks("a")];
+    desk.put_back(&places[0]);
+    assert!(desk.engine.put_back(desk.now, &places[1], FULL).is_err(), "one of a label waits");
+}
+
+#[test]
+fn a_label_whose_waiters_left_is_open_again() {
+    let mut desk = desk(10, five());
+    let place = desk.asks("a");
+    desk.put_back(&place);
+    desk.engine.cancel(desk.now, &place);
+    let place = desk.asks("a");
+    desk.put_back(&place);
+    let behind = desk.waits("a");
+    assert!(desk.look_again(&place));
+    desk.engine.cancel(desk.now, &place);
+    assert!(desk.may_ask(&behind), "the one that asked left: the next one does");
+    assert_eq!(desk.in_flight(), 1);
+}
+
+#[test]
+fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
+    let cap = |when_full| Cap::of(5).when_full(when_full);
+    for (limits, reason, empty) in [
+        (five(), Reason::StoreUnavailable, false),
+        (Limits::new().max_in_flight(cap(WhenFull::Empty)), Reason::StoreUnavailable, true),
+        (five().max_pending(100), Reason::PendingUnavailable, false),
+    ] {
+        let mut desk = desk(10, limits);
+        let place = desk.asks("a");
+        let refusal = desk.engine.deny_without_store(desk.now, &place, None);
+        assert_eq!((refusal.reason, refusal.empty), (reason, empty));
+    }
+    let mut desk = desk(10, five());
+    let first = desk.asks("a");
+    desk.put_back(&first);
+    let behind = desk.waits("a");
+    desk.look_again(&first);
+    desk.engine.deny_without_store(desk.now, &first, None);
+    assert!(desk.may_ask(&behind), "the next one finds out for itself");
+}
+
+#[test]
+fn rules_of_this_process_and_other_modes_ask_nobody() {
+    let mut desk = desk(10, Limits::new().max_in_flight(Cap::of(5).local()).max_pending(9));
+    let _held = desk.runs("a");
+    let mut desk = self::desk(10, five());
+    desk.engine.set_mode(desk.now, crate::engine::plan::Mode::Observe);
+    let _held = desk.runs("a");
+    desk.engine.set_mode(desk.now, crate::engine::plan::Mode::Enforce);
+    let _held = desk.asks("a");
+}
+
+#[derive(Clone, Debug)]
+enum Verb {
+    Arrive(usize),
+    Answer(usize),
+    Finish(usize),
+    Cancel(usize),
+    LookAgain(usize),
+    Others(usize, usize),
+}
+
+/// The store, an instance, and what others hold of a cap of 4 for each of three labels.
+struct World {
+    desk: Desk,
+    others: [usize; 3],
+    held: [usize; 3],
+    places: VecDeque<(usize, u64, Place)>,
+    slots: Vec<(usize, Slot)>,
+    arrived: u64,
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+impl World {
+    fn new(limit: usize) -> Self {
+        let desk = desk(limit, Limits::new().max_in_flight(4));
+        Self { desk, others: [0; 3], held: [0; 3], places: VecDeque::new(), slots: Vec::new(), arrived: 0 }
+    }
+
+    fn asking(&self, label: usize) -> Vec<usize> {
+        let asking =
+            self.places.iter().enumerate().filter(|(_, (it, _, place))| *it == label && self.desk.may_ask(place));
+        asking.map(|(index, _)| index).collect()
+    }
+
+    /// The store answers one that asks.
+    fn answer(&mut self, index: usize) {
+        let (label, number, place) = self.places.remove(index).unwrap();
+        if self.others[label] + self.held[label] < 4 {
+            self.held[label] += 1;
+            let slot = self.desk.granted(&place);
+            self.slots.push((label, slot));
+        } else {
+            self.desk.put_back(&place);
+            self.places.push_back((label, number, place));
+        }
+    }
+
+    fn step(&mut self, verb: &Verb) {
+        match *verb {
+            Verb::Arrive(label) => {
+                self.arrived += 1;
+                match self.desk.one(NAMES[label]) {
+                    Arrival::Ask(place, _) | Arrival::Wait(place) => {
+                        self.places.push_back((label, self.arrived, place))
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Verb::Answer(which) => {
+                let all: Vec<_> = (0..3).flat_map(|label| self.asking(label)).collect();
+                if !all.is_empty() {
+                    self.answer(all[which % all.len()]);
+                }
+            }
+            Verb::Finish(which) if !self.slots.is_empty() => {
+                let (label, slot) = self.slots.swap_remove(which % self.slots.len());
+                self.held[label] -= 1;
+                self.desk.finish(slot);
+            }
+            Verb::Cancel(which) if !self.places.is_empty() => {
+                let (_, _, place) = self.places.remove(which % self.places.len()).unwrap();
+                self.desk.engine.cancel(self.desk.now, &place);
+            }
+            Verb::LookAgain(which) if !self.places.is_empty() => {
+                let place = &self.places[which % self.places.len()].2;
+                let label = self.desk.engine.label_at(place);
+                self.desk.engine.look_again(self.desk.now, label, Counted::LabelCap);
+            }
+            Verb::Others(label, held) => self.others[label] = held,
+            Verb::Finish(_) | Verb::Cancel(_) | Verb::LookAgain(_) => {}
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        self.desk.engine.check();
+        let asking: usize = (0..3).map(|label| self.asking(label).len()).sum();
+        assert_eq!(self.desk.in_flight(), self.slots.len() + asking, "who holds a slot runs or asks");
+        let snapshot = self.desk.engine.snapshot();
+        assert_eq!(snapshot.waiting, self.places.len() - asking);
+        let named = self.desk.engine.label_snapshots();
+        for (label, name) in NAMES.iter().enumerate() {
+            let running = self.slots.iter().filter(|(it, _)| *it == label).count() + self.asking(label).len();
+            let seen = named.iter().find(|it| it.name == *name).map_or(0, |it| it.in_flight);
+            assert_eq!(seen, running);
+        }
+        for (label, _, place) in &self.places {
+            let waits = !matches!(self.desk.engine.waiting.get(place.0).stage, Stage::Granted { .. });
+            assert!(waits || self.desk.may_ask(place), "{label}: who was granted a slot has to ask");
+        }
+    }
+
+    /// Others let go of everything, and those who run end: everybody gets in.
+    fn all_get_in(&mut self) {
+        self.others = [0; 3];
+        for _ in 0..1_000 {
+            while !self.slots.is_empty() {
+                self.step(&Verb::Finish(0));
+            }
+            if self.places.is_empty() {
+                return;
+            }
+            (0..self.places.len()).for_each(|which| self.step(&Verb::LookAgain(which)));
+            self.step(&Verb::Answer(0));
+        }
+        panic!("somebody waits for ever: {:?}", self.places);
+    }
+}
+
+fn verbs() -> impl Strategy<Value = Vec<Verb>> {
+    let verb = prop_oneof![
+        4 => (0..3usize).prop_map(Verb::Arrive),
+        6 => any::<usize>().prop_map(Verb::Answer),
+        3 => any::<usize>().prop_map(Verb::Finish),
+        1 => any::<usize>().prop_map(Verb::Cancel),
+        2 => any::<usize>().prop_map(Verb::LookAgain),
+        1 => (0..3usize, 0..=4usize).prop_map(|(label, held)| Verb::Others(label, held)),
+    ];
+    proptest::collection::vec(verb, 1..120)
+}
+
+proptest! {
+    #[test]
+    fn slots_and_waiters_are_conserved_and_nobody_is_forgotten(limit in 1..8usize, verbs in verbs()) {
+        let mut world = World::new(limit);
+        for verb in &verbs {
+            world.step(verb);
+        }
+        world.all_get_in();
+        prop_assert_eq!(world.desk.in_flight(), 0);
+    }
+}
+
+#[test]
+fn what_is_known_of_a_rule_ends_with_its_time() {
+    let mut desk = desk(10, Limits::new().budget("x", Rate::per_minute(1)));
+    let place = desk.asks("a");
+    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_nanos(MINUTE)) };
+    desk.engine.deny(desk.now, &place, no_room);
+    let label = desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+    let blocked = label.blocked_by.unwrap();
+    assert_eq!((blocked.rule, blocked.room_in_seconds), ("budget", Some(60.0)));
+    desk.pass(MINUTE);
+    let label = desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+    assert!(label.blocked_by.is_none());
+}
+
+#[test]
+fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
+    use crate::LabelStatus;
+    let status = |when_gone| {
+        let mut desk = desk(10, Limits::new().max_in_flight(Cap::of(5).when_gone(when_gone)));
+        let place = desk.asks("a");
+        let _held = desk.granted(&place);
+        let look = |desk: &Desk| desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+        assert_eq!(look(&desk).status, LabelStatus::Accepting, "control");
+        desk.engine.set_store_gone(true);
+        let label = look(&desk);
+        (label.status, label.blocked_by.map(|blocked| blocked.rule))
+    };
+    assert_eq!(status(WhenGone::Closed), (LabelStatus::Unavailable, Some("store")));
+    assert_eq!(status(WhenGone::Open), (LabelStatus::Accepting, None));
+}

@@ -1,0 +1,232 @@
+//! A place in line, and what is left to do when its turn has come.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+#[cfg(feature = "introspect")]
+use super::capture::Step;
+use super::{
+    lease::Question,
+    permit::{Handle, Held},
+};
+use crate::{
+    engine::{
+        NoRoom, Place,
+        rules::{SharedBound, SharedRules, WhenFull},
+    },
+    rejection::Rejection,
+    store::{self, Refused, StoreError},
+};
+
+/// A place in line, as a future.
+#[derive(Debug)]
+pub(crate) struct Waiting<H: Handle> {
+    handle: H,
+    /// `None` once it was answered.
+    place: Option<Place>,
+    /// What it asks the store while it holds a slot.
+    question: Option<Box<Question>>,
+}
+
+/// What a look at the engine says.
+enum Look {
+    Answered(Result<crate::engine::Slot, Rejection>),
+    HasToAsk(Arc<SharedRules>),
+    Waits,
+}
+
+impl<H: Handle> Waiting<H> {
+    pub(super) const fn new(handle: H, place: Place) -> Self {
+        Self { handle, place: Some(place), question: None }
+    }
+
+    pub(crate) const fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    fn place(&self) -> &Place {
+        let Some(place) = &self.place else { panic!("a place in line was polled after it was answered") };
+        place
+    }
+
+    /// Looks whether its turn has come.
+    fn look(&self, cx: &mut Context<'_>) -> Look {
+        let place = self.place();
+        let shared = self.handle.shared();
+        shared.ensure_driver();
+        let waker = cx.waker().clone();
+        let (look, _dropped_outside) = shared.turn(|state, time| {
+            if let Some(rules) = state.engine.has_to_ask_for(place) {
+                return (Ok(rules), state.unregister(place.key()));
+            }
+            let answer = state.engine.claim(time.now(), place);
+            #[cfg(feature = "introspect")]
+            if let Poll::Ready(answer) = &answer {
+                state.note(|| Step::claim(place, answer));
+            }
+            let dropped = match answer {
+                Poll::Pending => state.register(place.key(), waker),
+                Poll::Ready(_) => state.unregister(place.key()),
+            };
+            (Err(answer), dropped)
+        });
+        match look {
+            Ok(rules) => Look::HasToAsk(rules),
+            Err(Poll::Pending) => Look::Waits,
+            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.rejection(refusal))),
+        }
+    }
+}
+
+impl<H: Handle + Clone + Unpin> Waiting<H> {
+    /// One that was granted a slot and has to ask for these rules: it is admitted from capacity that is held in this
+    /// process, or has to wait for an answer.
+    pub(super) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<Held<H>, Self> {
+        let mut asking = Self::new(handle, place);
+        let desk = asking.handle.shared().desk.as_ref();
+        if let Some(lease) = desk.and_then(|desk| desk.from_here(&rules)) {
+            return asking.admit(lease).map_err(|_| asking);
+        }
+        asking.question = desk.map(|desk| Box::new(desk.ask(rules)));
+        Err(asking)
+    }
+
+    /// Rejects one that has to ask and can't wait for an answer.
+    pub(super) fn give_up(mut self) -> Rejection {
+        self.reject_without_store(None)
+    }
+
+    /// The store has consented.
+    fn admit(&mut self, lease: Box<store::Held>) -> Result<Held<H>, Option<Rejection>> {
+        let place = self.place();
+        let shared = self.handle.shared();
+        let answer = shared.turn(|state, time| state.engine.claim(time.now(), place));
+        match answer {
+            Poll::Pending => Err(None),
+            Poll::Ready(answer) => {
+                self.place = None;
+                match answer {
+                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot).leased(lease)),
+                    Err(refusal) => Err(Some(self.handle.shared().rejection(refusal))),
+                }
+            }
+        }
+    }
+
+    fn reject_without_store(&mut self, retry_after: Option<std::time::Duration>) -> Rejection {
+        let shared = self.handle.shared();
+        let place = self.place();
+        let refusal = shared.turn(|state, time| state.engine.deny_without_store(time.now(), place, retry_after));
+        let rejection = shared.rejection(refusal);
+        self.place = None;
+        rejection
+    }
+
+    /// A shared rule has no room: it waits for that, or is turned away.
+    fn no_room(&mut self, rules: &SharedRules, rule: usize, retry_after: std::time::Duration) -> Option<Rejection> {
+        let shared = self.handle.shared();
+        let place = self.place();
+        let known = rules.rules.get(rule);
+        // When a lease of a cap expires is no forecast: those who are alive renew theirs. Nor is what holds while the
+        // store is gone: it may be back at any time.
+        let is_rate = known.is_some_and(|rule| matches!(rule.bound, SharedBound::Rate(_)));
+        let is_up = shared.desk.as_ref().is_some_and(|desk| desk.is_up());
+        let no_room = NoRoom { rule, retry_after: (is_rate && is_up).then_some(retry_after) };
+        let waits = known.is_some_and(|rule| rule.when_full == WhenFull::Wait);
+        let (label, refusal) = shared.turn(|state, time| {
+            let (label, now) = (state.engine.label_at(place), time.now());
+            if waits {
+                (label, state.engine.put_back(now, place, no_room).err())
+            } else {
+                (label, Some(state.engine.deny(now, place, no_room)))
+            }
+        });
+        match refusal {
+            Some(refusal) => {
+                let rejection = shared.rejection(refusal);
+                self.place = None;
+                Some(rejection)
+            }
+            None => {
+                // When a rate has room again, the engine knows.
+                if no_room.retry_after.is_none() {
+                    shared.watch_for(rules, rule, label);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
+    type Output = Result<Held<H>, Rejection>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(question) = &mut self.question {
+                let answer = ready!(question.poll(cx));
+                let rules = Arc::clone(&question.rules);
+                self.question = None;
+                if let Some(desk) = &self.handle.shared().desk {
+                    desk.count(&answer);
+                }
+                match answer {
+                    Ok(lease) => match self.admit(lease) {
+                        Ok(held) => return Poll::Ready(Ok(held)),
+                        Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
+                        Err(None) => {}
+                    },
+                    Err(Refused::Full { claim, retry_after }) => {
+                        if let Some(rejection) = self.no_room(&rules, claim, retry_after) {
+                            return Poll::Ready(Err(rejection));
+                        }
+                    }
+                    Err(Refused::Store(error)) => {
+                        let retry_after = match error {
+                            StoreError::Restarted { retry_after } => Some(retry_after),
+                            _ => None,
+                        };
+                        return Poll::Ready(Err(self.reject_without_store(retry_after)));
+                    }
+                }
+            }
+            match self.look(cx) {
+                Look::Waits => return Poll::Pending,
+                Look::Answered(answer) => {
+                    self.place = None;
+                    return Poll::Ready(answer.map(|slot| Held::new(self.handle.clone(), slot)));
+                }
+                Look::HasToAsk(rules) => {
+                    let Some(desk) = &self.handle.shared().desk else {
+                        return Poll::Ready(Err(self.reject_without_store(None)));
+                    };
+                    match desk.from_here(&rules) {
+                        None => self.question = Some(Box::new(desk.ask(rules))),
+                        Some(lease) => match self.admit(lease) {
+                            Ok(held) => return Poll::Ready(Ok(held)),
+                            Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
+                            Err(None) => {}
+                        },
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<H: Handle> Drop for Waiting<H> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let _dropped_outside = self.handle.shared().turn(|state, time| {
+                state.engine.cancel(time.now(), &place);
+                #[cfg(feature = "introspect")]
+                state.note(|| Step::leave(&place));
+                state.unregister(place.key())
+            });
+        }
+    }
+}

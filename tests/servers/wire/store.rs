@@ -1,0 +1,76 @@
+//! A store that goes away after its first answer.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tower_admission::{
+    AdmissionBuilder,
+    store::{
+        Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Health, Keys, Lease, Leases, LockAnswer,
+        LockRequest, Locked, MemoryStore, Notices, Released, Renewed, Request, Store, StoreError,
+    },
+};
+
+/// Counts rules in such a store.
+pub(crate) fn gone(builder: AdmissionBuilder) -> AdmissionBuilder {
+    let store = Leaves { store: MemoryStore::new(), asked: AtomicBool::new(false) };
+    builder.shared(Leases::builder().build(Arc::new(store)), Keys::new("test").unwrap())
+}
+
+#[derive(Debug)]
+struct Leaves {
+    store: MemoryStore,
+    asked: AtomicBool,
+}
+
+fn unavailable<T: Send + 'static>() -> Answer<'static, T> {
+    Box::pin(async { Err(StoreError::Unavailable) })
+}
+
+impl Store for Leaves {
+    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+        if self.asked.swap(true, Ordering::Relaxed) { unavailable() } else { self.store.acquire(request) }
+    }
+
+    fn renew<'a>(&'a self, _: &'a [Lease]) -> Answer<'a, Renewed> {
+        unavailable()
+    }
+
+    fn release<'a>(&'a self, _: &'a [Lease]) -> Answer<'a, Released> {
+        unavailable()
+    }
+
+    fn hold<'a>(&'a self, _: &'a BlockRequest) -> Answer<'a, Block> {
+        unavailable()
+    }
+
+    fn draw<'a>(&'a self, _: &'a Claim, _: u32) -> Answer<'a, Drawn> {
+        unavailable()
+    }
+
+    fn lock<'a>(&'a self, _: &'a LockRequest) -> Answer<'a, LockAnswer> {
+        unavailable()
+    }
+
+    fn extend<'a>(&'a self, _: &'a Locked) -> Answer<'a, bool> {
+        unavailable()
+    }
+
+    fn unlock<'a>(&'a self, _: &'a Locked) -> Answer<'a, bool> {
+        unavailable()
+    }
+
+    fn settle(&self, debt: Debt) {
+        self.store.settle(debt);
+    }
+
+    fn notices(&self) -> Notices {
+        self.store.notices()
+    }
+
+    fn health(&self) -> Health {
+        Health::Up
+    }
+}
