@@ -71,7 +71,10 @@ mod tests;
 
 use std::time::Duration;
 
-use self::{cohort::Cohort, point::Point};
+use self::{
+    cohort::{Cohort, Habit},
+    point::Point,
+};
 use super::{Law, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
@@ -102,10 +105,17 @@ pub struct TwoPoint {
     running: u32,
     /// Relative variance of single requests: the largest of late.
     scatter: f64,
+    /// Mean round-trip time of what was answered of late.
+    usual: f64,
+    pace: f64,
     /// When the last probe began.
     probed_at: Timestamp,
     /// No probe before: the last one has to pay off first.
     next_probe: Timestamp,
+    ceiling: Option<(f64, Timestamp)>,
+    grew: bool,
+    /// From which limit it grew last, if nothing was measured since.
+    grown_from: Option<f64>,
     /// Whether the limit is doubling.
     slow_start: bool,
     /// Whether there was ever something to compare with.
@@ -125,6 +135,10 @@ const WANTED_ERROR: f64 = 0.1;
 /// How few and how many samples a cohort takes.
 const FEWEST: f64 = 16.0;
 const MOST: f64 = 100.0;
+/// After so many nanoseconds, or after so many times as long as a request takes, it makes do with fewer: a better mean that
+/// comes later is about a server that may be another one by then.
+const LONG_ENOUGH: f64 = 2e9;
+const FEWEST_ROUNDS: f64 = 2.0;
 /// What is left, after each point, of the largest scatter so far: half of it after 34 points.
 const SCATTER_LEFT: f64 = 0.98;
 /// What is left of the limit when a probe can't finish.
@@ -153,8 +167,13 @@ impl TwoPoint {
             samples_wanted: 16,
             running: 0,
             scatter: 0.0,
+            usual: 0.0,
+            pace: 0.0,
             probed_at: Timestamp::ZERO,
             next_probe: Timestamp::ZERO,
+            ceiling: None,
+            grew: true,
+            grown_from: None,
             slow_start: true,
             started: false,
         }
@@ -186,7 +205,24 @@ impl TwoPoint {
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn set(&mut self, limit: f64, now: Timestamp) {
         self.limit = limit.max(self.min as f64).min(self.max as f64).max(1.0);
-        self.cohort = Some(Cohort::open(now, self.running, self.samples_wanted, self.slow_start));
+        self.cohort = Some(self.open(now, self.slow_start));
+    }
+
+    /// A cohort of who starts from now on.
+    fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
+        Cohort::open(now, self.running, self.wanted(), hurry, Habit { answer: self.usual, scatter: self.scatter })
+    }
+
+    /// How many samples a cohort takes: few slots take long to give many.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "limits are far below 2^52, and a conversion that overflows saturates"
+    )]
+    fn wanted(&self) -> u32 {
+        let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
+        self.samples_wanted.min((self.limit() as f64 * rounds).max(FEWEST) as u32)
     }
 
     /// Learns how many samples a mean takes.
@@ -196,6 +232,8 @@ impl TwoPoint {
         reason = "clamped to a small range before it is rounded"
     )]
     fn learn_scatter(&mut self, point: &Point) {
+        self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
+        self.pace = point.pace;
         self.scatter = (self.scatter * SCATTER_LEFT).max(point.scatter);
         self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
@@ -228,8 +266,9 @@ impl Law for TwoPoint {
             // Who runs now came while another law decided.
             return self.set(self.limit, sample.end);
         }
-        let wanted = self.samples_wanted;
-        let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true));
+        let wanted = self.wanted();
+        let cohort =
+            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default()));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
             match self.phase {
