@@ -192,7 +192,6 @@ impl Cohort {
     }
 
     /// The point as far as it is known.
-    #[expect(clippy::cast_precision_loss, reason = "a rounded age is as good")]
     fn judge(&self, now: Timestamp) -> Option<Point> {
         if self.finished == 0 {
             return None;

@@ -54,11 +54,30 @@
 //! two apart. A probe that can't finish, because nothing does any more, is a cut. So is a service that says itself that it
 //! refuses.
 //!
+//! Nor is it measured where the limit hardly matters. Where few meet it, they do so by chance; a probe would turn away more
+//! than it tells, and the limit grows by half instead, up to twice what runs on average.
+//!
+//! # What counts is answers
+//!
+//! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and `g`
+//! is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. A limit with hardly any answers is
+//! halved at once: what brings nothing can't be lost.
+//!
+//! # When it can't wait
+//!
+//! A server that lost most of its capacity needs minutes for a hundred samples. A cohort that is plainly slower than usual,
+//! by two standard errors, asks for no more of them, and none lasts much longer than two seconds or two round-trip times.
+//! If a step up made it plainly worse, the limit goes back to where it was: the requests that tell are those that have
+//! finished, without what is guessed of the others. For 40 s it then goes only halfway to what was too high, so that slow
+//! start doesn't run into the same wall again and again. A `g` that crowding alone can't explain asks for a fresh lower point.
+//!
 //! # What else keeps it honest
 //!
 //! - *It grows only on demand*: at least one request in fifty must have met the limit, and one in four for it to double.
 //! - *Slow start*: while `g < 1.15`, it doubles. The point before the doubling is the lower point after it, so this needs
 //!   no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one round-trip time.
+//! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the upper
+//!   point is measured anew.
 //! - *A shift at equal concurrency clears the lower point*: latency that changed without the limit having changed is news
 //!   about the environment, and comparing across it would be comparing apples with oranges.
 
