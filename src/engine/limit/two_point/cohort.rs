@@ -6,11 +6,19 @@
 //!
 //! # Those who have not
 //!
-//! The others are the slowest, and an arithmetic mean without them is too low: where one request in ten takes thirty times
-//! as long as the rest, most of the mean is theirs. So they count too, each as if it had started halfway through the time
-//! when members started. For services with a long tail that is about right; for others most of the unfinished started
-//! later, and the difference stands for the time that they still need. Counting from when they really started takes the
-//! rest of their time for nothing, and measured worse on mixtures of quick and slow.
+//! An arithmetic mean without the others is too low: where one request in ten takes thirty times as long as the rest, most
+//! of the mean is theirs. So they count too, by what is likely of them. Where all requests take about the same time, who
+//! has not finished started last, and will take as long as the others, and longer by their relative variance (who is met
+//! while running is a long one more often than a short one). Where some take much longer, who has not finished is one of
+//! those and may have started at any time: halfway through the time when members started, and now is the soonest that it
+//! ends. In between lies what is in between. To take halfway for all of them makes a queue look slow and half of a queue
+//! even slower, which is the comparison that the law lives by.
+//!
+//! # Those who were cut short
+//!
+//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one *answer*
+//! takes: where everybody gives up at the same deadline all round-trip times are equal, and only the answers tell a limit
+//! that is too high. Who gave up sooner than an answer usually comes doesn't count at all: that is impatience, not load.
 //!
 //! Members are told from those who ran already by how many ran when the cohort was opened. So requests that never end are
 //! in nobody's mean.
@@ -40,6 +48,10 @@ pub(super) struct Cohort {
     later: u32,
     /// How many of the finished have a round-trip time, and the sums of these times and of their squares.
     timed: u32,
+    /// How many of these were answered, and the sum of their times.
+    answered: u32,
+    answers: f64,
+    habit: Habit,
     sum: f64,
     squares: f64,
     overloads: u32,
@@ -49,12 +61,24 @@ pub(super) struct Cohort {
     concurrency: f64,
 }
 
+/// What the cohorts before it were like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habit {
+    /// Mean round-trip time of the requests that were answered; 0 while there were none.
+    pub(super) answer: f64,
+    /// Relative variance of single requests: the largest of late.
+    pub(super) scatter: f64,
+}
+
+/// So many times slower than usual is plain to see with few samples: it doesn't wait for more.
+const ALARM: f64 = 2.0;
+const ENOUGH_FOR_ALARM: u32 = 12;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
 
 impl Cohort {
     /// A cohort of who starts from now on, while `older` requests run.
-    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool) -> Self {
+    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit) -> Self {
         Self {
             opened: now,
             closed: None,
@@ -65,6 +89,9 @@ impl Cohort {
             finished: 0,
             later: 0,
             timed: 0,
+            answered: 0,
+            answers: 0.0,
+            habit,
             sum: 0.0,
             squares: 0.0,
             overloads: 0,
@@ -97,8 +124,13 @@ impl Cohort {
             (_, Outcome::Overload) => self.overloads += 1,
             (Some(rtt), outcome) => {
                 let rtt = nanos(rtt).max(1) as f64;
-                // Cut short: a lower bound, which counts where it says "slower than the others".
-                if outcome == Outcome::Success || rtt > self.sum / f64::from(self.timed.max(1)) {
+                let answered = outcome == Outcome::Success;
+                if answered {
+                    self.answered += 1;
+                    self.answers += rtt;
+                }
+                // Cut short: counts where an answer would have come by then, and says nothing where the client didn't wait.
+                if answered || (self.habit.answer > 0.0 && rtt >= self.habit.answer) {
                     self.timed += 1;
                     self.sum += rtt;
                     self.squares += rtt * rtt;
@@ -114,7 +146,7 @@ impl Cohort {
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
-                self.finished >= self.wanted
+                self.finished >= self.wanted || self.is_alarming()
             };
             if enough {
                 self.closed = Some(sample.end);
@@ -129,22 +161,55 @@ impl Cohort {
         if complete { self.judge(now) } else { None }
     }
 
+    /// Whether it is so much slower than usual that it takes no more samples to see that: by two standard errors.
+    fn is_alarming(&self) -> bool {
+        if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM {
+            return false;
+        }
+        let timed = f64::from(self.timed);
+        let excess = self.sum / timed / self.habit.answer - ALARM;
+        excess > 0.0 && excess * excess * timed > 4.0 * self.scatter()
+    }
+
+    /// Relative variance of those with a round-trip time.
+    fn scatter(&self) -> f64 {
+        (self.squares * f64::from(self.timed) / (self.sum * self.sum).max(1.0) - 1.0).max(0.0)
+    }
+
+    /// How long those take, about, that have not finished; the `mean` is that of the others.
+    fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
+        let closed = self.closed.unwrap_or(now);
+        let (window, since) = (nanos_f64(closed.since(self.opened)), nanos_f64(now.since(closed)));
+        let scatter = self.scatter();
+        let last = since + window * unfinished / f64::from(self.members.max(1)) / 2.0;
+        let last = last.max(mean * (1.0 + scatter));
+        let anywhere = since + window / 2.0;
+        if anywhere > last {
+            last + (anywhere - last) * self.habit.scatter.max(scatter).min(1.0)
+        } else {
+            anywhere.max(mean)
+        }
+    }
+
     /// The point as far as it is known.
-    #[expect(clippy::cast_precision_loss, reason = "a rounded age is as good")]
     fn judge(&self, now: Timestamp) -> Option<Point> {
         if self.finished == 0 {
             return None;
         }
         let (all, timed) = (f64::from(self.finished), f64::from(self.timed.max(1)));
-        let halfway = self.opened.after(self.closed.unwrap_or(now).since(self.opened) / 2);
-        let age = (nanos(now.since(halfway)) as f64).max(self.sum / timed).max(1.0);
         let unfinished = f64::from(self.members.saturating_sub(self.finished));
+        let age = self.rest(now, self.sum / timed, unfinished).max(1.0);
         let samples = timed + unfinished;
         let rtt = (self.sum + unfinished * age) / samples;
         let square = (self.squares + unfinished * age * age) / samples;
         Some(Point {
             concurrency: self.concurrency / all,
-            rtt: rtt.max(1.0),
+            rtt: rtt.max(1.0) * timed / f64::from(self.answered.max(1)),
+            pace: rtt.max(1.0),
+            answer: self.answers / f64::from(self.answered.max(1)),
+            answered: f64::from(self.answered) / timed,
+            finished: self.timed,
+            at_least: self.sum / f64::from(self.answered.max(1)),
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
             samples,
             saturation: f64::from(self.saturated) / all,
@@ -154,4 +219,9 @@ impl Cohort {
             cohorts: 1,
         })
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rounded time is as good")]
+fn nanos_f64(time: Duration) -> f64 {
+    nanos(time) as f64
 }

@@ -54,11 +54,30 @@
 //! two apart. A probe that can't finish, because nothing does any more, is a cut. So is a service that says itself that it
 //! refuses.
 //!
+//! Nor is it measured where the limit hardly matters. Where few meet it, they do so by chance; a probe would turn away more
+//! than it tells, and the limit grows by half instead, up to twice what runs on average.
+//!
+//! # What counts is answers
+//!
+//! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and `g`
+//! is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. A limit with hardly any answers is
+//! halved at once: what brings nothing can't be lost.
+//!
+//! # When it can't wait
+//!
+//! A server that lost most of its capacity needs minutes for a hundred samples. A cohort that is plainly slower than usual,
+//! by two standard errors, asks for no more of them, and none lasts much longer than two seconds or two round-trip times.
+//! If a step up made it plainly worse, the limit goes back to where it was: the requests that tell are those that have
+//! finished, without what is guessed of the others. For 40 s it then goes only halfway to what was too high, so that slow
+//! start doesn't run into the same wall again and again. A `g` that crowding alone can't explain asks for a fresh lower point.
+//!
 //! # What else keeps it honest
 //!
 //! - *It grows only on demand*: at least one request in fifty must have met the limit, and one in four for it to double.
 //! - *Slow start*: while `g < 1.15`, it doubles. The point before the doubling is the lower point after it, so this needs
 //!   no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one round-trip time.
+//! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the upper
+//!   point is measured anew.
 //! - *A shift at equal concurrency clears the lower point*: latency that changed without the limit having changed is news
 //!   about the environment, and comparing across it would be comparing apples with oranges.
 
@@ -71,7 +90,10 @@ mod tests;
 
 use std::time::Duration;
 
-use self::{cohort::Cohort, point::Point};
+use self::{
+    cohort::{Cohort, Habit},
+    point::Point,
+};
 #[cfg(feature = "introspect")]
 use super::Number;
 use super::{Basis, Law, Sample, clamp_to_limit, range_problems};
@@ -104,10 +126,17 @@ pub struct TwoPoint {
     running: u32,
     /// Relative variance of single requests: the largest of late.
     scatter: f64,
+    /// Mean round-trip time of what was answered of late.
+    usual: f64,
+    pace: f64,
     /// When the last probe began.
     probed_at: Timestamp,
     /// No probe before: the last one has to pay off first.
     next_probe: Timestamp,
+    ceiling: Option<(f64, Timestamp)>,
+    grew: bool,
+    /// From which limit it grew last, if nothing was measured since.
+    grown_from: Option<f64>,
     /// Whether the limit is doubling.
     slow_start: bool,
     /// Whether there was ever something to compare with.
@@ -129,6 +158,10 @@ const WANTED_ERROR: f64 = 0.1;
 /// How few and how many samples a cohort takes.
 const FEWEST: f64 = 16.0;
 const MOST: f64 = 100.0;
+/// After so many nanoseconds, or after so many times as long as a request takes, it makes do with fewer: a better mean that
+/// comes later is about a server that may be another one by then.
+const LONG_ENOUGH: f64 = 2e9;
+const FEWEST_ROUNDS: f64 = 2.0;
 /// What is left, after each point, of the largest scatter so far: half of it after 34 points.
 const SCATTER_LEFT: f64 = 0.98;
 /// What is left of the limit when a probe can't finish.
@@ -157,8 +190,13 @@ impl TwoPoint {
             samples_wanted: 16,
             running: 0,
             scatter: 0.0,
+            usual: 0.0,
+            pace: 0.0,
             probed_at: Timestamp::ZERO,
             next_probe: Timestamp::ZERO,
+            ceiling: None,
+            grew: true,
+            grown_from: None,
             slow_start: true,
             started: false,
             basis: Basis::UNKNOWN,
@@ -191,7 +229,24 @@ impl TwoPoint {
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn set(&mut self, limit: f64, now: Timestamp) {
         self.limit = limit.max(self.min as f64).min(self.max as f64).max(1.0);
-        self.cohort = Some(Cohort::open(now, self.running, self.samples_wanted, self.slow_start));
+        self.cohort = Some(self.open(now, self.slow_start));
+    }
+
+    /// A cohort of who starts from now on.
+    fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
+        Cohort::open(now, self.running, self.wanted(), hurry, Habit { answer: self.usual, scatter: self.scatter })
+    }
+
+    /// How many samples a cohort takes: few slots take long to give many.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "limits are far below 2^52, and a conversion that overflows saturates"
+    )]
+    fn wanted(&self) -> u32 {
+        let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
+        self.samples_wanted.min((self.limit() as f64 * rounds).max(FEWEST) as u32)
     }
 
     /// Learns how many samples a mean takes.
@@ -201,6 +256,8 @@ impl TwoPoint {
         reason = "clamped to a small range before it is rounded"
     )]
     fn learn_scatter(&mut self, point: &Point) {
+        self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
+        self.pace = point.pace;
         self.scatter = (self.scatter * SCATTER_LEFT).max(point.scatter);
         self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
@@ -246,8 +303,9 @@ impl Law for TwoPoint {
             // Who runs now came while another law decided.
             return self.set(self.limit, sample.end);
         }
-        let wanted = self.samples_wanted;
-        let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true));
+        let wanted = self.wanted();
+        let cohort =
+            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default()));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
             match self.phase {

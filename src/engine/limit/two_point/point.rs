@@ -9,8 +9,16 @@ use crate::time::Timestamp;
 pub(super) struct Point {
     /// Mean requests in flight.
     pub(super) concurrency: f64,
-    /// Mean round-trip time in nanoseconds.
+    /// Time of a slot that one answer takes, in nanoseconds: the mean round-trip time where all are answered.
     pub(super) rtt: f64,
+    /// Mean time that a slot was taken, answered or not, and mean round-trip time of those that were answered.
+    pub(super) pace: f64,
+    pub(super) answer: f64,
+    /// The part of requests that were answered, of how many.
+    pub(super) answered: f64,
+    pub(super) finished: u32,
+    /// The same as `rtt` without what is guessed of the unfinished: it takes that long at least.
+    pub(super) at_least: f64,
     /// Variance of single requests, relative to the square of the mean.
     pub(super) scatter: f64,
     /// How many independent samples the mean is worth.

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, TwoPoint, cohort::Cohort, point::Point};
+use super::{Phase, TwoPoint, point::Point};
 use crate::time::Timestamp;
 
 /// A probe has to pay off for so many times as long as the time that it cost, all throughput taken together.
@@ -34,14 +34,14 @@ impl TwoPoint {
         self.phase = Phase::Probe;
         self.probed_at = now;
         self.slow_start = false;
-        self.cohort = Some(Cohort::open(now, self.running, self.samples_wanted, false));
+        self.cohort = Some(self.open(now, false));
     }
 
     /// Whether a probe takes so much longer than it should that nothing seems to move any more.
     pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
         let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
         // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
-        let turns = f64::from(self.samples_wanted) / self.probed_limit().max(1.0) + 2.0;
+        let turns = f64::from(self.wanted()) / self.probed_limit().max(1.0) + 2.0;
         let usual = Duration::try_from_secs_f64(turns * high.rtt / 1e9).unwrap_or(LONGEST_GAP);
         cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
     }
@@ -58,7 +58,7 @@ impl TwoPoint {
             self.next_probe = point.at.after(pause);
         }
         let before = self.limit;
-        self.decide(point.at);
+        self.decide(point.at, None);
         // The limit was right: there is no hurry to ask again.
         #[expect(clippy::float_cmp, reason = "unchanged")]
         if self.limit == before {

@@ -18,6 +18,20 @@ const GAIN: f64 = 0.7;
 const FLAT: f64 = 1.15;
 /// Above this half of the limit is as good.
 const FLOODED: f64 = 1.85;
+/// Above this a single cohort is enough to see that it is too much.
+const STEEP: f64 = 2.2;
+/// A server that is only too crowded comes to 2, to 4 at most. More means that it became slower since the lower point, or
+/// that the lower point is from before the crowd.
+const IMPLAUSIBLE: f64 = 3.0;
+/// A lower point is good for so many times as long as it takes to measure the upper one, or for the gap between probes.
+const LASTS: u32 = 5;
+/// Below this part of answers the limit is far too high, if that many requests say so.
+const HARDLY_ANY: f64 = 0.1;
+const ENOUGH_TO_DROWN: u32 = 8;
+/// For how long it is careful below a limit that was too high.
+const REMEMBERED: Duration = Duration::from_secs(40);
+/// A limit of so many times what runs on average has room for those who come by chance.
+const ROOM: f64 = 2.0;
 /// A lower point that is further below than this many halvings tells little about the last of them: latency grows slowly
 /// at first.
 const FAR: f64 = 1.35;
@@ -38,6 +52,13 @@ impl TwoPoint {
         self.learn_scatter(&point);
         let now = point.at;
         self.basis = Basis::of_nanos(point.rtt, f64::NAN);
+        let grown_from = self.grown_from.take();
+        if point.answered < HARDLY_ANY && point.finished >= ENOUGH_TO_DROWN {
+            // It brings nothing, so nothing is lost by halving it.
+            self.low = None;
+            self.fell(now);
+            return self.cut(super::STUCK_CUT, now);
+        }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
@@ -59,36 +80,51 @@ impl TwoPoint {
             return self.set(self.limit, now);
         }
         self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
-        self.decide(now);
+        self.decide(now, grown_from);
     }
 
     /// Moves the limit by what both points say, or asks for the one that is missing.
-    pub(super) fn decide(&mut self, now: Timestamp) {
+    pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
-        if !std::mem::replace(&mut self.started, true) || self.limit < 2.0 {
+        let started = std::mem::replace(&mut self.started, true) || self.low.is_some();
+        if !started || self.limit < 2.0 {
             // There is nothing to compare with yet.
             return self.double(now);
         }
+        let lasts = self.gap.max(high.length.saturating_mul(LASTS));
         let known = self.low.filter(|low| {
-            (0.3..=0.75).contains(&(low.concurrency / high.concurrency)) && now.since(low.at) <= self.gap
+            let ratio = low.concurrency / high.concurrency;
+            // However old: if it is hardly slower than with so much less, latency doesn't depend on the limit.
+            let is_flat = high.rtt < low.rtt * FLAT;
+            ratio <= 0.75 && (is_flat || (ratio >= 0.3 && now.since(low.at) <= lasts))
         });
-        let Some(low) = known else { return self.probe(now) };
+        let Some(low) = known else {
+            return if high.saturation < DEMAND { self.make_room(&high, now) } else { self.probe(now) };
+        };
         let Comparison { g, margin, halvings, slower } = Comparison::new(&high, &low, self.scatter);
         self.basis = Basis::of_nanos(high.rtt, low.rtt).ratio(g);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
         let just_probed = low.at == now;
-        if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
+        let is_plain = g / margin > STEEP && high.at_least > low.rtt * TARGET;
+        if just_probed && g < 1.0 / FLAT {
+            // Slower with less: it is the environment that became slower in between.
+            self.high = None;
+            self.set(self.limit, now);
+        } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
             self.double(now);
         } else if g * margin < LOW_ENOUGH && settled {
             self.slow_start = false;
             self.grow((TARGET / g).powf(GAIN).min(2.0), now);
         } else if halvings > FAR {
             self.probe(now);
-        } else if g / margin <= HIGH_ENOUGH || (high.cohorts < 2 && !just_probed) {
+        } else if g / margin <= HIGH_ENOUGH || (high.cohorts < 2 && !just_probed && !is_plain) {
             self.slow_start = false;
             self.set(self.limit, now);
-        } else if now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) {
+        } else if let Some(before) = grown_from.filter(|_| is_plain) {
+            self.fell(now);
+            self.cut(before / self.limit, now);
+        } else if (g > IMPLAUSIBLE && !just_probed) || now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) {
             self.probe(now);
         } else if g <= FLOODED {
             self.cut((TARGET / g).powf(GAIN), now);
@@ -101,10 +137,33 @@ impl TwoPoint {
         }
     }
 
+    /// The limit is low for those who come, by chance: room for them costs nothing, and a probe would turn away more.
+    fn make_room(&mut self, high: &Point, now: Timestamp) {
+        let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
+        if is_slower || self.limit >= high.concurrency * ROOM {
+            return self.set(self.limit, now);
+        }
+        self.grow(TARGET, now);
+    }
+
+    /// Remembers that the limit was too high; if it fell further and further, where that began.
+    fn fell(&mut self, now: Timestamp) {
+        if std::mem::replace(&mut self.grew, false) {
+            self.ceiling = Some((self.limit, now));
+        }
+    }
+
     fn grow(&mut self, factor: f64, now: Timestamp) {
-        let limit = (self.limit * factor).max(self.limit + 1.0);
+        let mut limit = self.limit * factor;
+        if let Some((ceiling, _)) = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED) {
+            // Halfway to what was too high, and then past it step by step.
+            limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * 1.1));
+        }
+        self.grew = true;
+        let limit = limit.max(self.limit + 1.0);
         // The lower point of the new limit is whichever is nearer to half of it.
         let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
+        self.grown_from = Some(self.limit);
         self.low = self.low.into_iter().chain(self.high).min_by(|a, b| distance(a).total_cmp(&distance(b)));
         self.high = None;
         self.set(limit, now);
