@@ -106,7 +106,7 @@ impl Desk {
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(super) fn from_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
+    pub(super) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
         let held = self.leases.admit_from_here(self.claims(rules)?)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
         Some(Box::new(held))

@@ -88,7 +88,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     pub(super) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<Held<H>, Self> {
         let mut asking = Self::new(handle, place);
         let desk = asking.handle.shared().desk.as_ref();
-        if let Some(lease) = desk.and_then(|desk| desk.from_here(&rules)) {
+        if let Some(lease) = desk.and_then(|desk| desk.take_here(&rules)) {
             return asking.admit(lease).map_err(|_| asking);
         }
         asking.question = desk.map(|desk| Box::new(desk.ask(rules)));
@@ -204,7 +204,7 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                     let Some(desk) = &self.handle.shared().desk else {
                         return Poll::Ready(Err(self.reject_without_store(None)));
                     };
-                    match desk.from_here(&rules) {
+                    match desk.take_here(&rules) {
                         None => self.question = Some(Box::new(desk.ask(rules))),
                         Some(lease) => match self.admit(lease) {
                             Ok(held) => return Poll::Ready(Ok(held)),

@@ -174,7 +174,7 @@ impl Consent {
     fn known_full(&self, now: Timestamp) -> Option<(&SharedRule, Timestamp)> {
         let barred = self.barred.filter(|&(_, until)| until > now);
         let closed = self.closed.filter(|closed| !closed.one_may_ask && closed.until > now);
-        let (rule, until) = barred.or(closed.map(|closed| (closed.rule, closed.until)))?;
+        let (rule, until) = barred.or_else(|| closed.map(|closed| (closed.rule, closed.until)))?;
         Some((self.rules.rules.get(rule)?, until))
     }
 
