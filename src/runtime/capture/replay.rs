@@ -214,11 +214,8 @@ impl Replay {
         });
         let deadline = line.deadline.map_or(Timestamp::NEVER, Timestamp::from_nanos);
         let ask = Ask { partition, class, criticality, subject, deadline };
-        let arrival = if line.waits == Some(false) {
-            self.engine.arrive_now(now, &ask)
-        } else {
-            self.engine.arrive(now, &ask)
-        };
+        let arrival =
+            if line.waits == Some(false) { self.engine.arrive_now(now, &ask) } else { self.engine.arrive(now, &ask) };
         Ok(match arrival {
             Arrival::Admit(slot) => {
                 self.requests.insert(id, Whereabouts::Runs(slot));
