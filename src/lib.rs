@@ -125,7 +125,7 @@ pub use crate::{
     criticality::Criticality,
     engine::{
         Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot,
+        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },

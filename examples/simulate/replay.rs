@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use crate::sim::{
+use super::sim::{
     captured::Captured,
     policy::Policy,
     what_if::{Fates, recorded, what_if},

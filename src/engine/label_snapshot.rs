@@ -209,7 +209,7 @@ impl Engine {
     }
 
     /// Its rules, and the two bounds that are set elsewhere.
-    fn label_rules(&self, label: &Label) -> Vec<RuleSnapshot> {
+    pub(super) fn label_rules(&self, label: &Label) -> Vec<RuleSnapshot> {
         let own = label.rule.cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running, "labels"));
         let workers = label.workers.as_ref().filter(|_| self.labels.plan().enforce_workers);
         let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running, "workers"));

@@ -50,6 +50,7 @@ pub(crate) mod shares;
 mod slot;
 mod snapshot;
 mod tenure;
+mod waiter_snapshot;
 mod waiters;
 #[cfg(feature = "introspect")]
 mod witness;
@@ -87,6 +88,7 @@ pub(crate) use partition::Counts;
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
+pub use waiter_snapshot::WaiterSnapshot;
 pub(crate) use waiters::Key;
 
 use self::{

@@ -174,6 +174,16 @@ impl Waiters {
         self.entries.len() - self.vacant
     }
 
+    /// The members of a list, from the front.
+    pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = &Waiter> {
+        let mut next = list.head;
+        std::iter::from_fn(move || {
+            let waiter = self.entries.get(next as usize).filter(|_| next != NONE)?;
+            next = waiter.links.next;
+            Some(waiter)
+        })
+    }
+
     pub(crate) fn front(&self, list: List) -> Option<Key> {
         (list.head != NONE).then(|| self.key(list.head))
     }

@@ -13,6 +13,7 @@ mod overview;
 mod query;
 mod section;
 mod upload;
+mod waiters;
 mod workers;
 
 use std::{
@@ -28,13 +29,16 @@ use self::{
     answer::{Answer, Problem},
     labels::{LabelItem, LabelPage},
     overview::{Overview, Partitions, Readiness},
-    query::{JournalQuery, LabelQuery},
+    query::{JournalQuery, LabelQuery, WaiterQuery},
     upload::Upload,
+    waiters::WaiterPage,
     workers::Token,
 };
 use crate::{admission::Payload, runtime::Admission};
 
 const READ: &str = "GET, HEAD";
+
+const UNKNOWN: &str = "this label is not known: nobody asked for it lately, or its namespace is missing";
 
 /// Shows the state of a handle over HTTP. Made by [`Admission::introspection`](crate::Admission::introspection).
 ///
@@ -43,6 +47,7 @@ const READ: &str = "GET, HEAD";
 /// | `/admission` | all of it; of the labels a page |
 /// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
 /// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
+/// | `/admission/labels/{label}/waiters` | who waits for it: `offset`, `limit`, `namespace` |
 /// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
 /// | `/admission/journal` | the newest decisions and changes, or those after `since`: `since`, `limit`, `kind` |
 /// | `/admission/ready` | 200 while requests are taken, else 503 |
@@ -108,6 +113,7 @@ impl Introspection {
             (None, ..) => Read::All,
             (Some("labels"), None, _) => Read::Labels,
             (Some("labels"), Some(label), None) => Read::Label(query::segment(label)?),
+            (Some("labels"), Some(label), Some("waiters")) => Read::Waiters(query::segment(label)?),
             (Some("partitions"), None, _) => Read::Partitions,
             (Some("partitions"), Some(name), None) => Read::Partition(query::segment(name)?),
             (Some("journal"), None, _) => Read::Journal,
@@ -129,8 +135,11 @@ impl Introspection {
             Read::Labels => Answer::json(StatusCode::OK, &LabelPage::of(admission, &LabelQuery::parse(query)?)),
             Read::Label(label) => {
                 let found = LabelItem::find(admission, &query::namespace(query)?, label);
-                let unknown = "this label is not known: nobody asked for it lately, or its namespace is missing";
-                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(unknown))?)
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
+            }
+            Read::Waiters(label) => {
+                let found = WaiterPage::find(admission, label, &WaiterQuery::parse(query)?);
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
             }
             Read::Partitions => Answer::json(StatusCode::OK, &Partitions::of(admission)),
             Read::Partition(name) => {
@@ -164,6 +173,7 @@ enum Read {
     All,
     Labels,
     Label(String),
+    Waiters(String),
     Partitions,
     Partition(String),
     Journal,

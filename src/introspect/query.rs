@@ -48,6 +48,29 @@ impl JournalQuery {
     }
 }
 
+/// Which of those who wait for a label are wanted, and in which namespace that is.
+#[derive(Debug)]
+pub(super) struct WaiterQuery {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+    pub(super) namespace: String,
+}
+
+impl WaiterQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self { offset: 0, limit: PAGE, namespace: String::new() };
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "offset" => this.offset = number(&key, &value, 0, usize::MAX)?,
+                "limit" => this.limit = number(&key, &value, 1, MOST)?,
+                "namespace" => this.namespace = value,
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+}
+
 /// What labels are sorted by. Those that are equal in it are sorted by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sort {

@@ -38,7 +38,7 @@ pub use watch::Watch;
 pub use workers::WorkerReport;
 
 use crate::{
-    engine::{LabelSnapshot, Snapshot, Subject, plan::Mode},
+    engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
     rejection::Rejection,
     ticket::{Ticket, normal},
 };
@@ -156,6 +156,16 @@ impl Admission {
             state.engine.set_store_gone(store_gone);
             state.engine.find_label(None, &subject)
         })
+    }
+
+    /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
+    /// and how long it is likely to wait. Nobody, if the label is not known.
+    pub fn waiters(&self, namespace: &str, label: &str) -> Vec<WaiterSnapshot> {
+        let Some(label) = normal(label) else { return Vec::new() };
+        let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
+        let now = self.shared.time.now();
+        let found = self.shared.turn(|state, _| state.engine.waiters_of(now, &subject, 0, usize::MAX));
+        found.map(|(waiters, _)| waiters).unwrap_or_default()
     }
 
     /// Settings and uses that are allowed and are likely to be mistakes.

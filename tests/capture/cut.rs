@@ -90,7 +90,8 @@ fn rows_that_nobody_writes_end_it_and_hold_nobody_up() {
 
 #[test]
 fn what_cannot_be_recorded_ends_it_and_so_does_its_measure() {
-    let ends: [(&str, fn(&Admission)); 2] = [
+    type End = fn(&Admission);
+    let ends: [(&str, End); 2] = [
         ("a reload", |admission| admission.reload(settings()).unwrap()),
         ("a report of a worker", |admission| assert!(admission.report_worker(&WorkerReport::new("a", "w")))),
     ];

@@ -12,3 +12,4 @@ mod openapi;
 mod page;
 mod statuses;
 mod support;
+mod waiters;

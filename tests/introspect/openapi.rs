@@ -54,6 +54,8 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
         ("/admission/labels/plain", "Label"),
         ("/admission/labels/unknown", "Problem"),
         ("/admission/partitions/batch", "Partition"),
+        ("/admission/labels/a/waiters", "WaiterPage"),
+        ("/admission/labels/a/waiters?offset=1&limit=1", "WaiterPage"),
         ("/admission/journal", "JournalPage"),
         ("/admission/journal?since=0&limit=2", "JournalPage"),
         ("/admission/ready", "Readiness"),
@@ -74,5 +76,5 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     let output = node.unwrap_or_else(|error| panic!("node is needed for this test; .ci/test installs it: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("OpenAPI 3.1") && said.contains("10 answers"), "{said}");
+    assert!(said.contains("OpenAPI 3.1") && said.contains("12 answers"), "{said}");
 }

@@ -201,7 +201,8 @@ fn lend_service(requests: &mut [(Request, bool)]) {
         }
         let others = alike.get(&kind(&requests[i].0)).unwrap_or(&all);
         let after = others.partition_point(|&other| other < i);
-        if let Some(&other) = after.checked_sub(1).and_then(|before| others.get(before)).or(others.first()) {
+        let before = after.checked_sub(1).and_then(|before| others.get(before));
+        if let Some(&other) = before.or_else(|| others.first()) {
             requests[i].0.service = requests[other].0.service;
         }
     }

@@ -8,6 +8,8 @@ mod draw;
 mod multiples;
 #[path = "../../../examples/simulate/output.rs"]
 mod output;
+#[path = "../../../examples/simulate/replay.rs"]
+mod replay;
 #[path = "../../../examples/simulate/sim/mod.rs"]
 mod sim;
 #[path = "../../../examples/simulate/svg.rs"]

@@ -90,6 +90,21 @@ impl FairQueue {
         (one, turns(&mut self.lines.iter()))
     }
 
+    /// Those who wait for a label, flow by flow, each with its place in its flow.
+    pub(in crate::engine) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
+        let (first, last) = FlowKey::all_of(label);
+        self.numbers.range(first..=last).flat_map(|(_, &number)| {
+            let flow = &self.flows[number as usize];
+            (1..).zip(self.waiters.iter(flow.line).chain(self.waiters.iter(flow.gate)))
+        })
+    }
+
+    /// How many wait in a flow.
+    pub(in crate::engine) fn count_of(&self, key: FlowKey) -> usize {
+        let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
+        flow.map_or(0, |flow| flow.line.len() + flow.gate.len())
+    }
+
     /// The oldest waiters of a label, one for each of its flows.
     pub(in crate::engine) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
         let (first, last) = FlowKey::all_of(label);

@@ -31,6 +31,9 @@ const BUFFER: usize = 16_384;
 /// How many rows are written, unless told otherwise.
 const MOST_ROWS: u64 = 10_000_000;
 
+/// How many rows were written, and why the capture ended, if not because it was told to.
+type Written = (u64, Option<String>);
+
 /// How a handle is to be recorded. What comes of it is described in [introspection](crate::docs::introspection#capture-and-replay).
 ///
 /// ```
@@ -72,7 +75,7 @@ impl Default for Capture {
 #[derive(Debug)]
 pub struct Recording {
     shared: Arc<Shared>,
-    writer: Option<JoinHandle<io::Result<(u64, Option<String>)>>>,
+    writer: Option<JoinHandle<io::Result<Written>>>,
 }
 
 /// Why a capture did not start, or is not whole.
@@ -197,7 +200,7 @@ impl Recording {
         self.shared.turn(|state, _| state.tape.is_some())
     }
 
-    fn end(&mut self) -> Option<io::Result<(u64, Option<String>)>> {
+    fn end(&mut self) -> Option<io::Result<Written>> {
         let writer = self.writer.take()?;
         drop(self.shared.turn(|state, _| state.tape.take()));
         writer.join().ok()

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    Written,
     line::{Header, Line, Verb},
     tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, deadline},
 };
@@ -28,12 +29,7 @@ pub(super) struct Names {
 }
 
 /// Writes until nobody records any more. Answers how many rows there were, and why it ended if not because it was told to.
-pub(super) fn write(
-    mut out: impl Write,
-    header: &Header,
-    rows: &Receiver<Row>,
-    end: &Arc<End>,
-) -> io::Result<(u64, Option<String>)> {
+pub(super) fn write(mut out: impl Write, header: &Header, rows: &Receiver<Row>, end: &Arc<End>) -> io::Result<Written> {
     let mut names = Names { limit: header.limit, ..Names::default() };
     let (mut count, mut last, mut unknown) = (0, 0, None);
     put(&mut out, header)?;
