@@ -9,10 +9,11 @@ use std::{
 
 use super::{
     permit::{Handle, Held, Permit},
+    trace::{self, Since},
     turn::Shared,
 };
 use crate::{
-    engine::{Arrival, Ask, Engine, Place, Subject},
+    engine::{Arrival, Ask, Engine, Place, Refusal, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -31,8 +32,11 @@ impl<H: Handle + Clone> Entry<H> {
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
-            Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
-            Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
+            Arrival::Admit(slot) => {
+                trace::admitted(shared, slot.partition(), None);
+                Self::Admit(Held::new(handle.clone(), slot))
+            }
+            Arrival::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
             Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
         }
     }
@@ -44,9 +48,19 @@ impl Shared {
         let partition = self.partition(ticket.partition_name());
         let answer = self.ask(partition, ticket, |engine, now, ask| engine.arrive_without_waiting(now, ask));
         match answer {
-            Ok(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
-            Err(refusal) => Err(self.rejection(refusal)),
+            Ok(slot) => {
+                trace::admitted(self, slot.partition(), None);
+                Ok(Permit::new(Held::new(Arc::clone(self), slot)))
+            }
+            Err(refusal) => Err(self.turn_away(refusal, None)),
         }
+    }
+
+    /// The answer to a request that was refused, after a wait or without one.
+    fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
+        let rejection = self.rejection(refusal);
+        trace::rejected(self, &rejection, since);
+        rejection
     }
 
     fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
@@ -84,11 +98,14 @@ pub(crate) struct Waiting<H: Handle> {
     handle: H,
     /// `None` once it was answered.
     place: Option<Place>,
+    /// When it began, if anybody wants to know.
+    since: Option<Since>,
 }
 
 impl<H: Handle> Waiting<H> {
-    const fn new(handle: H, place: Place) -> Self {
-        Self { handle, place: Some(place) }
+    fn new(handle: H, place: Place) -> Self {
+        let since = Since::now(handle.shared());
+        Self { handle, place: Some(place), since }
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -115,9 +132,13 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
             Poll::Pending => Poll::Pending,
             Poll::Ready(answer) => {
                 self.place = None;
+                let shared = self.handle.shared();
                 Poll::Ready(match answer {
-                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot)),
-                    Err(refusal) => Err(self.handle.shared().rejection(refusal)),
+                    Ok(slot) => {
+                        trace::admitted(shared, slot.partition(), self.since);
+                        Ok(Held::new(self.handle.clone(), slot))
+                    }
+                    Err(refusal) => Err(shared.turn_away(refusal, self.since)),
                 })
             }
         }
@@ -169,8 +190,11 @@ impl Future for Admit {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
-                    Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
-                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
+                    Arrival::Admit(slot) => {
+                        trace::admitted(&shared, slot.partition(), None);
+                        return Poll::Ready(Ok(Permit::new(Held::new(shared, slot))));
+                    }
+                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
                     Arrival::Wait(place) => {
                         self.state = AdmitState::Waiting(Waiting::new(shared, place));
                     }

@@ -41,6 +41,7 @@ impl Admission {
     /// ```
     pub fn drain(&self, waiting: Leave) {
         self.shared.turn(|state, time| state.engine.close(time.now(), waiting == Leave::Served));
+        self.shared.tell_now();
     }
 
     /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.

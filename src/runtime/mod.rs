@@ -9,6 +9,7 @@ mod overdue;
 mod permit;
 mod recorder;
 mod reload;
+mod trace;
 mod turn;
 #[cfg(feature = "config")]
 mod watch;
@@ -95,6 +96,7 @@ impl Admission {
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once.
     pub fn set_mode(&self, mode: Mode) {
         self.shared.turn(|state, time| state.engine.set_mode(time.now(), mode));
+        self.shared.tell_now();
     }
 
     /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where

@@ -44,6 +44,7 @@ impl Shared {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
+        self.tell_changes(&snapshot);
         lock(&self.recorder).publish(&self.name, &snapshot, counts);
     }
 }

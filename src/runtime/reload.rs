@@ -44,6 +44,8 @@ impl Admission {
         let added = shared.turn(|state, time| state.engine.reload(time.now(), plan));
         shared.add_partitions(added);
         *known = warnings;
+        drop(known);
+        shared.tell_now();
         Ok(())
     }
 }
