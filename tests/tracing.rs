@@ -81,7 +81,6 @@ impl Kept {
 #[tokio::test]
 async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() {
     let kept = Kept::default();
-    // The spans of requests outlive the registry's ids: an id may be given again, so each is kept under its first use.
     tracing_subscriber::registry().with(kept.clone()).init();
     let admission = Admission::builder().name("api").limit(Fixed::new(1)).queue(1).max_waiting(0);
     let admission = admission.partition("web", percent(50)).build().unwrap();
