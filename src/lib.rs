@@ -78,6 +78,7 @@
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `redis-tls` | `rediss://` addresses | no |
+//! | `tracing` | what became of a request as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `AdmissionConfig`: settings as data, from files and environment variables | no |
 //! | `cli` | the command `admission`: `cargo install tower-admission --features cli` | no |
 //! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |

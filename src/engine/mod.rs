@@ -383,12 +383,6 @@ impl Engine {
         self.now
     }
 
-    /// The number, name and counts of each partition that there is something to say about.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
-        let shown = (0..=u16::MAX).zip(&self.partitions).filter(|(_, it)| it.is_shown());
-        shown.map(|(number, it)| (number, &*it.plan.name, &it.counts))
-    }
-
     /// Time never runs backwards here, whatever the clock does, and never reaches "never".
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now).min(Timestamp::LATEST);

@@ -83,7 +83,7 @@ fn plan(dice: &mut Dice, binds: bool, (time_to_live, sheds): Fixtures) -> Plan {
     let bound = |places, seconds| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(seconds)) };
     let rules = Rules::new().others(limits(dice, binds)).class("bulk", limits(dice, binds));
     let mut problems = Vec::new();
-    let rules = rules.into_plan(&mut problems);
+    let rules = rules.into_plan(None, &mut problems);
     assert!(problems.is_empty(), "{problems:?}");
     let shadow = dice.one_in(2).then(|| law(dice));
     let (line, gate) =
@@ -135,6 +135,7 @@ impl Scene {
             Arrival::Admit(slot) => self.slots.push(slot),
             Arrival::Wait(place) => self.places.push(place),
             Arrival::Reject(_) => {}
+            Arrival::Ask(..) => unreachable!("no rule is shared"),
         }
     }
 

@@ -176,6 +176,12 @@ impl Snapshot {
 }
 
 impl Engine {
+    /// The number, name and counts of each partition that there is something to say about.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
+        let shown = (0..=u16::MAX).zip(&self.partitions).filter(|(_, it)| it.is_shown());
+        shown.map(|(number, it)| (number, &*it.plan.name, &it.counts))
+    }
+
     /// The present state, without the labels, of which there may be many, and without the name and the warnings, which the
     /// engine doesn't know.
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -11,11 +11,13 @@ use std::{
 use super::capture::Step;
 use super::{
     permit::{Handle, Held, Permit},
+    trace,
+    trace::Since,
     turn::{Shared, State},
     waiting::Waiting,
 };
 use crate::{
-    engine::{Arrival, Ask, Subject},
+    engine::{Arrival, Ask, Refusal, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -34,12 +36,15 @@ impl<H: Handle + Clone + Unpin> Entry<H> {
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
-            Arrival::Admit(slot) => Self::Admit(Held::new(handle.clone(), slot)),
+            Arrival::Admit(slot) => {
+                trace::admitted(shared, slot.partition(), None);
+                Self::Admit(Held::new(handle.clone(), slot))
+            }
             Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
             },
-            Arrival::Reject(refusal) => Self::Reject(shared.rejection(refusal)),
+            Arrival::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
             Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
         }
     }
@@ -56,13 +61,23 @@ impl Shared {
             answer
         });
         match answer {
-            Arrival::Admit(slot) => Ok(Permit::new(Held::new(Arc::clone(self), slot))),
+            Arrival::Admit(slot) => {
+                trace::admitted(self, slot.partition(), None);
+                Ok(Permit::new(Held::new(Arc::clone(self), slot)))
+            }
             Arrival::Ask(place, rules) => {
                 Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
             }
-            Arrival::Reject(refusal) => Err(self.rejection(refusal)),
+            Arrival::Reject(refusal) => Err(self.turn_away(refusal, None)),
             Arrival::Wait(_) => unreachable!("it doesn't wait"),
         }
+    }
+
+    /// The answer to a request that was refused, after a wait or without one.
+    pub(super) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
+        let rejection = self.rejection(refusal);
+        trace::rejected(self, &rejection, since);
+        rejection
     }
 
     fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
@@ -133,12 +148,15 @@ impl Future for Admit {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
-                    Arrival::Admit(slot) => return Poll::Ready(Ok(Permit::new(Held::new(shared, slot)))),
+                    Arrival::Admit(slot) => {
+                        trace::admitted(&shared, slot.partition(), None);
+                        return Poll::Ready(Ok(Permit::new(Held::new(shared, slot))));
+                    }
                     Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
                         Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
                         Err(waiting) => self.state = AdmitState::Waiting(waiting),
                     },
-                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.rejection(refusal))),
+                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
                     Arrival::Wait(place) => {
                         self.state = AdmitState::Waiting(Waiting::new(shared, place));
                     }

@@ -46,6 +46,7 @@ impl Admission {
             #[cfg(feature = "introspect")]
             state.note(|| super::capture::Step::Drain { serves_waiting });
         });
+        self.shared.tell_now();
     }
 
     /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.

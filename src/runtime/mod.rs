@@ -13,6 +13,7 @@ mod overdue;
 mod permit;
 mod recorder;
 mod reload;
+mod trace;
 mod turn;
 mod waiting;
 #[cfg(feature = "config")]
@@ -113,6 +114,7 @@ impl Admission {
             #[cfg(feature = "introspect")]
             state.note(|| capture::Step::Mode(mode));
         });
+        self.shared.tell_now();
     }
 
     /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where

@@ -50,6 +50,7 @@ impl Shared {
             (state.engine.snapshot(), counts)
         });
         let snapshot = Snapshot { store: self.store_snapshot(), ..snapshot };
+        self.tell_changes(&snapshot);
         lock(&self.recorder).publish(&self.name, &snapshot, counts);
     }
 }

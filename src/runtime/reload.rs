@@ -58,6 +58,8 @@ impl Admission {
         });
         shared.add_partitions(added);
         *known = warnings;
+        drop(known);
+        shared.tell_now();
         Ok(())
     }
 

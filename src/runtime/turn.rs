@@ -12,7 +12,7 @@ use std::{
 
 #[cfg(feature = "introspect")]
 use super::capture::{Step, Tape};
-use super::{driver::Driver, lease::Desk, recorder::Recorder};
+use super::{driver::Driver, lease::Desk, recorder::Recorder, trace::Told};
 use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(super) policy: Result<serde_json::Value, String>,
     /// Where shared rules are counted.
     pub(super) desk: Option<Desk>,
+    /// What was told of changes.
+    pub(super) told: Mutex<Told>,
 }
 
 /// What the lock guards.
@@ -75,6 +77,7 @@ impl Shared {
         let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
         sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
         Self {
+            told: Mutex::new(Told::of(&engine.snapshot())),
             state: Mutex::new(State {
                 engine,
                 wakers: Vec::new(),
@@ -180,12 +183,17 @@ impl Shared {
         }
     }
 
-    pub(super) fn rejection(&self, refusal: Refusal) -> Rejection {
-        let partition = refusal.partition as usize;
-        let partition = self.names.get(partition).cloned().unwrap_or_else(|| {
+    /// The name of the partition with this number.
+    pub(super) fn partition_name(&self, partition: u16) -> Arc<str> {
+        let partition = usize::from(partition);
+        self.names.get(partition).cloned().unwrap_or_else(|| {
             let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
             added.get(partition - self.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
-        });
+        })
+    }
+
+    pub(super) fn rejection(&self, refusal: Refusal) -> Rejection {
+        let partition = self.partition_name(refusal.partition);
         Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
             .answered_with_nothing(refusal.empty)
     }

@@ -12,10 +12,11 @@ use super::capture::Step;
 use super::{
     lease::Question,
     permit::{Handle, Held},
+    trace::{self, Since},
 };
 use crate::{
     engine::{
-        NoRoom, Place,
+        NoRoom, Place, Slot,
         rules::{SharedBound, SharedRules, WhenFull},
     },
     rejection::Rejection,
@@ -30,18 +31,21 @@ pub(crate) struct Waiting<H: Handle> {
     place: Option<Place>,
     /// What it asks the store while it holds a slot.
     question: Option<Box<Question>>,
+    /// When it began, if anybody wants to know.
+    since: Option<Since>,
 }
 
 /// What a look at the engine says.
 enum Look {
-    Answered(Result<crate::engine::Slot, Rejection>),
+    Answered(Result<Slot, Rejection>),
     HasToAsk(Arc<SharedRules>),
     Waits,
 }
 
 impl<H: Handle> Waiting<H> {
-    pub(super) const fn new(handle: H, place: Place) -> Self {
-        Self { handle, place: Some(place), question: None }
+    pub(super) fn new(handle: H, place: Place) -> Self {
+        let since = Since::now(handle.shared());
+        Self { handle, place: Some(place), question: None, since }
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -77,7 +81,7 @@ impl<H: Handle> Waiting<H> {
         match look {
             Ok(rules) => Look::HasToAsk(rules),
             Err(Poll::Pending) => Look::Waits,
-            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.rejection(refusal))),
+            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.turn_away(refusal, self.since))),
         }
     }
 }
@@ -95,6 +99,12 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
         Err(asking)
     }
 
+    /// What it waited for.
+    fn hold(&self, slot: Slot) -> Held<H> {
+        trace::admitted(self.handle.shared(), slot.partition(), self.since);
+        Held::new(self.handle.clone(), slot)
+    }
+
     /// Rejects one that has to ask and can't wait for an answer.
     pub(super) fn give_up(mut self) -> Rejection {
         self.reject_without_store(None)
@@ -110,8 +120,8 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
             Poll::Ready(answer) => {
                 self.place = None;
                 match answer {
-                    Ok(slot) => Ok(Held::new(self.handle.clone(), slot).leased(lease)),
-                    Err(refusal) => Err(Some(self.handle.shared().rejection(refusal))),
+                    Ok(slot) => Ok(self.hold(slot).leased(lease)),
+                    Err(refusal) => Err(Some(self.handle.shared().turn_away(refusal, self.since))),
                 }
             }
         }
@@ -121,7 +131,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
         let shared = self.handle.shared();
         let place = self.place();
         let refusal = shared.turn(|state, time| state.engine.deny_without_store(time.now(), place, retry_after));
-        let rejection = shared.rejection(refusal);
+        let rejection = shared.turn_away(refusal, self.since);
         self.place = None;
         rejection
     }
@@ -147,7 +157,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
         });
         match refusal {
             Some(refusal) => {
-                let rejection = shared.rejection(refusal);
+                let rejection = shared.turn_away(refusal, self.since);
                 self.place = None;
                 Some(rejection)
             }
@@ -198,7 +208,7 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                 Look::Waits => return Poll::Pending,
                 Look::Answered(answer) => {
                     self.place = None;
-                    return Poll::Ready(answer.map(|slot| Held::new(self.handle.clone(), slot)));
+                    return Poll::Ready(answer.map(|slot| self.hold(slot)));
                 }
                 Look::HasToAsk(rules) => {
                     let Some(desk) = &self.handle.shared().desk else {

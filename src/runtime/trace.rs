@@ -1,0 +1,184 @@
+//! The only file that knows the `tracing` facade. Without the feature nothing in here does anything.
+//!
+//! No request gets a span of ours. What became of it is recorded on the span that it is in, if that declares the fields; what
+//! changes is told by events. They come from comparing two snapshots, outside of the lock: each second, and at once where
+//! somebody asked for the change.
+
+#[cfg(feature = "tracing")]
+pub(super) use with::{Since, Told, admitted, rejected};
+#[cfg(not(feature = "tracing"))]
+pub(super) use without::{Since, Told, admitted, rejected};
+
+#[cfg(feature = "tracing")]
+mod with {
+    use std::collections::BTreeMap;
+
+    use tracing::{Level, Span, debug, enabled, info, warn};
+
+    use crate::{
+        engine::Snapshot,
+        rejection::Rejection,
+        runtime::{Shared, turn::lock},
+        time::Timestamp,
+    };
+
+    /// When a wait began.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Since(Timestamp);
+
+    impl Since {
+        pub(crate) fn now(shared: &Shared) -> Option<Self> {
+            (!Span::current().is_disabled()).then(|| Self(shared.time.now()))
+        }
+    }
+
+    /// Notes on the current span that a request was admitted, to which partition, and after which wait.
+    pub(crate) fn admitted(shared: &Shared, partition: u16, since: Option<Since>) {
+        let span = Span::current();
+        if !span.is_disabled() {
+            span.record("admission.outcome", "admitted");
+            span.record("admission.partition", &*shared.partition_name(partition));
+            record_wait(shared, &span, since);
+        }
+    }
+
+    /// Notes on the current span that a request was rejected, and why.
+    pub(crate) fn rejected(shared: &Shared, rejection: &Rejection, since: Option<Since>) {
+        let span = Span::current();
+        if !span.is_disabled() {
+            span.record("admission.outcome", "rejected");
+            span.record("admission.reason", rejection.reason().as_str());
+            span.record("admission.partition", rejection.partition());
+            record_wait(shared, &span, since);
+        }
+    }
+
+    fn record_wait(shared: &Shared, span: &Span, since: Option<Since>) {
+        let waited = since.map_or(0, |Since(since)| shared.time.now().since(since).as_millis());
+        span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
+    }
+
+    /// What was told so far.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Told {
+        mode: &'static str,
+        draining: bool,
+        limit: usize,
+        shadow_limit: Option<usize>,
+        reloads: u64,
+        overdue: u64,
+        law_panics: u64,
+        /// By partition and reason.
+        rejected: BTreeMap<(String, &'static str), u64>,
+    }
+
+    impl Told {
+        pub(crate) fn of(snapshot: &Snapshot) -> Self {
+            let rejected = snapshot.partitions.iter().flat_map(|partition| {
+                partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), *reason), *count))
+            });
+            Self {
+                mode: snapshot.mode,
+                draining: snapshot.draining,
+                limit: snapshot.limit,
+                shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
+                reloads: snapshot.reloads,
+                overdue: snapshot.overdue,
+                law_panics: snapshot.law_panics,
+                rejected: rejected.collect(),
+            }
+        }
+
+        /// Tells what is different now.
+        fn tell(&self, now: &Self, limiter: &str) {
+            if now.mode != self.mode {
+                info!(limiter, from = self.mode, to = now.mode, "admission mode changed");
+            }
+            if now.reloads != self.reloads {
+                info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
+            }
+            if now.draining && !self.draining {
+                info!(limiter, "admission drains: nobody is let in any more");
+            }
+            if now.law_panics > self.law_panics {
+                warn!(
+                    limiter,
+                    panics = now.law_panics - self.law_panics,
+                    limit = now.limit,
+                    "the control law panicked"
+                );
+            }
+            if now.overdue > self.overdue {
+                warn!(limiter, slots = now.overdue - self.overdue, "slots were taken back from holders that hang");
+            }
+            if !enabled!(Level::DEBUG) {
+                return;
+            }
+            if now.limit != self.limit {
+                debug!(limiter, from = self.limit, to = now.limit, "admission limit changed");
+            }
+            if let (Some(from), Some(to)) = (self.shadow_limit, now.shadow_limit)
+                && from != to
+            {
+                debug!(limiter, from, to, "limit of the shadow law changed");
+            }
+            for ((partition, reason), count) in &now.rejected {
+                let before = self.rejected.get(&(partition.clone(), *reason)).copied().unwrap_or(0);
+                if *count > before {
+                    let rejected = count - before;
+                    debug!(limiter, partition = partition.as_str(), reason, rejected, "requests were rejected");
+                }
+            }
+        }
+    }
+
+    impl Shared {
+        /// Tells what is different from what was told last. Subscribers run outside of all locks.
+        pub(crate) fn tell_changes(&self, snapshot: &Snapshot) {
+            let now = Told::of(snapshot);
+            let before = std::mem::replace(&mut *lock(&self.told), now.clone());
+            before.tell(&now, &self.name);
+        }
+
+        /// The same right after a change that somebody asked for.
+        pub(crate) fn tell_now(&self) {
+            let snapshot = self.turn(|state, _| state.engine.snapshot());
+            self.tell_changes(&snapshot);
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod without {
+    use crate::{engine::Snapshot, rejection::Rejection, runtime::Shared};
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Since;
+
+    impl Since {
+        pub(crate) const fn now(_: &Shared) -> Option<Self> {
+            None
+        }
+    }
+
+    pub(crate) const fn admitted(_: &Shared, _: u16, _: Option<Since>) {}
+
+    pub(crate) const fn rejected(_: &Shared, _: &Rejection, _: Option<Since>) {}
+
+    #[derive(Debug)]
+    pub(crate) struct Told;
+
+    impl Told {
+        pub(crate) const fn of(_: &Snapshot) -> Self {
+            Self
+        }
+    }
+
+    impl Shared {
+        pub(crate) const fn tell_changes(&self, _: &Snapshot) {
+            let _ = &self.told;
+        }
+
+        pub(crate) const fn tell_now(&self) {}
+    }
+}
