@@ -122,7 +122,7 @@ async fn a_stopped_server_delays_nobody_and_lets_nobody_in_twice() {
             server.go_on();
             let stopped = Instant::now();
             crowd.goes_on().await;
-            assert!(stopped.elapsed() < Duration::from_secs(2), "back after {:?}", stopped.elapsed());
+            assert!(stopped.elapsed() < Duration::from_secs(5), "back after {:?}", stopped.elapsed());
         }
         let longest = Duration::from_micros(crowd.longest.load(Ordering::Relaxed));
         println!("longest decision: {longest:?}");

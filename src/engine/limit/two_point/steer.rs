@@ -86,7 +86,7 @@ impl TwoPoint {
     /// Moves the limit by what both points say, or asks for the one that is missing.
     pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
-        let started = std::mem::replace(&mut self.started, true) || self.low.is_some();
+        let started = std::mem::replace(&mut self.started, true);
         if !started || self.limit < 2.0 {
             // There is nothing to compare with yet.
             return self.double(now);
