@@ -158,7 +158,7 @@ impl From<u32> for Rate {
     }
 }
 
-/// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`].
+/// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`](crate::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Limits {
