@@ -2,7 +2,7 @@
 
 use std::{
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::io::AsyncReadExt;
@@ -19,12 +19,32 @@ use crate::support::{
 /// What a worker is told by its environment.
 const ROLE: &str = "TOWER_ADMISSION_WORKER";
 
+/// What a worker should find its clock to be: seconds since 1970.
+const CLOCK: &str = "TOWER_ADMISSION_WORKER_CLOCK";
+
+fn clock() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
+}
+
 /// A process that this test started; killed when dropped.
 struct Worker(Child);
 
 impl Worker {
     fn start(role: &str, server: &Server, ledger: u16, number: u64) -> Self {
-        let child = Command::new(std::env::current_exe().unwrap())
+        Self::start_by(Command::new(std::env::current_exe().unwrap()), role, server, ledger, number)
+    }
+
+    /// One whose clock is off by so many seconds.
+    fn start_off(seconds: i64, role: &str, server: &Server, ledger: u16, number: u64) -> Self {
+        let mut command = Command::new("faketime");
+        command.args(["-f", &format!("{seconds:+}s")]).arg(std::env::current_exe().unwrap());
+        // How time passes stays as it is.
+        command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env(CLOCK, (clock() + seconds).to_string());
+        Self::start_by(command, role, server, ledger, number)
+    }
+
+    fn start_by(mut command: Command, role: &str, server: &Server, ledger: u16, number: u64) -> Self {
+        let child = command
             .args(["--exact", "processes::worker", "--nocapture"])
             .env(ROLE, format!("{role} {} {ledger} {number}", server.url()))
             .stdout(Stdio::null())
@@ -58,6 +78,10 @@ impl Drop for Worker {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker() {
     let Ok(told) = std::env::var(ROLE) else { return };
+    if let Ok(expected) = std::env::var(CLOCK) {
+        let off = expected.parse::<i64>().unwrap() - clock();
+        assert!(off.abs() < 20, "its clock is not the one that was asked for, by {off} s");
+    }
     let told: Vec<_> = told.split(' ').collect();
     let [role, url, ledger, count] = told[..] else { panic!("{told:?}") };
     let (ledger, count): (u16, u64) = (ledger.parse().unwrap(), count.parse().unwrap());
@@ -117,10 +141,14 @@ async fn hold(leases: Leases, port: u16, count: u64) {
 }
 
 async fn four(role: &str, count: u64) -> Ledger {
+    four_by(role, count, |server, port| Worker::start(role, server, port, count / 4)).await
+}
+
+async fn four_by(role: &str, count: u64, mut start: impl FnMut(&Server, u16) -> Worker) -> Ledger {
     let server = Server::start().await;
     let ledger = Ledger::new(50);
     let port = ledger.serve().await;
-    let workers: Vec<_> = (0..4).map(|_| Worker::start(role, &server, port, count / 4)).collect();
+    let workers: Vec<_> = (0..4).map(|_| start(&server, port)).collect();
     for worker in workers {
         worker.ends_well().await;
     }
@@ -144,6 +172,22 @@ async fn four_processes_with_local_shares_stay_within_a_cap_of_fifty() {
     let ledger = four("shares", count()).await;
     assert_eq!((ledger.peak(), ledger.over()), (50, 0));
     assert!(ledger.entered() >= count() * 9 / 10, "{}", ledger.entered());
+}
+
+/// Leases end by the time of the server: what the processes think that the time is doesn't matter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_processes_whose_clocks_are_a_minute_off_stay_within_it() {
+    for role in ["leases", "shares"] {
+        for _ in 0..if soak() { 20 } else { 1 } {
+            let mut clocks = [-60, 60, -60, 60].into_iter();
+            let ledger = four_by(role, 4_000, |server, port| {
+                Worker::start_off(clocks.next().unwrap(), role, server, port, 1_000)
+            })
+            .await;
+            assert_eq!((ledger.peak(), ledger.over()), (50, 0));
+            assert!(ledger.entered() >= 3_600, "{}", ledger.entered());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
