@@ -101,7 +101,7 @@ impl Pool {
             Self::Http(clients, address) => {
                 let client = &clients[number % clients.len()];
                 let request = Request::builder()
-                    .uri(format!("http://{address}/work/{}", arrival.service.as_micros()))
+                    .uri(format!("http://{address}/takes/{}", arrival.service.as_micros()))
                     .header("x-tenant", tenant)
                     .header(TIMEOUT_HEADER, deadline.as_secs_f64().to_string())
                     .body(Empty::new());

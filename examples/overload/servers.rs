@@ -91,7 +91,7 @@ impl Servers {
         let (plain, sized) = (run(&backends[0]), run(&backends[0]));
         let mut app = Router::new()
             .route("/work", get(async move || plain(0).await))
-            .route("/work/{microseconds}", get(async move |Path(micros): Path<u32>| sized(micros).await))
+            .route("/takes/{microseconds}", get(async move |Path(micros): Path<u32>| sized(micros).await))
             .route("/healthz", get(async || "ok\n"));
         if let Some(protection) = protection {
             app = app.layer(protection.http.clone());
