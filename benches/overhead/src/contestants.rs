@@ -23,7 +23,7 @@ use tower_admission::{
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
-pub use crate::{journal::JOURNAL, rules::RULES};
+pub use crate::{rules::RULES, signals::SIGNALS};
 
 /// Somebody who takes part, not set up yet.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ pub const LAWS: &[Contestant] = &[
 /// Of all of them, the one with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Contestant> {
-    SERVICES.iter().chain(LAWS).chain(RULES).chain(JOURNAL).find(|contestant| contestant.name == name)
+    SERVICES.iter().chain(LAWS).chain(RULES).chain(SIGNALS).find(|contestant| contestant.name == name)
 }
 
 /// Nobody is slower than this, so no law ever decreases.

@@ -2,5 +2,5 @@
 
 pub mod contestants;
 pub mod drive;
-mod journal;
 pub mod rules;
+mod signals;

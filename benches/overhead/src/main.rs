@@ -10,11 +10,11 @@ use std::{
     time::Instant,
 };
 
-use overhead::contestants::{BARE, Contestant, JOURNAL, LAWS, Prepared, RULES, SERVICES, find};
+use overhead::contestants::{BARE, Contestant, LAWS, Prepared, RULES, SERVICES, SIGNALS, find};
 
 const USAGE: &str =
-    "usage: overhead [ratios | laws | rules | journal] [--rounds N] [--requests N] [--one-process] [--json FILE]
-       overhead callgrind [rules | journal | --profile CONTESTANT]
+    "usage: overhead [ratios | laws | rules | signals] [--rounds N] [--requests N] [--one-process] [--json FILE]
+       overhead callgrind [rules | signals | --profile CONTESTANT]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
         ["sizes"] => sizes(),
         ["callgrind"] => callgrind::table(SERVICES.iter().chain(LAWS)),
         ["callgrind", "rules"] => callgrind::table(RULES),
-        ["callgrind", "journal"] => callgrind::table(JOURNAL),
+        ["callgrind", "signals"] => callgrind::table(SIGNALS),
         ["callgrind", "--profile", name] => callgrind::profile(name),
-        ["journal", ref options @ ..] => return ratios(JOURNAL, options),
+        ["signals", ref options @ ..] => return ratios(SIGNALS, options),
         ["rules", ref options @ ..] => return ratios(RULES, options),
         ["laws", ref options @ ..] => return ratios(LAWS, options),
         ["ratios", ref options @ ..] | ref options => return ratios(SERVICES, options),

@@ -11,7 +11,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use overhead::contestants::{BARE, Contestant, Prepared, TOWER_ACC};
+use overhead::contestants::{Contestant, Prepared, TOWER_ACC};
 
 pub(crate) struct Options {
     rounds: usize,
@@ -162,8 +162,9 @@ impl Report<'_> {
     }
 
     fn table(&self) -> String {
-        let mut table =
-            format!("| contestant | ns | x {BARE} | net ns | net / net of {TOWER_ACC} |\n|---|---:|---:|---:|---:|\n");
+        let mut table = format!(
+            "| contestant | ns | x its baseline | net ns | net / net of {TOWER_ACC} |\n|---|---:|---:|---:|---:|\n"
+        );
         for (index, contestant) in self.contestants.iter().enumerate() {
             let (time, ratio, net, relative) = self.figures(index);
             let relative = relative.map_or_else(|| "-".to_owned(), |spread| spread.show(2));
