@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use tokio::{task::JoinSet, time::Instant};
 use tonic::Code;
 
-use self::process::{Crowd, Process};
+use self::process::{Crowd, Process, Took};
 use crate::support::{
     bounded,
     client::{Client, Version},
@@ -53,22 +53,21 @@ async fn next(answers: &mut JoinSet<Answer>) -> Answer {
 /// The figures of one run.
 #[derive(Debug)]
 struct Run {
-    /// From the call of `drain` until the last waiter's answer was made.
-    woken: Duration,
-    /// For how long threads of the server ran meanwhile, all together; zero where that can't be told.
-    on_processor: Duration,
+    /// How long the call of `drain` took, which wakes every waiter.
+    woken: Took,
+    /// From that call until the last waiter's answer was made, by the whole stack of the server.
+    made: Took,
     /// From the signal until the last waiter's answer was there.
     answered: Duration,
 }
 
 impl Run {
-    /// A machine that is busy with something else lets the clock go on while the server waits for a processor. Then the
-    /// time counts that it had one, as if it had one alone.
     fn is_in_time(&self) -> bool {
-        let counts = if self.on_processor.is_zero() { self.woken } else { self.woken.min(self.on_processor) };
-        // An optimised build is held to what is promised; one for tests, beside others, to the order of magnitude.
-        let allowed = if cfg!(debug_assertions) { 500 } else { 100 };
-        counts <= Duration::from_millis(allowed) && self.answered <= Duration::from_secs(2)
+        // An optimised build makes all answers within what is promised for waking; one for tests gets some more.
+        let made = if cfg!(debug_assertions) { 250 } else { 100 };
+        self.woken.time <= Duration::from_millis(100)
+            && self.made.at_most() <= Duration::from_millis(made)
+            && self.answered <= Duration::from_secs(2)
     }
 }
 
@@ -87,9 +86,8 @@ async fn ten_thousand_wait() -> Run {
         assert!(answer.body.contains("draining"), "{answer:?}");
         last = last.max(answer.at);
     }
-    let woken = process.says("woke all within").await;
-    let mut woken = woken.split(' ').map(|micros| Duration::from_micros(micros.parse().unwrap()));
-    let (woken, on_processor) = (woken.next().unwrap(), woken.next().unwrap());
+    let woken = process.says("woke all within").await.parse().unwrap();
+    let made = process.says("answered all within").await.parse().unwrap();
     assert!(answers.try_join_next().is_none(), "whoever runs is not disturbed");
 
     process.release().await;
@@ -99,7 +97,7 @@ async fn ten_thousand_wait() -> Run {
     }
     assert!(answers.is_empty());
     process.ends_well().await;
-    Run { woken, on_processor, answered: last - start }
+    Run { woken, made, answered: last - start }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,7 +111,7 @@ async fn ten_thousand_waiters_are_told_at_once() {
         }
         runs.push(run);
     }
-    panic!("too long until all are woken, or more than 2 s until all are answered: {runs:#?}");
+    panic!("too long until all are woken, or until all are answered: {runs:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +149,7 @@ async fn tonic_servers_drain_too() {
     }
     println!("answered within {:?}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    process.says("woke all within").await;
+    process.says("answered all within").await;
     process.release().await;
     for _ in 0..crowd.running {
         assert_eq!(bounded("an answer", calls.join_next()).await.unwrap().unwrap().unwrap(), "hello");

@@ -1,12 +1,16 @@
 //! The server, as a process of its own: this test binary starts itself again, and tells itself by a variable what to be.
 
 use std::{
+    fmt,
     net::SocketAddr,
+    num::ParseIntError,
     process::Stdio,
+    str::FromStr,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{Router, routing::get};
@@ -16,7 +20,7 @@ use tokio::{
     net::TcpListener,
     process::{Child, ChildStdin, ChildStdout, Command},
     signal::unix::{SignalKind, signal},
-    sync::Notify,
+    sync::mpsc,
     time::Instant,
 };
 use tonic::transport::server::TcpIncoming;
@@ -98,69 +102,94 @@ impl Process {
     }
 }
 
-/// Notes in the server when answers are made that turn somebody away.
+/// How long something took in the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    /// By the clock.
+    pub(crate) time: Duration,
+    /// For how long threads of the server ran meanwhile, all together; zero where that can't be told.
+    on_processor: Duration,
+}
+
+impl Took {
+    /// A machine that is busy with something else lets the clock go on while the server waits for a processor. Then the
+    /// time counts that it had one, as if it had one alone.
+    pub(crate) fn at_most(self) -> Duration {
+        if self.on_processor.is_zero() { self.time } else { self.time.min(self.on_processor) }
+    }
+}
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.time.as_micros(), self.on_processor.as_micros())
+    }
+}
+
+impl FromStr for Took {
+    type Err = ParseIntError;
+
+    fn from_str(said: &str) -> Result<Self, ParseIntError> {
+        let (time, on_processor) = said.split_once(' ').unwrap_or((said, "0"));
+        let micros = |word: &str| word.parse().map(Duration::from_micros);
+        Ok(Self { time: micros(time)?, on_processor: micros(on_processor)? })
+    }
+}
+
+/// A time, and for how long threads of this process had been running by then.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    at: Instant,
+    on_processor: Duration,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self { at: Instant::now(), on_processor: on_processor() }
+    }
+
+    fn since(self, earlier: Self) -> Took {
+        Took { time: self.at - earlier.at, on_processor: self.on_processor - earlier.on_processor }
+    }
+}
+
+/// Notes in the server when the last answer is made that turns somebody away.
 #[derive(Clone, Debug)]
 struct Ledger {
-    start: Instant,
-    drained_at: Arc<Moment>,
-    last: Arc<Moment>,
-    turned_away: Arc<AtomicUsize>,
     waiting: usize,
-    all: Arc<Notify>,
+    turned_away: Arc<AtomicUsize>,
+    last: mpsc::UnboundedSender<Moment>,
 }
 
 impl Ledger {
-    fn new(waiting: usize) -> Self {
-        let (drained_at, last, turned_away) = Default::default();
-        Self { start: Instant::now(), drained_at, last, turned_away, waiting, all: Arc::default() }
-    }
-
-    fn note(&self, moment: &Moment) {
-        moment.micros.store(u64::try_from(self.start.elapsed().as_micros()).unwrap(), Ordering::SeqCst);
-        moment.on_processor.store(on_processor(), Ordering::SeqCst);
+    /// Who is told of that moment.
+    fn new(waiting: usize) -> (Self, mpsc::UnboundedReceiver<Moment>) {
+        let (last, all_answered) = mpsc::unbounded_channel();
+        (Self { waiting, turned_away: Arc::default(), last }, all_answered)
     }
 
     /// Sees the answers of the layer inside of it.
     fn layer<B>(
-        &self,
+        self,
     ) -> MapResponseLayer<impl FnOnce(Response<B>) -> Response<B> + Clone + Send + Sync + 'static + use<B>> {
-        let this = self.clone();
         MapResponseLayer::new(move |response: Response<B>| {
             let unavailable = response.headers().get("grpc-status").is_some_and(|code| code == "14");
             let turned_away = response.status() == 503 || unavailable;
-            if turned_away && this.turned_away.fetch_add(1, Ordering::SeqCst) + 1 == this.waiting {
-                this.note(&this.last);
-                this.all.notify_one();
+            if turned_away && self.turned_away.fetch_add(1, Ordering::SeqCst) + 1 == self.waiting {
+                let _ = self.last.send(Moment::now());
             }
             response
         })
     }
-
-    /// From the call of `drain` until the last answer was made, in microseconds: by the clock, and on processors.
-    async fn woken(&self) -> [u64; 2] {
-        self.all.notified().await;
-        let since = |of: fn(&Moment) -> &AtomicU64| {
-            of(&self.last).load(Ordering::SeqCst) - of(&self.drained_at).load(Ordering::SeqCst)
-        };
-        [since(|it| &it.micros), since(|it| &it.on_processor)]
-    }
 }
 
-/// A time, and for how long threads of this process had been running by then, all together, in microseconds.
-#[derive(Debug, Default)]
-struct Moment {
-    micros: AtomicU64,
-    on_processor: AtomicU64,
-}
-
-/// For how long the threads of this process have been running, in microseconds, as Linux counts it.
-fn on_processor() -> u64 {
+/// For how long the threads of this process have been running, all together, as Linux counts it.
+fn on_processor() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     let nanos = threads.filter_map(|thread| {
         let counted = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         counted.split_whitespace().next()?.parse::<u64>().ok()
     });
-    nanos.sum::<u64>() / 1_000
+    Duration::from_nanos(nanos.sum())
 }
 
 fn say(what: &str) {
@@ -177,7 +206,8 @@ async fn server() {
     let leave = if leave == "now" { Leave::Now } else { Leave::Served };
 
     let admission = Admission::builder().limit(Fixed::new(running)).queue(waiting).build().unwrap();
-    let (probe, ledger) = (Probe::closed(), Ledger::new(waiting));
+    let probe = Probe::closed();
+    let (ledger, mut all_answered) = Ledger::new(waiting);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut terminate = signal(SignalKind::terminate()).unwrap();
     say(&format!("listens on {}", listener.local_addr().unwrap()));
@@ -201,16 +231,18 @@ async fn server() {
     });
 
     let stop = {
-        let (admission, ledger) = (admission.clone(), ledger.clone());
+        let admission = admission.clone();
         async move {
             terminate.recv().await;
-            ledger.note(&ledger.drained_at);
+            let start = Moment::now();
             admission.drain(leave);
+            let woken = Moment::now();
             say("drains");
             if leave == Leave::Now {
+                say(&format!("woke all within {}", woken.since(start)));
                 tokio::spawn(async move {
-                    let [micros, on_processor] = ledger.woken().await;
-                    say(&format!("woke all within {micros} {on_processor}"));
+                    let last = all_answered.recv().await.unwrap();
+                    say(&format!("answered all within {}", last.since(start)));
                 });
             }
         }
