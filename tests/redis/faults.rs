@@ -122,7 +122,9 @@ async fn a_stopped_server_delays_nobody_and_lets_nobody_in_twice() {
             server.go_on();
             let stopped = Instant::now();
             crowd.goes_on().await;
-            assert!(stopped.elapsed() < Duration::from_secs(5), "back after {:?}", stopped.elapsed());
+            // What is promised, run alone; beside all other tests the processes themselves are late.
+            let allowed = Duration::from_secs(if soak() { 2 } else { 5 });
+            assert!(stopped.elapsed() < allowed, "back after {:?}", stopped.elapsed());
         }
         let longest = Duration::from_micros(crowd.longest.load(Ordering::Relaxed));
         println!("longest decision: {longest:?}");
