@@ -75,11 +75,38 @@ pub(crate) struct LabelRow {
 }
 
 impl Engine {
-    /// The state of each label that is known.
-    pub(crate) fn label_snapshots(&self) -> Vec<LabelSnapshot> {
-        let mut labels: Vec<_> = self.labels.iter().map(|(id, label)| self.label_snapshot(id, label)).collect();
-        labels.sort_unstable_by(|a, b| (&a.namespace, &a.name, &a.class).cmp(&(&b.namespace, &b.name, &b.class)));
+    /// The state of each label that is known, for `count` entries of the table from `from` on. Answers where to go on, until
+    /// there are no more: whoever looks at many labels does so in several turns.
+    pub(crate) fn label_snapshots(
+        &self,
+        from: usize,
+        count: usize,
+        snapshots: &mut Vec<LabelSnapshot>,
+    ) -> Option<usize> {
+        let mut ids = self.labels.ids().skip(from);
+        let known = ids.by_ref().take(count).filter(|&id| self.is_known(id));
+        snapshots.extend(known.map(|id| self.label_snapshot(id, self.labels.get(id))));
+        ids.next().map(|_| from + count)
+    }
+
+    /// The same in one go.
+    #[cfg(test)]
+    pub(crate) fn all_labels(&self) -> Vec<LabelSnapshot> {
+        let mut labels = Vec::new();
+        assert_eq!(self.label_snapshots(0, usize::MAX, &mut labels), None, "there are no more");
         labels
+    }
+
+    /// Whether an entry is about a label, or about several for which there is no room.
+    fn is_known(&self, id: LabelId) -> bool {
+        let label = self.labels.get(id);
+        match id {
+            LabelId::DEFAULT => false,
+            id if self.labels.is_overflow(id) => {
+                label.running + label.waiting > 0 || label.admitted + label.rejected > 0
+            }
+            _ => true,
+        }
     }
 
     /// The state of one label, if it is known.
@@ -96,8 +123,7 @@ impl Engine {
         ids.map(|id| self.label_snapshot(id, self.labels.get(id))).collect()
     }
 
-    /// A row for each label that is known, for `count` entries of the table from `from` on. Answers where to go on, until
-    /// there are no more: whoever looks at many labels does so in several turns.
+    /// A row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
     #[cfg(feature = "introspect")]
     pub(crate) fn label_rows(
         &mut self,
@@ -109,16 +135,8 @@ impl Engine {
         self.advance(now);
         let mut ids = self.labels.ids().skip(from);
         for id in ids.by_ref().take(count) {
-            let label = self.labels.get(id);
-            let unused = match id {
-                LabelId::DEFAULT => true,
-                id if self.labels.is_overflow(id) => {
-                    label.running + label.waiting == 0 && label.admitted + label.rejected == 0
-                }
-                _ => false,
-            };
-            if !unused {
-                rows.push(self.label_row(id, label));
+            if self.is_known(id) {
+                rows.push(self.label_row(id, self.labels.get(id)));
             }
         }
         ids.next().map(|_| from + count)

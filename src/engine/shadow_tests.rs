@@ -208,7 +208,7 @@ impl Scene {
             let label = self.engine.labels.get(id);
             assert_eq!((label.running, label.beyond, label.beyond_running, label.outside), (0, 0, 0, 0));
         }
-        for label in self.engine.label_snapshots() {
+        for label in self.engine.all_labels() {
             let caps = label.rules.iter().filter(|rule| !rule.rule.contains("per_minute"));
             caps.for_each(|rule| assert_eq!(rule.used, 0, "{rule:?}"));
         }

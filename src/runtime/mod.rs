@@ -136,21 +136,37 @@ impl Admission {
         self.shared.turn(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
     }
 
-    /// The present state, all of it taken in the same turn.
+    /// The present state, all of it taken in the same turn but for the labels: these are looked at some at a time, so that
+    /// nobody who wants a slot waits until thousands of them are described.
     pub fn snapshot(&self) -> Snapshot {
         let store_gone = self.shared.is_store_gone();
         let mut snapshot = self.shared.turn(|state, _| {
             state.engine.set_store_gone(store_gone);
-            let labels = state.engine.label_snapshots();
-            Snapshot { labels, ..state.engine.snapshot() }
+            state.engine.snapshot()
         });
+        snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
         snapshot.store = self.shared.store_snapshot();
         snapshot
     }
 
-    /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, which is what labels are that nobody asked for lately.
+    /// All labels that are known, by name.
+    fn label_snapshots(&self) -> Vec<LabelSnapshot> {
+        /// So many entries are looked at in one turn.
+        const AT_ONCE: usize = 64;
+        let (mut labels, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            from = self.shared.turn(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
+        }
+        labels.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
+        // One that was forgotten and came back meanwhile may have been met twice.
+        labels.dedup_by(|a, b| identity(a) == identity(b));
+        labels
+    }
+
+    /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, as are
+    /// labels that nobody asked for lately.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
         let store_gone = self.shared.is_store_gone();
@@ -179,4 +195,8 @@ impl Admission {
     pub fn publish_metrics(&self) {
         self.shared.publish();
     }
+}
+
+fn identity(label: &LabelSnapshot) -> (&str, &str, bool, &str) {
+    (&label.namespace, &label.name, label.overflow, &label.class)
 }

@@ -4,6 +4,7 @@
 
 mod changes;
 mod driver;
+mod labels;
 mod metrics;
 mod modes;
 mod overdue;

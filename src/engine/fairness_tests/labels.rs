@@ -94,7 +94,7 @@ fn a_slot_that_was_taken_back_teaches_nothing_about_whose_entry_it_is_now() {
     assert!(!knows(&room.engine, "a"));
     room.now = room.now.after(SECOND / 2);
     room.free(0);
-    let (snapshot, labels) = (room.engine.snapshot(), room.engine.label_snapshots());
+    let (snapshot, labels) = (room.engine.snapshot(), room.engine.all_labels());
     assert_eq!((snapshot.in_flight, labels[0].name.as_str()), (1, "b"));
     assert!(labels[0].drain_rate.abs() < f64::EPSILON, "nothing of it has ended");
     assert!((snapshot.mean_hold_seconds - 1.0).abs() < 1e-9, "the slot came free after its time");

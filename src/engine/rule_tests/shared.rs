@@ -250,11 +250,11 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
     let place = desk.asks("a");
     let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_nanos(MINUTE)) };
     desk.engine.deny(desk.now, &place, no_room);
-    let label = desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+    let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     let blocked = label.blocked_by.unwrap();
     assert_eq!((blocked.rule, blocked.room_in_seconds), ("budget", Some(60.0)));
     desk.pass(MINUTE);
-    let label = desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+    let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     assert!(label.blocked_by.is_none());
 }
 
@@ -265,7 +265,7 @@ fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
         let mut desk = desk(10, Limits::new().max_in_flight(Cap::of(5).when_gone(when_gone)));
         let place = desk.asks("a");
         let _held = desk.granted(&place);
-        let look = |desk: &Desk| desk.engine.label_snapshots().into_iter().find(|label| label.name == "a").unwrap();
+        let look = |desk: &Desk| desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
         assert_eq!(look(&desk).status, LabelStatus::Accepting, "control");
         desk.engine.set_store_gone(true);
         let label = look(&desk);

@@ -100,7 +100,7 @@ impl World {
         assert_eq!(self.desk.in_flight(), self.slots.len() + asking, "who holds a slot runs or asks");
         let snapshot = self.desk.engine.snapshot();
         assert_eq!(snapshot.waiting, self.places.len() - asking);
-        let named = self.desk.engine.label_snapshots();
+        let named = self.desk.engine.all_labels();
         for (label, name) in NAMES.iter().enumerate() {
             let running = self.slots.iter().filter(|(it, _)| *it == label).count() + self.asking(label).len();
             let seen = named.iter().find(|it| it.name == *name).map_or(0, |it| it.in_flight);
