@@ -1,0 +1,151 @@
+//! Requests per second with one thread and with several, which contend for the same limit.
+//!
+//! In each round every contestant is measured with one thread and then with `--threads N` of them (2 unless given), all at
+//! work for the same time. Ratios are taken within a round; medians are taken last.
+
+use std::{
+    convert::Infallible,
+    env,
+    future::{Ready, ready},
+    process::ExitCode,
+    sync::Barrier,
+    task::{Context, Poll},
+    thread,
+    time::{Duration, Instant},
+};
+
+use http::Response;
+use http_body::Body;
+use overhead::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests};
+use tower::{Layer, Service, limit::GlobalConcurrencyLimitLayer};
+use tower_admission::{
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, by_header,
+    limit::{Aimd, Fixed},
+    percent,
+};
+
+const LIMIT: usize = 100;
+const THRESHOLD: Duration = Duration::from_secs(5);
+/// A thread looks at the clock after so many requests.
+const BATCH: u64 = 1_000;
+const ROUND: Duration = Duration::from_millis(100);
+
+/// Sends requests from so many threads for the time of a round; answers how many there were per second.
+type Measure = Box<dyn Fn(usize) -> f64>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (threads, rounds) = match words[..] {
+        [] => (2, 40),
+        ["--threads", threads] => (threads.parse().expect("a number"), 40),
+        ["--threads", threads, "--rounds", rounds] => {
+            (threads.parse().expect("a number"), rounds.parse().expect("a number"))
+        }
+        _ => {
+            eprintln!("usage: threads [--threads N [--rounds N]]");
+            return ExitCode::FAILURE;
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let _guard = runtime.enter();
+    let contestants = contestants();
+    let mut figures = vec![Vec::new(); contestants.len()];
+    for round in 0..rounds {
+        for offset in 0..contestants.len() {
+            let index = (offset + round) % contestants.len();
+            let (_, measure) = &contestants[index];
+            figures[index].push([measure(1), measure(threads)]);
+        }
+    }
+    println!("| contestant | 1 thread, 1,000/s | {threads} threads, 1,000/s | scaling | x tower with {threads} |");
+    println!("|---|---:|---:|---:|---:|");
+    let tower = figures[1].clone();
+    for ((name, _), rounds) in contestants.iter().zip(&figures) {
+        let of = |figure: fn((&[f64; 2], &[f64; 2])) -> f64| median(rounds.iter().zip(&tower).map(figure).collect());
+        println!(
+            "| {name} | {:.0} | {:.0} | {:.2} | {:.2} |",
+            of(|(it, _)| it[0]) / 1e3,
+            of(|(it, _)| it[1]) / 1e3,
+            of(|(it, _)| it[1] / it[0]),
+            of(|(it, tower)| it[1] / tower[1]),
+        );
+    }
+    ExitCode::SUCCESS
+}
+
+fn contestants() -> Vec<(&'static str, Measure)> {
+    let admission = Admission::builder().limit(Fixed::new(LIMIT)).shed().build().expect("valid settings");
+    let law = Aimd::new(THRESHOLD).initial(LIMIT).max(LIMIT);
+    let adaptive = AdaptiveConcurrencyLayer::with(law, |admission| {
+        GROUPS.into_iter().fold(admission, |admission, group| admission.partition(group, percent(25)))
+    });
+    let adaptive = adaptive.expect("valid settings").map(|layer| layer.classify(by_header(GROUP_HEADER)));
+    let acc = tower_acc::Aimd::builder().initial_limit(LIMIT).min_limit(1).max_limit(LIMIT).timeout(THRESHOLD);
+    let acc = tower_acc::ConcurrencyLimitLayer::new(acc.build());
+    let one_more = Admission::builder().limit(Fixed::new(1)).shed().build().expect("valid settings");
+    let taken = one_more.try_admit(tower_admission::Ticket::new()).expect("there is a slot");
+    // For as long as the process lasts, so that everybody else is rejected.
+    std::mem::forget(taken);
+    vec![
+        ("bare", measure(Handler)),
+        ("tower GlobalConcurrencyLimit", measure(GlobalConcurrencyLimitLayer::new(LIMIT).layer(Handler))),
+        ("tower-acc Aimd", measure(acc.layer(Handler))),
+        ("AdmissionLayer", measure(AdmissionLayer::new(&admission).layer(Handler))),
+        ("AdaptiveConcurrencyLayer, 4 partitions", measure(adaptive.layer(Handler))),
+        ("AdmissionLayer, rejection", measure(AdmissionLayer::new(&one_more).layer(Handler))),
+    ]
+}
+
+#[expect(clippy::disallowed_methods, reason = "this measures by the clock")]
+#[expect(clippy::cast_precision_loss, reason = "counts of some millions")]
+fn measure<S, B>(service: S) -> Measure
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + Send + Sync + 'static,
+    B: Body,
+{
+    Box::new(move |threads| {
+        let start = Barrier::new(threads);
+        let per_second: f64 = thread::scope(|scope| {
+            let work = || {
+                let service = service.clone();
+                // What a thread does for the first time is not measured.
+                requests(&service, BATCH);
+                start.wait();
+                let (begin, mut count) = (Instant::now(), 0);
+                while begin.elapsed() < ROUND {
+                    requests(&service, BATCH);
+                    count += BATCH;
+                }
+                count as f64 / begin.elapsed().as_secs_f64()
+            };
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            running.into_iter().map(|thread| thread.join().expect("a thread of this bench ends well")).sum()
+        });
+        per_second
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The service behind all of them, which keeps the headers of a request for the next one.
+#[derive(Clone, Copy, Debug)]
+struct Handler;
+
+impl Service<Incoming> for Handler {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Ready<Result<Answer, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Incoming) -> Self::Future {
+        recycle(request);
+        ready(Ok(answer()))
+    }
+}
