@@ -64,8 +64,9 @@
 //! # Pages
 //!
 //! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
-//! [Moving over from tower's limits](docs::migrating) · [Metrics](docs::metrics) · [Introspection](docs::introspection) ·
-//! [The command `admission`](docs::cli) · [Architecture](docs::architecture)
+//! [Limits shared by instances](docs::shared_limits) · [Moving over from tower's limits](docs::migrating) ·
+//! [Metrics](docs::metrics) · [Introspection](docs::introspection) · [The command `admission`](docs::cli) ·
+//! [Architecture](docs::architecture)
 #![cfg_attr(feature = "config", doc = " · [Configuration](docs::configuration)")]
 //!
 //! # Features
