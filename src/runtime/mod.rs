@@ -9,6 +9,7 @@ mod driver;
 mod journal;
 mod lease;
 mod lease_lost;
+mod outage;
 mod overdue;
 mod permit;
 mod recorder;
@@ -138,9 +139,8 @@ impl Admission {
 
     /// The present state, all of it taken in the same turn.
     pub fn snapshot(&self) -> Snapshot {
-        let store_gone = self.shared.is_store_gone();
+        self.shared.look_at_store();
         let mut snapshot = self.shared.turn(|state, _| {
-            state.engine.set_store_gone(store_gone);
             let labels = state.engine.label_snapshots();
             Snapshot { labels, ..state.engine.snapshot() }
         });
@@ -153,11 +153,8 @@ impl Admission {
     /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, which is what labels are that nobody asked for lately.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
-        let store_gone = self.shared.is_store_gone();
-        self.shared.turn(|state, _| {
-            state.engine.set_store_gone(store_gone);
-            state.engine.find_label(None, &subject)
-        })
+        self.shared.look_at_store();
+        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
     }
 
     /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
@@ -177,6 +174,7 @@ impl Admission {
 
     /// Publishes all metrics now, to the recorder of this thread. The driver does so each second.
     pub fn publish_metrics(&self) {
+        self.shared.look_closely_at_store();
         self.shared.publish();
     }
 }

@@ -184,6 +184,7 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                 if let Some(desk) = &self.handle.shared().desk {
                     desk.count(&answer);
                 }
+                self.handle.shared().look_at_store();
                 match answer {
                     Ok(lease) => match self.admit(lease) {
                         Ok(held) => return Poll::Ready(Ok(held)),

@@ -6,6 +6,8 @@ mod changes;
 mod driver;
 mod metrics;
 mod modes;
+mod moody;
+mod outage;
 mod overdue;
 mod rules;
 mod shadow;
