@@ -57,6 +57,7 @@ mod waiters;
 mod witness;
 mod work;
 mod workers;
+mod would;
 
 #[cfg(test)]
 mod check_tests;
@@ -246,7 +247,7 @@ impl Engine {
             self.expire(now, key);
             self.settle(now);
         }
-        let &Waiter { stage, partition, since, label, class, .. } = self.waiting.get(key);
+        let &Waiter { stage, partition, since, label, class, would, .. } = self.waiting.get(key);
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
@@ -261,7 +262,7 @@ impl Engine {
                 if self.has_to_ask(label).is_some() {
                     self.note_consent(now, key, until.is_some());
                 }
-                Ok(self.lend(now, class, holder, in_flight))
+                Ok(Slot { would, ..self.lend(now, class, holder, in_flight) })
             }
             Stage::Refused(refusal) => Err(refusal),
         };

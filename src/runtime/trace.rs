@@ -16,7 +16,7 @@ mod with {
     use tracing::{Level, Span, debug, enabled, info, warn};
 
     use crate::{
-        engine::{Snapshot, StoreChange, StoreState},
+        engine::{Slot, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
         runtime::{Shared, turn::lock},
         time::Timestamp,
@@ -32,12 +32,17 @@ mod with {
         }
     }
 
-    /// Notes on the current span that a request was admitted, to which partition, and after which wait.
-    pub(crate) fn admitted(shared: &Shared, partition: u16, since: Option<Since>) {
+    /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
+    /// because decisions don't bind, and why it would not have been admitted.
+    pub(crate) fn admitted(shared: &Shared, slot: &Slot, since: Option<Since>) {
         let span = Span::current();
         if !span.is_disabled() {
-            span.record("admission.outcome", "admitted");
-            span.record("admission.partition", &*shared.partition_name(partition));
+            let (outcome, reason) = slot.would().outcome();
+            span.record("admission.outcome", outcome);
+            if let Some(reason) = reason {
+                span.record("admission.reason", reason.as_str());
+            }
+            span.record("admission.partition", &*shared.partition_name(slot.partition()));
             record_wait(shared, &span, since);
         }
     }
@@ -165,7 +170,7 @@ mod with {
 #[cfg(not(feature = "tracing"))]
 mod without {
     use crate::{
-        engine::{Snapshot, StoreChange},
+        engine::{Slot, Snapshot, StoreChange},
         rejection::Rejection,
         runtime::Shared,
     };
@@ -179,7 +184,7 @@ mod without {
         }
     }
 
-    pub(crate) const fn admitted(_: &Shared, _: u16, _: Option<Since>) {}
+    pub(crate) const fn admitted(_: &Shared, _: &Slot, _: Option<Since>) {}
 
     pub(crate) const fn rejected(_: &Shared, _: &Rejection, _: Option<Since>) {}
 

@@ -101,7 +101,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
 
     /// What it waited for.
     fn hold(&self, slot: Slot) -> Held<H> {
-        trace::admitted(self.handle.shared(), slot.partition(), self.since);
+        trace::admitted(self.handle.shared(), &slot, self.since);
         Held::new(self.handle.clone(), slot)
     }
 

@@ -5,6 +5,7 @@
 #[path = "../handle/moody.rs"]
 mod moody;
 mod outage;
+mod would;
 
 use std::{
     collections::BTreeMap,
