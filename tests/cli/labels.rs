@@ -117,9 +117,14 @@ async fn names_do_no_harm_to_a_terminal() {
     let admission = Admission::builder().build().unwrap();
     drop(admission.try_admit(Ticket::new().label(evil).namespace("x\r\ny\x07")).unwrap());
     let site = Site::start(admission).await;
-    for arguments in
-        [&["list"][..], &["list", "--json"], &["describe", evil, "--namespace", "x\r\ny\x07"], &["describe", "a"]]
-    {
+    for arguments in [
+        &["list"][..],
+        &["list", "--json"],
+        &["describe", evil, "--namespace", "x\r\ny\x07"],
+        &["describe", "a"],
+        &["journal"],
+        &["journal", "--json"],
+    ] {
         let ended = site.run(arguments).await;
         let said = ended.out + &ended.err;
         let harm = said.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
