@@ -3,7 +3,7 @@
 mod entry;
 mod feed;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -100,7 +100,7 @@ fn told(batch: &Batch, args: &JournalArgs, widths: &mut Option<[usize; COLUMNS]>
     if args.json {
         return text::show(&batch.json.iter().map(text::json_line).collect::<String>());
     }
-    let read_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let read_at = now();
     let table = table("TIME (UTC)", batch, |at| time_of_day(read_at - (batch.now - at).max(0.0)));
     text::show(&joined(&table.lines_below(Paint::for_stdout(), widths)))
 }
@@ -118,6 +118,12 @@ fn table(head: &'static str, batch: &Batch, time: impl Fn(f64) -> String) -> Tab
 
 fn joined(lines: &[String]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// In seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "people compare it with other logs, and nothing is decided by it")]
+fn now() -> f64 {
+    std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// The time of day, to a thousandth of a second, of so many seconds since 1970.
