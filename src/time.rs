@@ -36,6 +36,11 @@ impl Timestamp {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    /// The moment `duration` ago, [`Timestamp::ZERO`] at the earliest.
+    pub(crate) const fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(duration)))
+    }
+
     /// How many nanoseconds after `earlier` this moment is; zero if it is not.
     pub(crate) const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -62,6 +67,7 @@ mod tests {
         let late = Timestamp::from_nanos(u64::MAX - 1);
         assert_eq!(late.after(Duration::MAX), Timestamp::NEVER);
         assert_eq!(Timestamp::ZERO.since(late), Duration::ZERO);
+        assert_eq!(Timestamp::from_nanos(5).before(Duration::from_secs(1)), Timestamp::ZERO);
         assert_eq!(late.since(Timestamp::ZERO).as_nanos(), u128::from(u64::MAX - 1));
     }
 }

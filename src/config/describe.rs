@@ -46,10 +46,12 @@ impl Settings {
             put("max_waiting", json!(requests));
         }
         put("default_partition_mode", json!(self.default_mode.as_str()));
+        put("default_partition_observe", json!(self.default_observes));
         put("discipline", discipline(self.discipline));
         put("aging", self.aging.and_then(NonZeroU32::new).map_or_else(|| json!("never"), |turns| json!(turns)));
         let partitions = self.partitions.iter().map(|(name, share)| {
-            json!({"name": name, "percent": share.as_percent(), "mode": PartitionMode::as_str(share.mode())})
+            let mode = PartitionMode::as_str(share.mode());
+            json!({"name": name, "percent": share.as_percent(), "mode": mode, "observe": share.observes()})
         });
         put("partitions", partitions.collect());
         put("labels", labels(&self.labels)?);

@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) max_waiting: Option<usize>,
     pub(crate) partitions: Vec<(String, Share)>,
     pub(crate) default_mode: PartitionMode,
+    /// Whether the partition of those who belong to no other only says what it would do.
+    pub(crate) default_observes: bool,
     pub(crate) discipline: Discipline,
     pub(crate) aging: Option<u32>,
     pub(crate) labels: Labels,
@@ -90,6 +92,7 @@ impl Default for Settings {
             max_waiting: None,
             partitions: Vec::new(),
             default_mode: PartitionMode::Burst,
+            default_observes: false,
             discipline: Discipline::Fair,
             aging: Some(AGING),
             labels: Labels::new(),
@@ -115,7 +118,7 @@ impl Settings {
         let shadow = self.shadow.map(Limit::into_law);
         let of_shadow = shadow.iter().flat_map(|law| law.problems());
         problems.extend(of_shadow.map(|problem| problem.under("shadow_law")));
-        let partitions = partitions(&self.partitions, self.default_mode, &mut problems);
+        let partitions = partitions(&self.partitions, (self.default_mode, self.default_observes), &mut problems);
         if self.partitions.len() >= usize::from(u16::MAX) {
             problems.push(Problem::new(
                 "partitions",
@@ -175,7 +178,7 @@ const LEGACY_WAIT: Duration = Duration::from_secs(30);
 
 fn partitions(
     settings: &[(String, Share)],
-    default_mode: PartitionMode,
+    (mode, observes): (PartitionMode, bool),
     problems: &mut Vec<Problem>,
 ) -> Vec<PartitionPlan> {
     let mut names = HashSet::from([DEFAULT_PARTITION]);
@@ -211,7 +214,7 @@ fn partitions(
         problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
     }
     let default = Arc::from(DEFAULT_PARTITION);
-    plans.insert(0, PartitionPlan { name: default, part: rest, mode: default_mode, observes: false });
+    plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes });
     if total >= 100.0 - ROUNDING {
         make_whole(&mut plans);
     }

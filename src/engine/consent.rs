@@ -32,11 +32,6 @@ pub(crate) struct NoRoom {
 }
 
 impl Engine {
-    /// Notes whether the store that counts shared rules can be asked, for those who look.
-    pub(crate) const fn set_store_gone(&mut self, gone: bool) {
-        self.store_gone = gone;
-    }
-
     /// The rules that requests of a label have to ask for before they run.
     pub(super) fn has_to_ask(&self, label: LabelId) -> Option<Arc<SharedRules>> {
         if !self.rules.are_shared || self.mode != Mode::Enforce {

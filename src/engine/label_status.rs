@@ -76,7 +76,7 @@ pub struct Blocked {
 impl Engine {
     /// How a label fares, judged from what its next request asks for.
     pub(super) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
-        if self.store_gone && self.consent(id).is_some_and(|consent| consent.rules.closes().is_some()) {
+        if self.store.is_down() && self.consent(id).is_some_and(|consent| consent.rules.closes().is_some()) {
             return LabelStatus::Unavailable;
         }
         if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
@@ -126,7 +126,7 @@ impl Engine {
             return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
         }
         if let Some(consent) = self.consent(id) {
-            let closes = consent.rules.closes().filter(|_| self.store_gone);
+            let closes = consent.rules.closes().filter(|_| self.store.is_down());
             if let Some(when_full) = closes {
                 return blocked("store", 0, 0, when_full.as_str());
             }

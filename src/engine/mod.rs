@@ -34,6 +34,7 @@ mod label_status;
 mod labels;
 mod learn;
 pub(crate) mod limit;
+mod outage;
 mod parking;
 mod partition;
 mod patience;
@@ -56,6 +57,7 @@ mod waiters;
 mod witness;
 mod work;
 mod workers;
+mod would;
 
 #[cfg(test)]
 mod check_tests;
@@ -84,6 +86,7 @@ pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
 pub use label_status::{Blocked, LabelStatus};
 pub(crate) use labels::LabelId;
+pub(crate) use outage::{StoreChange, StoreState};
 pub(crate) use partition::Counts;
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
@@ -100,6 +103,7 @@ use self::{
     journal::{Cause, Journal, Verdict},
     labels::Labels,
     limit::Law,
+    outage::Outage,
     partition::Partition,
     plan::{Bound, Discipline, Mode, Plan},
     room::Levels,
@@ -128,8 +132,8 @@ pub(crate) struct Engine {
     /// Nobody is let in any more, and whether those who wait are served.
     closed: bool,
     serves_waiting: bool,
-    /// The store that counts shared rules can't be asked.
-    store_gone: bool,
+    /// Whether the store that counts shared rules can be asked.
+    store: Outage,
     now: Timestamp,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
@@ -188,7 +192,7 @@ impl Engine {
             mode: Mode::Enforce,
             closed: false,
             serves_waiting: false,
-            store_gone: false,
+            store: Outage::default(),
             now: Timestamp::ZERO,
             overcommits: plan.partitions.iter().any(plan::PartitionPlan::passes_limit),
             parts: plan.partitions.iter().map(|it| it.part).collect(),
@@ -243,7 +247,7 @@ impl Engine {
             self.expire(now, key);
             self.settle(now);
         }
-        let &Waiter { stage, partition, since, label, class, .. } = self.waiting.get(key);
+        let &Waiter { stage, partition, since, label, class, would, .. } = self.waiting.get(key);
         let answer = match stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
@@ -258,7 +262,7 @@ impl Engine {
                 if self.has_to_ask(label).is_some() {
                     self.note_consent(now, key, until.is_some());
                 }
-                Ok(self.lend(now, class, holder, in_flight))
+                Ok(Slot { would, ..self.lend(now, class, holder, in_flight) })
             }
             Stage::Refused(refusal) => Err(refusal),
         };

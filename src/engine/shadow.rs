@@ -18,6 +18,7 @@ use super::{
     slot::{BEYOND, IN_SHADOW, OUTSIDE},
     tenure::Holder,
     waiters::Key,
+    would::Would,
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -142,13 +143,19 @@ impl Engine {
 
     /// A slot for a request that may have one, and what observing rules say to it.
     pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
-        let mut shadow = 0;
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
         {
-            shadow = self.beyond(now, self.party(now, ask, label), full, may_wait);
+            return self.start_beyond(now, ask, label, full, may_wait);
         }
-        self.occupy(now, ask, label, shadow)
+        self.occupy(now, ask, label, 0)
+    }
+
+    /// A slot for a request that an observing rule has no room for.
+    fn start_beyond(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, full: Full, may_wait: bool) -> Arrival {
+        let (shadow, would) = self.beyond(now, self.party(now, ask, label), full, may_wait);
+        let arrival = self.occupy(now, ask, label, shadow);
+        self.take_along(arrival, would)
     }
 
     const fn observes_rules(&self) -> bool {
@@ -162,12 +169,13 @@ impl Engine {
         pending.or_else(|| self.rules.full(now, one, Which::Observing))
     }
 
-    /// Counts what an observing rule would have done; answers the marks of who it would have done it to.
-    fn beyond(&mut self, now: Timestamp, party: Party, full: Full, may_wait: bool) -> u8 {
+    /// Counts what an observing rule would have done; answers that, and the marks of who it would have done it to.
+    fn beyond(&mut self, now: Timestamp, party: Party, full: Full, may_wait: bool) -> (u8, Would) {
         let waits = may_wait && full.when_full == WhenFull::Wait && self.line_has_room(party.partition);
-        self.note_shadow(now, party, if waits { Ok(()) } else { Err(full.reason) });
+        let place = if waits { Ok(()) } else { Err(full.reason) };
+        self.note_shadow(now, party, place);
         let observes = self.partitions[party.partition as usize].plan.observes;
-        if observes { BEYOND | OUTSIDE } else { BEYOND }
+        (if observes { BEYOND | OUTSIDE } else { BEYOND }, Would::have(place, || full.reason))
     }
 
     fn note_shadow(&mut self, now: Timestamp, party: Party, place: Result<(), Reason>) {
@@ -199,17 +207,18 @@ impl Engine {
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
         {
-            let shadow = self.beyond(now, self.party(now, ask, label), full, may_wait);
-            return Some(self.occupy(now, ask, label, shadow));
+            return Some(self.start_beyond(now, ask, label, full, may_wait));
         }
         let place = if may_wait {
             self.place_for(now, ask, label).map(drop)
         } else {
             Err(self.reason_for_not_waiting(ask.partition, label))
         };
+        let would = Would::have(place, || self.reason_for_not_waiting(ask.partition, label));
         self.keep_as_if(now, ask, label, place, may_wait);
         self.note_shadow(now, self.party(now, ask, label), place);
-        Some(self.occupy(now, ask, label, BEYOND | OUTSIDE))
+        let arrival = self.occupy(now, ask, label, BEYOND | OUTSIDE);
+        Some(self.take_along(arrival, would))
     }
 
     /// Whoever is turned away below its share has room kept for it; so it is for one that would have been.
@@ -225,11 +234,15 @@ impl Engine {
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let place = self.place_for(now, ask, label).map(drop);
+        let would = Would::have(place, || {
+            let rule = self.full_rule(now, label).map(|full| full.reason);
+            rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
+        });
         self.keep_as_if(now, ask, label, place, true);
         self.note_shadow(now, self.party(now, ask, label), place);
         self.partitions[ask.partition as usize].counts.admitted += 1;
         let shadow = if self.shadow.is_on() { self.shadow.enter(place.is_ok()) } else { 0 };
-        Slot::uncounted(now, ask.partition, shadow)
+        Slot { would, ..Slot::uncounted(now, ask.partition, shadow) }
     }
 
     /// What observing rules say to somebody who has to wait for another reason: turned away, it would not have waited.
@@ -244,7 +257,8 @@ impl Engine {
     pub(super) fn note_arrival(&mut self, now: Timestamp, key: Key, full: Full) {
         let party = self.waiting.get(key).party();
         self.note_shadow(now, party, Err(full.reason));
-        self.waiting.get_mut(key).shadow = BEYOND;
+        let waiter = self.waiting.get_mut(key);
+        (waiter.shadow, waiter.would) = (BEYOND, Would::have(Err(full.reason), || full.reason));
         self.labels.get_mut(party.label).beyond += 1;
     }
 
@@ -257,12 +271,14 @@ impl Engine {
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            shadow = self.beyond(now, party, full, true);
+            let (marks, would) = self.beyond(now, party, full, true);
+            (shadow, self.waiting.get_mut(key).would) = (marks, would);
         }
         if self.lets_all_through(partition) {
             if shadow == 0 && !self.partition_may_run(partition) {
+                let would = Would::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.note_shadow(now, party, Ok(()));
-                shadow = BEYOND;
+                (shadow, self.waiting.get_mut(key).would) = (BEYOND, would);
             }
             if shadow != 0 {
                 shadow |= OUTSIDE;

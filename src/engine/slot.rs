@@ -7,6 +7,7 @@ use super::{
     rules::SharedRules,
     tenure::{self, Holder},
     waiters::Key,
+    would::Would,
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -34,6 +35,7 @@ pub(crate) struct Slot {
     /// The kind of work; see [`Engine::class`].
     pub(super) class: u8,
     pub(super) marks: u8,
+    pub(super) would: Would,
 }
 
 /// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
@@ -60,7 +62,8 @@ impl Slot {
         marks: u8,
     ) -> Self {
         let Holder { partition, label, level, shadow } = holder;
-        Self { start, in_flight, label, tenure, partition, class, marks: marks | level << LEVEL_SHIFT | shadow }
+        let marks = marks | level << LEVEL_SHIFT | shadow;
+        Self { start, in_flight, label, tenure, partition, class, marks, would: Would::NOTHING }
     }
 
     /// The slot of a request that decisions don't bind.
@@ -83,8 +86,15 @@ impl Slot {
         [self.start.as_nanos(), who, what]
     }
 
+    #[cfg(feature = "tracing")]
     pub(crate) const fn partition(&self) -> u16 {
         self.partition
+    }
+
+    /// What would have become of it, had decisions been binding.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn would(&self) -> Would {
+        self.would
     }
 
     pub(crate) const fn is_observed(&self) -> bool {

@@ -4,7 +4,7 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use super::{Refusal, ask::Ask, fair_queue::FlowKey, journal::Party, labels::LabelId, tenure::Holder};
+use super::{Refusal, ask::Ask, fair_queue::FlowKey, journal::Party, labels::LabelId, tenure::Holder, would::Would};
 use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
@@ -40,6 +40,7 @@ pub(crate) struct Waiter {
     pub(crate) level: u8,
     /// What it is beyond of, as marks of a slot.
     pub(crate) shadow: u8,
+    pub(crate) would: Would,
     pub(crate) label: LabelId,
     /// The number of its run.
     pub(crate) run: u32,
@@ -69,6 +70,7 @@ impl Waiter {
             class: ask.class,
             level: ask.criticality.level(),
             shadow: 0,
+            would: Would::NOTHING,
             label,
             run,
             sequence,

@@ -37,7 +37,7 @@ impl<H: Handle + Clone + Unpin> Entry<H> {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
             Arrival::Admit(slot) => {
-                trace::admitted(shared, slot.partition(), None);
+                trace::admitted(shared, &slot, None);
                 Self::Admit(Held::new(handle.clone(), slot))
             }
             Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
@@ -62,7 +62,7 @@ impl Shared {
         });
         match answer {
             Arrival::Admit(slot) => {
-                trace::admitted(self, slot.partition(), None);
+                trace::admitted(self, &slot, None);
                 Ok(Permit::new(Held::new(Arc::clone(self), slot)))
             }
             Arrival::Ask(place, rules) => {
@@ -149,7 +149,7 @@ impl Future for Admit {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
                     Arrival::Admit(slot) => {
-                        trace::admitted(&shared, slot.partition(), None);
+                        trace::admitted(&shared, &slot, None);
                         return Poll::Ready(Ok(Permit::new(Held::new(shared, slot))));
                     }
                     Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {

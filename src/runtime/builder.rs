@@ -122,6 +122,15 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Whether the partition `default` stops nobody and only says what it would do, as [`Share::observe`] lets others do; not so
+    /// unless set.
+    ///
+    /// So known callers may be held to their shares while it is not known yet who the others are, or the other way round.
+    pub fn default_partition_observe(mut self, observe: bool) -> Self {
+        self.settings.default_observes = observe;
+        self
+    }
+
     /// What holds for requests with a label: bounds, caps, weights.
     pub fn labels(mut self, labels: Labels) -> Self {
         self.settings.labels = labels;

@@ -88,6 +88,7 @@ async fn drive(stopped: Stopped, look: Arc<Notify>) {
             (now, next)
         });
         if now >= publish_at {
+            shared.look_closely_at_store();
             // Waits must end whatever a recorder does.
             if catch_unwind(AssertUnwindSafe(|| shared.publish())).is_err() {
                 shared.warn("the metrics recorder panicked");

@@ -15,7 +15,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::turn::{Shared, lock};
+use super::{
+    outage::Noted,
+    turn::{Shared, lock},
+};
 #[cfg(feature = "config")]
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
@@ -40,6 +43,8 @@ pub(super) struct Desk {
     /// From capacity that was held here, and decided here because the store was gone.
     from_here: AtomicU64,
     without_store: AtomicU64,
+    /// What was noted of its state.
+    pub(super) noted: Noted,
     /// The labels that wait for each key that is watched.
     watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
@@ -77,6 +82,7 @@ impl Desk {
             failed: AtomicU64::new(0),
             from_here: AtomicU64::new(0),
             without_store: AtomicU64::new(0),
+            noted: Noted::default(),
             watched: Mutex::default(),
         }
     }
@@ -90,8 +96,8 @@ impl Desk {
         }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        matches!(self.leases.health(), Health::Down { .. })
+    pub(super) fn health(&self) -> Health {
+        self.leases.health()
     }
 
     /// Whether what the store says can be relied on for a while.
@@ -193,11 +199,6 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
 }
 
 impl Shared {
-    /// Whether the store that counts shared rules can't be asked.
-    pub(super) fn is_store_gone(&self) -> bool {
-        self.desk.as_ref().is_some_and(Desk::is_gone)
-    }
-
     /// The state of that store.
     pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
         self.desk.as_ref().map(Desk::snapshot)

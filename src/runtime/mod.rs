@@ -9,6 +9,7 @@ mod driver;
 mod journal;
 mod lease;
 mod lease_lost;
+mod outage;
 mod overdue;
 mod permit;
 mod recorder;
@@ -139,11 +140,8 @@ impl Admission {
     /// The present state, all of it taken in the same turn but for the labels: these are looked at some at a time, so that
     /// nobody who wants a slot waits until thousands of them are described.
     pub fn snapshot(&self) -> Snapshot {
-        let store_gone = self.shared.is_store_gone();
-        let mut snapshot = self.shared.turn(|state, _| {
-            state.engine.set_store_gone(store_gone);
-            state.engine.snapshot()
-        });
+        self.shared.look_at_store();
+        let mut snapshot = self.shared.turn(|state, _| state.engine.snapshot());
         snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
@@ -169,11 +167,8 @@ impl Admission {
     /// labels that nobody asked for lately.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
-        let store_gone = self.shared.is_store_gone();
-        self.shared.turn(|state, _| {
-            state.engine.set_store_gone(store_gone);
-            state.engine.find_label(None, &subject)
-        })
+        self.shared.look_at_store();
+        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
     }
 
     /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
@@ -193,6 +188,7 @@ impl Admission {
 
     /// Publishes all metrics now, to the recorder of this thread. The driver does so each second.
     pub fn publish_metrics(&self) {
+        self.shared.look_closely_at_store();
         self.shared.publish();
     }
 }

@@ -29,12 +29,9 @@ impl Shared {
     /// are two views of the same.
     #[cfg(feature = "introspect")]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
+        self.look_at_store();
         let now = self.time.now();
-        let store_gone = self.is_store_gone();
-        self.turn(|state, _| {
-            state.engine.set_store_gone(store_gone);
-            look(&mut state.engine, now)
-        })
+        self.turn(|state, _| look(&mut state.engine, now))
     }
 
     /// The name of the handle.

@@ -2,12 +2,12 @@
 //!
 //! No request gets a span of ours. What became of it is recorded on the span that it is in, if that declares the fields; what
 //! changes is told by events. They come from comparing two snapshots, outside of the lock: each second, and at once where
-//! somebody asked for the change.
+//! somebody asked for the change. What becomes of the store is told by whoever notes it.
 
 #[cfg(feature = "tracing")]
-pub(super) use with::{Since, Told, admitted, rejected};
+pub(super) use with::{Since, Told, admitted, rejected, store_changed};
 #[cfg(not(feature = "tracing"))]
-pub(super) use without::{Since, Told, admitted, rejected};
+pub(super) use without::{Since, Told, admitted, rejected, store_changed};
 
 #[cfg(feature = "tracing")]
 mod with {
@@ -16,7 +16,7 @@ mod with {
     use tracing::{Level, Span, debug, enabled, info, warn};
 
     use crate::{
-        engine::Snapshot,
+        engine::{Slot, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
         runtime::{Shared, turn::lock},
         time::Timestamp,
@@ -32,12 +32,17 @@ mod with {
         }
     }
 
-    /// Notes on the current span that a request was admitted, to which partition, and after which wait.
-    pub(crate) fn admitted(shared: &Shared, partition: u16, since: Option<Since>) {
+    /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
+    /// because decisions don't bind, and why it would not have been admitted.
+    pub(crate) fn admitted(shared: &Shared, slot: &Slot, since: Option<Since>) {
         let span = Span::current();
         if !span.is_disabled() {
-            span.record("admission.outcome", "admitted");
-            span.record("admission.partition", &*shared.partition_name(partition));
+            let (outcome, reason) = slot.would().outcome();
+            span.record("admission.outcome", outcome);
+            if let Some(reason) = reason {
+                span.record("admission.reason", reason.as_str());
+            }
+            span.record("admission.partition", &*shared.partition_name(slot.partition()));
             record_wait(shared, &span, since);
         }
     }
@@ -50,6 +55,20 @@ mod with {
             span.record("admission.reason", rejection.reason().as_str());
             span.record("admission.partition", rejection.partition());
             record_wait(shared, &span, since);
+        }
+    }
+
+    /// Tells that the store that counts shared rules went down, is back, or fails.
+    pub(crate) fn store_changed(shared: &Shared, change: StoreChange) {
+        let limiter = &*shared.name;
+        let (from, to) = (change.from.as_str(), change.to.as_str());
+        match (change.to, change.down_for) {
+            (StoreState::Down, _) => warn!(limiter, from, to, "the store of shared rules is down"),
+            (_, Some(down)) => {
+                info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
+            }
+            (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
+            (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules fails no more"),
         }
     }
 
@@ -150,7 +169,11 @@ mod with {
 
 #[cfg(not(feature = "tracing"))]
 mod without {
-    use crate::{engine::Snapshot, rejection::Rejection, runtime::Shared};
+    use crate::{
+        engine::{Slot, Snapshot, StoreChange},
+        rejection::Rejection,
+        runtime::Shared,
+    };
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Since;
@@ -161,9 +184,11 @@ mod without {
         }
     }
 
-    pub(crate) const fn admitted(_: &Shared, _: u16, _: Option<Since>) {}
+    pub(crate) const fn admitted(_: &Shared, _: &Slot, _: Option<Since>) {}
 
     pub(crate) const fn rejected(_: &Shared, _: &Rejection, _: Option<Since>) {}
+
+    pub(crate) const fn store_changed(_: &Shared, _: StoreChange) {}
 
     #[derive(Debug)]
     pub(crate) struct Told;

@@ -101,7 +101,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
 
     /// What it waited for.
     fn hold(&self, slot: Slot) -> Held<H> {
-        trace::admitted(self.handle.shared(), slot.partition(), self.since);
+        trace::admitted(self.handle.shared(), &slot, self.since);
         Held::new(self.handle.clone(), slot)
     }
 
@@ -184,6 +184,7 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                 if let Some(desk) = &self.handle.shared().desk {
                     desk.count(&answer);
                 }
+                self.handle.shared().look_at_store();
                 match answer {
                     Ok(lease) => match self.admit(lease) {
                         Ok(held) => return Poll::Ready(Ok(held)),

@@ -76,6 +76,9 @@ async fn a_label_is_described_class_by_class() {
         "  budget downstream-openai        8  600   592  reject     override production:payments",
         "query_tasks: accepting",
         "  the next one runs at once",
+        "5 wait:",
+        "  1  line  workflow_tasks  0 s  ?  max_in_flight 8/8",
+        "  5  line  workflow_tasks  0 s  ?  max_in_flight 8/8",
     ] {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert!(out.lines().any(|found| words(found) == words(line)), "{line} is missing in\n{out}");
@@ -117,9 +120,14 @@ async fn names_do_no_harm_to_a_terminal() {
     let admission = Admission::builder().build().unwrap();
     drop(admission.try_admit(Ticket::new().label(evil).namespace("x\r\ny\x07")).unwrap());
     let site = Site::start(admission).await;
-    for arguments in
-        [&["list"][..], &["list", "--json"], &["describe", evil, "--namespace", "x\r\ny\x07"], &["describe", "a"]]
-    {
+    for arguments in [
+        &["list"][..],
+        &["list", "--json"],
+        &["describe", evil, "--namespace", "x\r\ny\x07"],
+        &["describe", "a"],
+        &["journal"],
+        &["journal", "--json"],
+    ] {
         let ended = site.run(arguments).await;
         let said = ended.out + &ended.err;
         let harm = said.chars().find(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}'));
@@ -141,4 +149,34 @@ async fn the_url_may_name_the_path_and_the_option_beats_the_variable() {
     let ended = run_with(&[], &["list", "--url", &format!("{nested}/ops")]).await;
     assert!(ended.with(0).contains("3 labels"));
     server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_who_wait_are_shown_with_their_place_and_their_obstacle() {
+    let builder = Admission::builder().limit(tower_admission::limit::Fixed::new(1)).queue(6);
+    let mut site = Site::start(builder.build().unwrap()).await;
+    site.hold(1, &Ticket::new().label("reports"));
+    let mut waiters = Vec::new();
+    for number in 0..7 {
+        let admit = site.admission.admit(Ticket::new().label("reports").run(format!("run-{}", number % 3)));
+        waiters.push(tokio::spawn(admit));
+        while site.admission.waiters("", "reports").len() <= number {
+            tokio::task::yield_now().await;
+        }
+    }
+    let out = site.run(&["describe", "reports"]).await.with(0);
+    let (_, shown) = out.split_once("7 wait, the first 5 of them:\n").unwrap_or_else(|| panic!("{out}"));
+    let rows: Vec<Vec<_>> = shown.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 5, "{out}");
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(
+            (row[0], row[1], row[2]),
+            (&*(index + 1).to_string(), "line", &*format!("run-{}", index % 3)),
+            "{out}"
+        );
+        assert_eq!(row[row.len() - 2..], ["limit", "1/1"], "{out}");
+    }
+    let json = site.run(&["describe", "reports", "--json"]).await.json();
+    assert!(json.get("waiters").is_none(), "as JSON it is what the server says of the label");
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
 }

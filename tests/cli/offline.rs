@@ -172,7 +172,7 @@ async fn scenarios_are_simulated() {
 async fn shells_can_read_the_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell]).await.with(0);
-        for word in ["describe", "simulate", "--exit-code"] {
+        for word in ["describe", "journal", "simulate", "--exit-code", "--follow"] {
             assert!(script.contains(word.trim_start_matches('-')), "{shell}: {word}");
         }
     }

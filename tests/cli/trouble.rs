@@ -7,7 +7,8 @@ use tokio::{io::AsyncWriteExt, net::TcpListener};
 use crate::support::{run, serve};
 
 /// Each command that asks a server.
-const COMMANDS: [&[&str]; 3] = [&["list"], &["describe", "payments"], &["watch", "--count", "1"]];
+const COMMANDS: [&[&str]; 5] =
+    [&["list"], &["describe", "payments"], &["watch", "--count", "1"], &["journal"], &["journal", "--follow"]];
 
 async fn all_fail(url: &str, why: &str) {
     for command in COMMANDS {
@@ -67,9 +68,17 @@ async fn a_url_that_is_none_is_a_mistake_of_the_command_line() {
         let said = run(&["list", "--url", url]).await.with(2);
         assert!(said.contains("wanted is something like http://127.0.0.1:9901"), "{said}");
     }
-    for arguments in
-        [&["lst"][..], &[], &["describe"], &["list", "--status", "busy"], &["watch", "--count", "0"], &["check"]]
-    {
+    for arguments in [
+        &["lst"][..],
+        &[],
+        &["describe"],
+        &["list", "--status", "busy"],
+        &["watch", "--count", "0"],
+        &["check"],
+        &["journal", "--kind", "rejected"],
+        &["journal", "--limit", "few"],
+        &["journal", "--interval", "1s"],
+    ] {
         run(arguments).await.with(2);
     }
 }

@@ -102,15 +102,20 @@ fn the_variables_of_the_two_phase_server_and_of_the_hub_have_their_like() {
 #[test]
 fn everything_reaches_the_handle() {
     let config = AdmissionConfig::from_toml(
-        "name = 'search'\nmode = 'observe'\ndiscipline = 'adaptive-lifo'\ndefault_partition_mode = 'hard_cap'\nqueue = 3\n\
+        "name = 'search'\nmode = 'observe'\ndiscipline = 'adaptive-lifo'\ndefault_partition_mode = 'hard_cap'\n\
+         default_partition_observe = true\nqueue = 3\n\
          client_patience = '10s'\n",
     );
     let config = config.unwrap();
-    assert_eq!(config.default_partition_mode, PartitionMode::HardCap);
+    assert_eq!((config.default_partition_mode, config.default_partition_observe), (PartitionMode::HardCap, true));
+    let variables = [("TOWER_ADMISSION_DEFAULT_PARTITION_OBSERVE", "true")];
+    let from_environment = Sources::new().variables(variables).load().unwrap().into_config();
+    assert!(from_environment.default_partition_observe && !AdmissionConfig::default().default_partition_observe);
     let times = (Duration::from_millis(100), Duration::from_millis(5));
     assert_eq!(config.discipline, Discipline::AdaptiveLifo { interval: times.0, short_wait: times.1 });
     let admission = AdmissionBuilder::from(config).build().unwrap();
     assert_eq!(admission.snapshot().mode, Mode::Observe.as_str());
+    assert!(admission.snapshot().partition("default").unwrap().observes);
     assert_eq!(admission.warnings().len(), 1, "no max_wait and clients with little patience");
 }
 

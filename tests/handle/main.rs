@@ -7,6 +7,8 @@ mod driver;
 mod labels;
 mod metrics;
 mod modes;
+mod moody;
+mod outage;
 mod overdue;
 mod rules;
 mod shadow;

@@ -1,6 +1,7 @@
 use tower_admission::{
-    Admission, Mode, Outcome, Ticket,
+    Admission, Mode, Outcome, PartitionMode, Ticket,
     limit::{Aimd, Fixed, Limit},
+    percent,
 };
 
 use super::{assert_at_rest, ms, poll_once};
@@ -85,4 +86,53 @@ async fn a_shift_of_the_mix_does_not_move_a_limit_that_knows_the_classes() {
         let limit = admission.snapshot().limit;
         assert!(expected.contains(&limit), "{limit} where classes are known: {knows}");
     }
+}
+
+/// Two kinds of callers on a handle of four slots, each with half of them and nothing beyond: how many of five are let in.
+fn let_in(default_observes: bool, other_observes: bool) -> (Admission, [usize; 2]) {
+    let half = percent(50).hard_cap();
+    let admission = Admission::builder()
+        .limit(Fixed::new(4))
+        .shed()
+        .partition("web", if other_observes { half.observe() } else { half })
+        .default_partition_mode(PartitionMode::HardCap)
+        .default_partition_observe(default_observes)
+        .build()
+        .unwrap();
+    let send =
+        |name| (0..5).filter_map(|_| admission.try_admit(Ticket::new().partition(name)).ok()).collect::<Vec<_>>();
+    let (strangers, web) = (send("nobody-knows-it"), send("web"));
+    let counts = [strangers.len(), web.len()];
+    assert_eq!(admission.snapshot().in_flight, 4, "what observes runs beside the limit");
+    (admission, counts)
+}
+
+#[test]
+fn the_default_partition_observes_while_another_one_enforces_and_the_reverse() {
+    for (default_observes, other_observes, expected) in
+        [(false, false, [2, 2]), (true, false, [5, 2]), (false, true, [2, 5]), (true, true, [5, 5])]
+    {
+        let (admission, counts) = let_in(default_observes, other_observes);
+        assert_eq!(counts, expected, "{default_observes} {other_observes}");
+        let snapshot = admission.snapshot();
+        for (name, observes) in [("default", default_observes), ("web", other_observes)] {
+            let it = snapshot.partition(name).unwrap();
+            let (would, were) = (it.would_reject.get("partition_cap"), it.rejected.get("partition_cap"));
+            let (three, none) = (Some(&3), None);
+            assert_eq!((it.observes, would, were), if observes { (true, three, none) } else { (false, none, three) });
+        }
+    }
+}
+
+#[test]
+fn a_reload_lets_the_default_partition_bind_again() {
+    let settings = |observe| Admission::builder().limit(Fixed::new(1)).shed().default_partition_observe(observe);
+    let admission = settings(true).build().unwrap();
+    let send = || admission.try_admit(Ticket::new());
+    let held = [send().unwrap(), send().unwrap()];
+    admission.reload(settings(false)).unwrap();
+    assert!(send().is_err());
+    drop(held);
+    assert!(send().is_ok());
+    assert_eq!(admission.snapshot().partitions[0].in_flight_beyond, 0);
 }

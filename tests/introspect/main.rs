@@ -7,6 +7,9 @@ mod contract;
 mod dashboards;
 mod http;
 mod journal;
+#[path = "../handle/moody.rs"]
+#[allow(dead_code, reason = "here it has a handle of another kind")]
+mod moody;
 mod npm;
 mod openapi;
 mod page;

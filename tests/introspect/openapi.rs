@@ -8,10 +8,11 @@ use tower_admission::{
     Admission, Labels, Limits, Mode, Rate, Rules,
     limit::Fixed,
     percent,
-    store::{Keys, Leases, MemoryStore},
+    store::{Keys, Leases},
 };
 
 use crate::{
+    moody::{Mood, Moody},
     npm,
     support::{Site, Still},
 };
@@ -22,13 +23,14 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     let rules = Rules::new()
         .class("workflow", limits().max_per_minute_per_namespace(60).budget("shared", Rate::per_minute(70).smooth()))
         .class("query", Limits::new().max_pending(1));
+    let store = Moody::new();
     let admission = Admission::builder()
         .limit(Fixed::new(4))
         .queue(20)
         .rules(rules)
         .labels(Labels::new().label_cap("capped", 1))
         .partition("batch", percent(25).hard_cap())
-        .shared(Leases::builder().build(Arc::new(MemoryStore::new())), Keys::new("api").unwrap())
+        .shared(Leases::builder().build(Arc::new(store.clone())), Keys::new("api").unwrap())
         .clock(Still)
         .build()
         .unwrap();
@@ -44,6 +46,10 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
 
     admission.set_mode(Mode::Observe);
     admission.set_mode(Mode::Enforce);
+    for mood in [Mood::Down(tokio::time::Instant::now()), Mood::Up] {
+        store.is(mood);
+        admission.publish_metrics();
+    }
 
     let mut answers = BTreeMap::new();
     for (path, schema) in [

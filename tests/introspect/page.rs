@@ -5,9 +5,19 @@ use std::{fs, sync::Arc, time::Duration};
 use http::header::CONTENT_SECURITY_POLICY;
 use serde_json::Value;
 use tokio::task::JoinSet;
-use tower_admission::{Admission, Labels, Mode, Ticket, limit::Fixed, percent};
+use tower_admission::{
+    Admission, Labels, Mode, Ticket,
+    limit::Fixed,
+    percent,
+    store::{Keys, Leases},
+};
 
-use crate::{browser::Browser, npm, support::Site};
+use crate::{
+    browser::Browser,
+    moody::{Mood, Moody},
+    npm,
+    support::Site,
+};
 
 /// Clients that ask again and again, rejected or not, until they are dropped.
 fn load(site: &Arc<Site>, clients: usize, pause: Duration, headers: [(&'static str, &'static str); 2]) -> JoinSet<()> {
@@ -24,7 +34,7 @@ fn load(site: &Arc<Site>, clients: usize, pause: Duration, headers: [(&'static s
     tasks
 }
 
-fn shop() -> Admission {
+fn shop(store: &Moody) -> Admission {
     Admission::builder()
         .name("checkout")
         .limit(Fixed::new(20))
@@ -33,6 +43,7 @@ fn shop() -> Admission {
         .partition("web", percent(50))
         .partition("batch", percent(20).hard_cap())
         .labels(Labels::new().label_cap("reports", 2))
+        .shared(Leases::builder().build(Arc::new(store.clone())), Keys::new("shop").unwrap())
         .build()
         .unwrap()
 }
@@ -70,7 +81,8 @@ fn assert_well_behaved(browser: &Browser, site: &Site) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_shows_calm_and_overload() {
-    let site = Arc::new(Site::start(&shop()).await);
+    let store = Moody::new();
+    let site = Arc::new(Site::start(&shop(&store)).await);
     let browser = Browser::start().await;
     browser.size(1280, 1250, false).await;
     browser.scheme("light").await;
@@ -109,6 +121,11 @@ async fn it_shows_calm_and_overload() {
     site.admission.set_mode(Mode::Enforce);
     let change = "document.querySelector('#changes tbody tr')?.cells[1].textContent";
     browser.until(&format!("{change} === 'mode observe → enforce'")).await;
+    store.is(Mood::Down(tokio::time::Instant::now()));
+    browser.until(&format!("{change} === 'store up → down'")).await;
+    store.is(Mood::Up);
+    browser.until(&format!("{change} === 'store down → up'")).await;
+    browser.until("document.querySelector('#changes tbody tr').cells[2].textContent.startsWith('down for ')").await;
     browser.picture("throttled").await;
     browser.scheme("dark").await;
     browser.picture("dark").await;

@@ -141,11 +141,16 @@ impl Policy {
             let name = partition.required("name", partition.text("name")).to_owned();
             let share = percent(partition.required("percent", partition.number("percent", 0.0..=100.0)));
             let mode = partition.one_of("mode", &modes).unwrap_or_default();
-            builder = builder.partition(name, share.with_mode(mode));
+            let share = share.with_mode(mode);
+            let observes = partition.flag("observe").unwrap_or(false);
+            builder = builder.partition(name, if observes { share.observe() } else { share });
             partition.finish();
         }
         if let Some(mode) = node.one_of("default_partition_mode", &modes) {
             builder = builder.default_partition_mode(mode);
+        }
+        if let Some(observe) = node.flag("default_partition_observe") {
+            builder = builder.default_partition_observe(observe);
         }
         node.finish();
         (builder, protects)

@@ -10,7 +10,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done, and nothing is wrong
   1  something is: a configuration has problems, an expectation of a scenario does not hold, a label is not known,
-     or, with --exit-code, a label does not accept, or not all of a burst are served
+     a server keeps no journal, or, with --exit-code, a label does not accept, or not all of a burst are served
   2  the command line can't be followed
   3  the server can't be reached, or is none with an introspection
 
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Describe(DescribeArgs),
     /// Shows live what the server does; q quits. Without a terminal, a line per interval
     Watch(WatchArgs),
+    /// Shows what was decided lately about whom and why, and what changed
+    Journal(JournalArgs),
     /// Says how large a limit and a queue a burst needs, or what becomes of it
     Plan(PlanArgs),
     /// Validates a configuration, and shows what holds for a key
@@ -108,6 +110,27 @@ pub(crate) struct WatchArgs {
     /// Which labels come first
     #[arg(long, value_enum, default_value_t = Sort::Ready)]
     pub(crate) sort: Sort,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JournalArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How many entries, the newest
+    #[arg(long, short = 'n', default_value_t = 30, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Only entries of this kind
+    #[arg(long)]
+    pub(crate) kind: Option<EntryKind>,
+    /// Goes on to show what comes, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How long from one look to the next
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval, requires = "follow")]
+    pub(crate) interval: Duration,
+    /// As JSON; with --follow, an entry a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -193,6 +216,14 @@ pub(crate) enum Status {
     NoSlots,
     NoActiveWorkers,
     Unavailable,
+}
+
+/// What an entry of the journal is about: a request, or the handle.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum EntryKind {
+    Decision,
+    Change,
 }
 
 /// What labels are sorted by, the largest first.

@@ -12,6 +12,9 @@ use tokio::{net::TcpStream, runtime};
 
 use crate::{args::ServerArgs, failure::Failure, text::safe};
 
+/// How long ago the handle was made, in seconds, by which entries of its journal are dated.
+const NOW: &str = "admission-now";
+
 /// No answer of an introspection is as long as this.
 const LONGEST: usize = 64 << 20;
 
@@ -31,6 +34,21 @@ pub(crate) struct Client {
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::Server(format!("can't wait for a server: {error}")))?.block_on(work)
+}
+
+/// A signal, wherever it comes from: on a terminal in raw mode, keys are none.
+pub(crate) async fn told_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 impl Client {
@@ -62,20 +80,29 @@ impl Client {
 
     /// What is at `/admission` and `path`, in JSON; `None` where nothing is known of it.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
-        let answer = tokio::time::timeout(self.timeout, self.ask(path)).await;
-        answer.unwrap_or_else(|_| Err(self.trouble(&format!("no answer within {:?}", self.timeout))))
+        Ok(self.find_dated(path).await?.map(|(json, _)| json))
     }
 
     /// The same, where there is always something.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.find(path).await?.ok_or_else(|| {
+        Ok(self.get_dated(path).await?.0)
+    }
+
+    /// The same, and the age of the handle in seconds, where that is told; else 0.
+    pub(crate) async fn get_dated(&self, path: &str) -> Result<(Value, f64), Failure> {
+        self.find_dated(path).await?.ok_or_else(|| {
             self.stranger(
                 "there is no introspection under this path: it is mounted at /admission, below what the URL says",
             )
         })
     }
 
-    async fn ask(&self, path: &str) -> Result<Option<Value>, Failure> {
+    async fn find_dated(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
+        let answer = tokio::time::timeout(self.timeout, self.ask(path)).await;
+        answer.unwrap_or_else(|_| Err(self.trouble(&format!("no answer within {:?}", self.timeout))))
+    }
+
+    async fn ask(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| match error.kind() {
             ErrorKind::ConnectionRefused => self.trouble("nobody listens there"),
             _ => self.trouble(&error.to_string()),
@@ -95,9 +122,10 @@ impl Client {
         let (head, body) = sender.send_request(request).await.map_err(no_http)?.into_parts();
         let body = Limited::new(body, LONGEST).collect().await.map_err(|error| self.trouble(&error.to_string()))?;
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let now = head.headers.get(NOW).and_then(|now| now.to_str().ok()?.parse().ok());
         let json: Option<Value> = serde_json::from_slice(&body.to_bytes()).ok();
         match (head.status, kind, json) {
-            (StatusCode::OK, "application/json", Some(json)) => Ok(Some(json)),
+            (StatusCode::OK, "application/json", Some(json)) => Ok(Some((json, now.unwrap_or_default()))),
             (StatusCode::NOT_FOUND, "application/problem+json", Some(_)) => Ok(None),
             (status, "application/problem+json", Some(problem)) => {
                 let detail = problem["detail"].as_str().unwrap_or_default();

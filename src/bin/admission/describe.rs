@@ -6,25 +6,33 @@ use crate::{
     failure::{End, Failure},
     list,
     nearest::nearest,
-    payload::{Label, Rule, Section},
+    payload::{Label, Rule, Section, WaiterPage},
     table::{Cell, Table},
     text::{self, Look, Paint, look_of, safe, seconds},
 };
+
+/// So many of those who wait are shown.
+const WAITERS: usize = 5;
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
     if args.label.trim().is_empty() {
         return Err(Failure::Usage("a label has a name".to_owned()));
     }
-    let json = block_on(async {
-        let path = format!("/labels/{}?namespace={}", encode(&args.label), encode(&args.namespace));
-        match client.find(&path).await? {
-            Some(json) => Ok(json),
-            None => Err(unknown(&client, args).await?),
+    let (name, namespace) = (encode(&args.label), encode(&args.namespace));
+    let (json, label, waiters) = block_on(async {
+        let Some(json) = client.find(&format!("/labels/{name}?namespace={namespace}")).await? else {
+            return Err(unknown(&client, args).await?);
+        };
+        let label: Label = client.read(json.clone())?;
+        let mut waiters = None;
+        if !args.json && label.admission.values().any(|section| section.waiting > 0) {
+            let path = format!("/labels/{name}/waiters?namespace={namespace}&limit={WAITERS}");
+            waiters = client.find(&path).await?.map(|json| client.read::<WaiterPage>(json)).transpose()?;
         }
+        Ok((json, label, waiters))
     })?;
-    let label: Label = client.read(json.clone())?;
-    text::print(&if args.json { text::json(&json) } else { human(&label) })?;
+    text::print(&if args.json { text::json(&json) } else { human(&label, waiters.as_ref()) })?;
     Ok(End::wrong_if(args.exit_code && label.status != "accepting"))
 }
 
@@ -52,7 +60,7 @@ async fn unknown(client: &Client, args: &DescribeArgs) -> Result<Failure, Failur
     Ok(Failure::Missing(why))
 }
 
-fn human(label: &Label) -> String {
+fn human(label: &Label, waiters: Option<&WaiterPage>) -> String {
     let paint = Paint::for_stdout();
     let mut lines = vec![format!(
         "{}{}: {}",
@@ -70,6 +78,16 @@ fn human(label: &Label) -> String {
         ));
         lines.extend(of_class(label, section).into_iter().map(|line| format!("  {line}")));
         lines.extend(rules(label, section, paint).into_iter().map(|line| format!("  {line}")));
+    }
+    // Meanwhile they may all have been served.
+    if let Some(page) = waiters.filter(|page| !page.waiters.is_empty()) {
+        lines.push(String::new());
+        let shown = page.waiters.len();
+        lines.push(match page.total {
+            total if total > shown => format!("{total} wait, the first {shown} of them:"),
+            total => format!("{total} wait:"),
+        });
+        lines.extend(of_waiters(page, paint).into_iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
 }
@@ -125,6 +143,23 @@ fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
             Cell::number(rule.remaining).with(look),
             Cell::from(&rule.when_full),
             Cell::from(key(label, rule)),
+        ]);
+    }
+    table.lines(paint)
+}
+
+/// Those who wait, in the order in which they came.
+fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
+    let mut table = Table::new([">PLACE", "IN", "CLASS", "RUN", ">WAITED", ">STILL ABOUT", "IN ITS WAY"]);
+    for waiter in &page.waiters {
+        table.row([
+            Cell::number(waiter.place),
+            Cell::from(&waiter.stage),
+            Cell::from(&waiter.class),
+            Cell::from(waiter.run.as_deref().unwrap_or_default()),
+            Cell::from(seconds(waiter.waited_seconds)),
+            Cell::from(waiter.estimated_wait_seconds.map_or_else(|| "?".to_owned(), seconds)),
+            Cell::from(waiter.blocked_by.as_ref().map_or_else(|| "nothing".to_owned(), |it| it.full())),
         ]);
     }
     table.lines(paint)

@@ -1,12 +1,13 @@
 //! `admission`: what a server under admission control does and why, and what to set.
 //!
-//! `list`, `describe` and `watch` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
+//! `list`, `describe`, `watch` and `journal` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
 
 mod args;
 mod check;
 mod client;
 mod describe;
 mod failure;
+mod journal;
 mod key;
 mod list;
 #[path = "../../config/file/nearest.rs"]
@@ -45,6 +46,7 @@ fn run(command: &Command) -> Result<End, Failure> {
         Command::List(args) => list::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Journal(args) => journal::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args),
         Command::Simulate(args) => simulate::run(&args.arguments),

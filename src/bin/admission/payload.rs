@@ -82,6 +82,25 @@ pub(crate) struct Blocked {
     pub(crate) room_in_seconds: Option<f64>,
 }
 
+/// Some of those who wait for a label.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct WaiterPage {
+    pub(crate) total: usize,
+    pub(crate) waiters: Vec<Waiter>,
+}
+
+/// Somebody who waits.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Waiter {
+    pub(crate) place: usize,
+    pub(crate) stage: String,
+    pub(crate) class: String,
+    pub(crate) run: Option<String>,
+    pub(crate) waited_seconds: f64,
+    pub(crate) estimated_wait_seconds: Option<f64>,
+    pub(crate) blocked_by: Option<Blocked>,
+}
+
 /// A cap, a rate or a budget.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Rule {
@@ -119,8 +138,13 @@ impl Blocked {
     pub(crate) fn in_short(&self) -> String {
         match self.rule.as_str() {
             "draining" => "draining".to_owned(),
-            rule => format!("{rule} {}/{}: {}", self.used, self.bound, then(&self.when_full)),
+            _ => format!("{}: {}", self.full(), then(&self.when_full)),
         }
+    }
+
+    /// What is in the way, and how full it is.
+    pub(crate) fn full(&self) -> String {
+        format!("{} {}/{}", self.rule, self.used, self.bound)
     }
 
     /// The same as a sentence.

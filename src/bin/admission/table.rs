@@ -43,10 +43,18 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
+        self.lines_below(paint, &mut None)
+    }
+
+    /// The same below others with these widths, and without the heads where there are some: columns only grow.
+    pub(crate) fn lines_below(&self, paint: Paint, above: &mut Option<[usize; N]>) -> Vec<String> {
         let heads = self.heads.map(|head| Cell::from(head.trim_start_matches('>')).with(Look::Dim));
         let all = || std::iter::once(&heads).chain(&self.rows);
-        let widths: [usize; N] =
-            std::array::from_fn(|column| all().map(|row| row[column].text.chars().count()).max().unwrap_or(0));
+        let widths: [usize; N] = std::array::from_fn(|column| {
+            let least = above.map_or(0, |widths| widths[column]);
+            all().map(|row| row[column].text.chars().count()).fold(least, usize::max)
+        });
+        let skipped = usize::from(above.replace(widths).is_some());
         let line = |row: &[Cell; N]| {
             let cells = row.iter().zip(self.heads).zip(widths).enumerate();
             let cells = cells.map(|(column, ((cell, head), width))| {
@@ -60,6 +68,6 @@ impl<const N: usize> Table<N> {
             });
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
-        all().map(line).collect()
+        all().skip(skipped).map(line).collect()
     }
 }

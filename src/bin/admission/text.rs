@@ -9,10 +9,16 @@ use crate::failure::{End, Failure};
 
 /// Prints all of it. A reader that has seen enough and left is no failure.
 pub(crate) fn print(text: &str) -> Result<End, Failure> {
+    show(text).map(|_| End::Well)
+}
+
+/// The same for one who has more to print: answers whether anybody reads on.
+pub(crate) fn show(text: &str) -> Result<bool, Failure> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Missing(format!("can't write: {error}"))),
-        _ => Ok(End::Well),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Missing(format!("can't write: {error}"))),
     }
 }
 
@@ -34,7 +40,15 @@ pub(crate) fn safe(name: &str) -> Cow<'_, str> {
 
 /// JSON over several lines. What could harm a terminal is written as JSON can write it.
 pub(crate) fn json(value: &serde_json::Value) -> String {
-    let text = format!("{value:#}\n");
+    escaped(&format!("{value:#}\n"))
+}
+
+/// JSON in one line, likewise.
+pub(crate) fn json_line(value: &serde_json::Value) -> String {
+    escaped(&format!("{value}\n"))
+}
+
+fn escaped(text: &str) -> String {
     let mut units = [0; 2];
     let escaped = text.chars().map(|c| match c {
         c if c != '\n' && is_unsafe(c) => c.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")).collect(),

@@ -92,6 +92,8 @@ settings! {
         pub partitions: BTreeMap<String, Share> = BTreeMap::new(),
         /// What callers of no partition may do beyond what is left for them.
         pub default_partition_mode: PartitionMode = PartitionMode::Burst,
+        /// Whether the partition of callers that name none stops nobody, and only says what it would do.
+        pub default_partition_observe: bool = false,
         /// Who goes first among those who wait.
         pub discipline: Discipline = Discipline::Fair,
         /// How often less important requests are passed over before it is their turn; `"none"` for as long as it takes.
@@ -200,6 +202,7 @@ impl AdmissionConfig {
             max_waiting: self.max_waiting,
             partitions: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
             default_mode: self.default_partition_mode,
+            default_observes: self.default_partition_observe,
             discipline: self.discipline,
             aging: self.aging.map(NonZeroU32::get),
             labels: self.labels.to_labels(),

@@ -1,7 +1,7 @@
 //! What was decided lately, and what changed: two bounded rings of numbers.
 //!
 //! One ring is for decisions, of which there are thousands in a second, and one for changes (of the limit, the settings, the
-//! mode), so that the ones never push the others out. Entries are as large as three quarters of a cache line and have their
+//! mode, the store), so that the ones never push the others out. Entries are as large as three quarters of a cache line and have their
 //! place from the beginning: writing one allocates nothing. They hold numbers; names are looked up by whoever reads them, see
 //! [`view`]. A number that has been given to another label since then finds no name: a label notes with which entry its name
 //! begins to hold, and [`Runs`](super::runs) keeps the names of runs for as long as an entry may ask for them.
@@ -14,7 +14,7 @@ mod view;
 pub(crate) use view::Wanted;
 pub use view::{Change, Decided, Decision, JournalEntry, JournalEvent};
 
-use super::{labels::LabelId, limit::Basis, plan::Mode};
+use super::{labels::LabelId, limit::Basis, outage::StoreChange, plan::Mode};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// No more entries than this, so that the low half of a sequence number says which one it is.
@@ -170,6 +170,7 @@ pub(super) enum Event {
     Reload { from: u32 },
     Drain,
     LawPanic,
+    Store(StoreChange),
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -154,6 +154,17 @@ pub enum Change {
     Drain,
     /// The law panicked; the limit stayed what it was.
     LawPanic,
+    /// The store that counts [shared rules](crate::AdmissionBuilder::shared) fails, is left alone, or answers again.
+    #[non_exhaustive]
+    Store {
+        /// Its state before: `up`, `failing` or `down`, as in [`StoreSnapshot::state`](crate::StoreSnapshot::state).
+        from: &'static str,
+        /// Its state now.
+        to: &'static str,
+        /// For how long it was down, in seconds, if it comes back from that.
+        #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+        down_seconds: Option<f64>,
+    },
 }
 
 impl Verdict {
@@ -306,6 +317,11 @@ impl Changed {
             Event::Reload { from } => Change::Reload { from: from as usize },
             Event::Drain => Change::Drain,
             Event::LawPanic => Change::LawPanic,
+            Event::Store(it) => Change::Store {
+                from: it.from.as_str(),
+                to: it.to.as_str(),
+                down_seconds: it.down_for.map(|time| time.as_secs_f64()),
+            },
         };
         JournalEntry {
             sequence,

@@ -9,7 +9,7 @@ use super::{Desk, MINUTE, SECOND, plan_shared};
 use crate::{
     config::{Cap, Labels, Limits, Rate, Rules},
     engine::{
-        Arrival, NoRoom, Place,
+        Arrival, NoRoom, Place, StoreState,
         rules::{Counted, WhenFull, WhenGone},
     },
     rejection::Reason,
@@ -267,7 +267,8 @@ fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
         let _held = desk.granted(&place);
         let look = |desk: &Desk| desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
         assert_eq!(look(&desk).status, LabelStatus::Accepting, "control");
-        desk.engine.set_store_gone(true);
+        let now = desk.engine.now();
+        assert!(desk.engine.tell_store(now, StoreState::Down, Duration::ZERO).is_some());
         let label = look(&desk);
         (label.status, label.blocked_by.map(|blocked| blocked.rule))
     };

@@ -7,7 +7,7 @@ use http_body_util::Empty;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, Cap, LabelStatus, Limits, Reason, Rules, Ticket, WhenFull,
+    Admission, Cap, Change, JournalEvent, LabelStatus, Limits, Reason, Rules, Ticket, WhenFull,
     store::{Keys, MemoryStore, WhenGone},
 };
 
@@ -82,6 +82,18 @@ async fn each_rule_answers_as_it_says_and_recovers_by_itself() {
         assert_eq!((store.state, store.down_seconds), ("up", 0.0));
         assert!(store.failed >= 20 && store.without_store >= 4 && store.granted >= 5, "{store:?}");
     }
+    let changes = instance.admission.journal().into_iter().filter_map(|entry| match entry.event {
+        JournalEvent::Change(Change::Store { from, to, down_seconds, .. }) => Some((from, to, down_seconds)),
+        _ => None,
+    });
+    let changes: Vec<_> = changes.collect();
+    println!("journal: {changes:?}");
+    assert!(changes.windows(2).all(|pair| pair[0].1 == pair[1].0), "nothing is missing in between: {changes:?}");
+    assert!(changes.iter().filter(|it| it.1 == "down").count() >= repeats(), "{changes:?}");
+    assert!(
+        changes.iter().all(|&(from, _, down)| (from == "down") == down.is_some_and(|down| down > 0.0)),
+        "{changes:?}"
+    );
     eventually("nothing is held", async || instance.running() == 0).await;
 }
 

@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::Instant};
 use self::{change::Change, screen::Screen};
 use crate::{
     args::{WatchArgs, word},
-    client::{Client, block_on},
+    client::{Client, block_on, told_to_stop},
     failure::{End, Failure},
     payload::Overview,
     text::{self, safe},
@@ -35,21 +35,6 @@ pub(crate) fn run(args: &WatchArgs) -> Result<End, Failure> {
     })
 }
 
-/// A signal, wherever it comes from: on a terminal in raw mode, keys are none.
-async fn told_to_stop() {
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        return;
-    }
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
-}
-
 /// One look at the server.
 async fn look(client: &Client, args: &WatchArgs, labels: usize) -> Result<Overview, Failure> {
     client.read(client.get(&format!("?limit={labels}&order=desc&sort={}", word(&args.sort))).await?)
@@ -67,7 +52,9 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
         match look(client, args, 1).await {
             Ok(now) => {
                 let change = before.as_ref().map(|(then, old)| Change::between(old, &now, at - *then));
-                text::print(&line(at - start, &now, &change.unwrap_or_default()))?;
+                if !text::show(&line(at - start, &now, &change.unwrap_or_default()))? {
+                    return Ok(End::Well);
+                }
                 before = Some((at, now));
             }
             Err(failure) if is_last || before.is_none() => return Err(failure),

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../handle/moody.rs"]
+mod moody;
+mod outage;
+mod would;
+
 use std::{
     collections::BTreeMap,
     fmt::Debug,
@@ -81,7 +86,7 @@ impl Kept {
 #[tokio::test]
 async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() {
     let kept = Kept::default();
-    tracing_subscriber::registry().with(kept.clone()).init();
+    let _listens = tracing_subscriber::registry().with(kept.clone()).set_default();
     let admission = Admission::builder().name("api").limit(Fixed::new(1)).queue(1).max_waiting(0);
     let admission = admission.partition("web", percent(50)).build().unwrap();
     let gate = Arc::new(Semaphore::new(0));

@@ -1,0 +1,67 @@
+//! Noting when the store that counts shared rules goes down, and when it is back.
+//!
+//! A store is asked how it is; it calls nobody. So the change is noted by whoever meets it first: a request that asked the
+//! store, somebody who looks at the handle, or the driver, once a second. A store that [fails](Health::Failing) now and then
+//! is noted by the driver alone, so that single failures among many answers don't push everything else out of the journal.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    lease::Desk,
+    trace,
+    turn::{Shared, lock},
+};
+use crate::{engine::StoreState, store::Health};
+
+/// What was noted last.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    is_down: AtomicBool,
+    state: Mutex<StoreState>,
+}
+
+impl Shared {
+    /// Notes that the store went down, or is back. Costs next to nothing where it did neither.
+    pub(crate) fn look_at_store(&self) {
+        if let Some(desk) = &self.desk
+            && matches!(desk.health(), Health::Down { .. }) != desk.noted.is_down.load(Ordering::Relaxed)
+        {
+            self.note_store(desk);
+        }
+    }
+
+    /// The same, and notes as well that it begins to fail, or doesn't any more.
+    pub(super) fn look_closely_at_store(&self) {
+        if let Some(desk) = &self.desk {
+            self.note_store(desk);
+        }
+    }
+
+    fn note_store(&self, desk: &Desk) {
+        let change = {
+            // Until it is noted: whoever saw an earlier state would note it after a later one.
+            let mut noted = lock(&desk.noted.state);
+            let (state, down_for) = match desk.health() {
+                Health::Up => (StoreState::Up, Duration::ZERO),
+                Health::Failing { .. } => (StoreState::Failing, Duration::ZERO),
+                Health::Down { since, .. } => (StoreState::Down, since),
+            };
+            if std::mem::replace(&mut *noted, state) == state {
+                return;
+            }
+            desk.noted.is_down.store(state == StoreState::Down, Ordering::Relaxed);
+            let now = self.time.now();
+            self.turn(|it, _| it.engine.tell_store(now, state, down_for))
+        };
+        // Subscribers run outside of all locks.
+        if let Some(change) = change {
+            trace::store_changed(self, change);
+        }
+    }
+}
