@@ -45,6 +45,7 @@ mod room;
 pub(crate) mod rules;
 mod runs;
 mod scheduler;
+mod series;
 mod shadow;
 pub(crate) mod shares;
 mod slot;
@@ -85,6 +86,7 @@ pub use label_snapshot::LabelSnapshot;
 pub use label_status::{Blocked, LabelStatus};
 pub(crate) use labels::LabelId;
 pub(crate) use partition::Counts;
+pub(crate) use series::{LabelOutcome, LabelSeries, named};
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
@@ -105,6 +107,7 @@ use self::{
     room::Levels,
     rules::Rules,
     runs::Runs,
+    series::AllSeries,
     shadow::ShadowLaw,
     slot::{COUNTED, IN_SHADOW},
     tenure::Tenures,
@@ -151,6 +154,7 @@ pub(crate) struct Engine {
     credit: Credit,
     waiting: FairQueue,
     labels: Labels,
+    series: AllSeries,
     rules: Rules,
     /// When the rates have room again for which labels wait.
     rates_due: Deadlines,
@@ -205,6 +209,7 @@ impl Engine {
             last_empty: Timestamp::ZERO,
             credit: Credit::default(),
             labels: Labels::new(plan.labels, &mut rules),
+            series: AllSeries::default(),
             rules,
             rates_due: Deadlines::default(),
             levels: Levels::default(),
@@ -227,6 +232,7 @@ impl Engine {
         engine.shadow.replace(plan.shadow);
         engine.resize(engine.law.limit());
         engine.rules.number_classes(|name| engine.classes.number(name));
+        engine.reserve_series();
         engine
     }
 
@@ -253,6 +259,7 @@ impl Engine {
                 if until.is_some() {
                     counts.queued += 1;
                     counts.wait.record(now.since(since));
+                    self.tally(label, |series| series.times.wait.record(now.since(since)));
                 }
                 let holder = self.waiting.get(key).holder();
                 if self.has_to_ask(label).is_some() {
@@ -289,6 +296,7 @@ impl Engine {
         }
         if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
+            self.tally(holder.label, |series| series.ended(LabelOutcome::Cancelled));
             self.note(now, Verdict::CANCELLED, party, Cause::NOTHING);
         }
         self.waiting.remove(key);
