@@ -7,6 +7,7 @@ mod contract;
 mod dashboards;
 mod http;
 mod journal;
+mod label_metrics;
 mod npm;
 mod openapi;
 mod page;
