@@ -67,6 +67,8 @@ struct Series {
 /// What settings say of labels.
 type Plans<'a> = (&'a LabelPlan, &'a RulesPlan);
 
+type Numbers = HashMap<Arc<str>, SeriesId>;
+
 /// All series.
 #[derive(Debug, Default)]
 pub(super) struct AllSeries {
@@ -75,7 +77,7 @@ pub(super) struct AllSeries {
     /// By number, from [`SeriesId::OTHERS`] on. Empty as long as no label may have any.
     list: Vec<Series>,
     /// By class, namespace and label.
-    numbers: Vec<HashMap<Arc<str>, HashMap<Arc<str>, SeriesId>>>,
+    numbers: Vec<HashMap<Arc<str>, Numbers>>,
     /// By the entry of a label.
     by_entry: Vec<SeriesId>,
 }

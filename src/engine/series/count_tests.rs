@@ -343,9 +343,8 @@ impl Stage {
                 let expected = self.expected.outcomes.get(&(name, outcome)).copied().unwrap_or(0);
                 assert_eq!(count, expected, "{outcome:?} of {name:?}");
             }
-            let running = self.running.iter().filter(|it| {
-                it.series == name && it.slot.is_counted() && !it.slot.tenure().is_some_and(|_| it.until <= self.now)
-            });
+            let runs = |it: &&Running| it.series == name && it.slot.is_counted() && self.now < it.until;
+            let running = self.running.iter().filter(runs);
             assert_eq!(series.in_flight, running.count(), "in flight of {name:?}");
             let waiting = self.waiting.iter().filter(|(series, _)| *series == name).count();
             assert_eq!(series.waiting, waiting, "waiting of {name:?}");
