@@ -79,8 +79,9 @@ fn few_streams(limit: usize, queue: Option<usize>, streams: usize) -> Option<Str
 }
 
 fn few_series(plan: &Plan) -> Option<String> {
-    let (most, named) = (plan.labels.metrics, named(&plan.labels, &plan.rules).len());
-    (1..named).contains(&most).then(|| {
+    let most = Some(plan.labels.metrics).filter(|most| *most > 0)?;
+    let named = named(&plan.labels, &plan.rules).len();
+    (most < named).then(|| {
         format!(
             "settings name {named} labels, each class of work counted, and {most} may have metrics of their own \
              (labels.metrics): some of them are counted with strangers; allow at least {named}"

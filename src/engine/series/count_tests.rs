@@ -10,6 +10,7 @@ use crate::{
         Arrival, Ask, Engine, Place, Slot, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
+        rules::{ClassPlan, RulesPlan},
         shares::WHOLE,
     },
     outcome::Outcome,
@@ -178,6 +179,23 @@ fn slots_are_those_of_a_cap_or_of_workers() {
     engine.tick(at(1));
     assert_eq!(see(&engine, "a"), (Some(0), Some(0), Some(1.0)), "the worker fell silent");
     drop((slot, other));
+}
+
+#[test]
+fn classes_are_told_apart_and_who_has_no_label_is_in_none() {
+    let work = ClassPlan { name: "work".into(), ..ClassPlan::default() };
+    let rules = RulesPlan { classes: vec![ClassPlan::default(), work] };
+    let mut engine = Engine::new(Plan { rules, ..plan(5, 100, &["gold"]) });
+    let class = engine.class("work");
+    let asks = [Ask { class, ..ask("", "gold") }, Ask { class, ..Ask::of(0) }];
+    let slots = asks.map(|ask| engine.arrive_without_waiting(at(0), &ask).unwrap());
+    let all = engine.label_series(0, usize::MAX).into_iter();
+    let seen: Vec<_> = all
+        .map(|it| (it.name.class.to_string(), it.name.label.to_string(), it.counts.requests, it.in_flight))
+        .collect();
+    let expected = [("", "", 0, 0), ("", "gold", 0, 0), ("work", "gold", 1, 1)];
+    assert_eq!(seen, expected.map(|(class, label, count, in_flight)| (class.into(), label.into(), count, in_flight)));
+    drop(slots);
 }
 
 /// What the engine is told, in random order.
