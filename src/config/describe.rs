@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Settings {
-    /// All that decisions depend on.
+    /// All that decisions depend on; so not what is published, such as [`Labels::metrics`].
     ///
     /// # Errors
     ///

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::{
+    named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
     rules::{ClassPlan, LimitsPlan, Resolved, Target},
     shares::allocate,
@@ -31,6 +32,7 @@ pub(super) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
         beside.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
         beside.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
         plan.queue.and_then(|_| long_admission(&plan.gate)),
+        few_series(plan),
     ];
     let mut warnings: Vec<String> = single.into_iter().flatten().collect();
     warnings.extend(empty_partitions(limit, &plan.partitions));
@@ -72,6 +74,17 @@ fn few_streams(limit: usize, queue: Option<usize>, streams: usize) -> Option<Str
         format!(
             "the server lets in {streams} at once (max_concurrent_streams) and {needed} are to be inside, running or in the \
              queue: the others are refused or held back where nobody counts them; allow at least {needed}"
+        )
+    })
+}
+
+fn few_series(plan: &Plan) -> Option<String> {
+    let most = Some(plan.labels.metrics).filter(|most| *most > 0)?;
+    let named = named(&plan.labels, &plan.rules).len();
+    (most < named).then(|| {
+        format!(
+            "settings name {named} labels, each class of work counted, and {most} may have metrics of their own \
+             (labels.metrics): some of them are counted with strangers; allow at least {named}"
         )
     })
 }
@@ -262,5 +275,17 @@ mod tests {
             warning(Settings { rules, ..Settings::default() }),
             "classes.w.max_per_minute is 700 and can't be reached: max_per_minute_per_budget_group is 300"
         );
+    }
+
+    #[test]
+    fn fewer_metrics_than_labels_that_are_named() {
+        let settings = |most| {
+            let labels = Labels::new().label_cap("a", 1).label_weight("a", 2).label_cap_in("ns", "b", 1).metrics(most);
+            let over = Rules::new().class("w", Limits::new()).over("ns:c", "w", Limits::new().max_in_flight(1));
+            Settings { labels, rules: over.over("*", "w", Limits::new().max_in_flight(2)), ..Settings::default() }
+        };
+        // Two labels in each of two classes, and one in one of them.
+        assert!(warning(settings(4)).starts_with("settings name 5 labels"), "{}", warning(settings(4)));
+        assert_eq!((warning(settings(5)), warning(settings(0))), (String::new(), String::new()));
     }
 }

@@ -6,6 +6,7 @@ use super::{
     Arrival, Ask, Engine, Slot, Subject,
     labels::{LabelId, UNNAMED, one_turn},
     plan::Mode,
+    series::SeriesId,
     slot::{OBSERVED, OUTSIDE},
     tenure::Holder,
 };
@@ -17,9 +18,10 @@ impl Engine {
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         if self.mode == Mode::Off {
-            return Arrival::Admit(Slot::uncounted(now, ask.partition, OBSERVED));
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, OBSERVED));
         }
         let label = self.label_of(now, ask);
+        self.tally(label, |series| series.requests += 1);
         if self.closed {
             return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
@@ -40,6 +42,7 @@ impl Engine {
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
+        self.tally(label, |series| series.requests += 1);
         if !self.closed && self.may_start(now, ask, label) {
             return self.start(now, ask, label, false);
         }
@@ -118,6 +121,7 @@ impl Engine {
         let label = self.labels.get_mut(id);
         if label.named_from == UNNAMED {
             label.named_from = self.journal.sequence() + 1;
+            self.find_series(id);
         }
         id
     }

@@ -10,6 +10,7 @@ use super::{
     journal::Event,
     limit::{Basis, Law, Sample},
     plan::Mode,
+    series::LabelOutcome,
     shares::allocate,
     slot::OBSERVED,
 };
@@ -38,6 +39,12 @@ impl Engine {
         slot.marks |= OBSERVED;
         let now = self.advance(now);
         let rtt = now.since(slot.start);
+        self.tally_slot(slot, |series| {
+            series.ended(LabelOutcome::of_ended(outcome));
+            if outcome == Outcome::Success {
+                series.times.rtt.record(rtt);
+            }
+        });
         let counts = &mut self.partitions[slot.partition as usize].counts;
         match outcome {
             Outcome::Cancelled => counts.cancelled += 1,

@@ -46,11 +46,13 @@ mod room;
 pub(crate) mod rules;
 mod runs;
 mod scheduler;
+mod series;
 mod shadow;
 pub(crate) mod shares;
 mod slot;
 mod snapshot;
 mod tenure;
+mod tick;
 mod waiter_snapshot;
 mod waiters;
 #[cfg(feature = "introspect")]
@@ -88,6 +90,7 @@ pub use label_status::{Blocked, LabelStatus};
 pub(crate) use labels::LabelId;
 pub(crate) use outage::{StoreChange, StoreState};
 pub(crate) use partition::Counts;
+pub(crate) use series::{LabelOutcome, LabelSeries, named};
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
@@ -109,6 +112,7 @@ use self::{
     room::Levels,
     rules::Rules,
     runs::Runs,
+    series::AllSeries,
     shadow::ShadowLaw,
     slot::{COUNTED, IN_SHADOW},
     tenure::Tenures,
@@ -155,6 +159,7 @@ pub(crate) struct Engine {
     credit: Credit,
     waiting: FairQueue,
     labels: Labels,
+    series: AllSeries,
     rules: Rules,
     /// When the rates have room again for which labels wait.
     rates_due: Deadlines,
@@ -209,6 +214,7 @@ impl Engine {
             last_empty: Timestamp::ZERO,
             credit: Credit::default(),
             labels: Labels::new(plan.labels, &mut rules),
+            series: AllSeries::default(),
             rules,
             rates_due: Deadlines::default(),
             levels: Levels::default(),
@@ -231,6 +237,7 @@ impl Engine {
         engine.shadow.replace(plan.shadow);
         engine.resize(engine.law.limit());
         engine.rules.number_classes(|name| engine.classes.number(name));
+        engine.reserve_series();
         engine
     }
 
@@ -257,6 +264,7 @@ impl Engine {
                 if until.is_some() {
                     counts.queued += 1;
                     counts.wait.record(now.since(since));
+                    self.tally(label, |series| series.times.wait.record(now.since(since)));
                 }
                 let holder = self.waiting.get(key).holder();
                 if self.has_to_ask(label).is_some() {
@@ -293,6 +301,7 @@ impl Engine {
         }
         if !matches!(stage, Stage::Refused(_)) {
             self.partitions[partition as usize].counts.cancelled_waiting += 1;
+            self.tally(holder.label, |series| series.ended(LabelOutcome::Cancelled));
             self.note(now, Verdict::CANCELLED, party, Cause::NOTHING);
         }
         self.waiting.remove(key);
@@ -343,36 +352,6 @@ impl Engine {
         self.running >= self.limit || self.in_line + self.at_gate > 0
     }
 
-    /// When [`tick`](Self::tick) has something to do, if it ever has.
-    pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        let deadline = self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at);
-        // What is let go may be for those who wait.
-        let waiting = self.in_line + self.at_gate > 0;
-        let lets_go = if waiting { self.lets_go_at } else { Timestamp::NEVER };
-        let next = deadline.min(lets_go).min(self.next_rate()).min(self.tenures.next_end()).min(self.workers_due);
-        (next != Timestamp::NEVER).then_some(next)
-    }
-
-    /// Turns away whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
-    /// hundred waits at once: whoever asks [when to come back](Self::next_wakeup) is told if there are more.
-    pub(crate) fn tick(&mut self, now: Timestamp) {
-        const AT_ONCE: usize = 256;
-        let now = self.advance(now);
-        for _ in 0..AT_ONCE {
-            let Some((_, index)) = self.deadlines.first().filter(|&(at, _)| at <= now) else { break };
-            self.expire(now, self.waiting.key(index));
-        }
-        while let Some(holder) = self.tenures.take_back(now) {
-            self.overdue += 1;
-            self.note_held(self.time_to_live.unwrap_or_default(), holder.label);
-            self.vacate(holder);
-        }
-        if self.workers_due <= now {
-            self.sweep_workers(now);
-        }
-        self.settle(now);
-    }
-
     /// The next waiter whose wait ended since the last call, granted or refused: it should be woken.
     pub(crate) fn take_notice(&mut self) -> Option<Key> {
         self.notices.pop_front()
@@ -380,16 +359,5 @@ impl Engine {
 
     pub(crate) fn has_notices(&self) -> bool {
         !self.notices.is_empty() || !self.tenures.overdue.is_empty()
-    }
-
-    /// The latest time that any verb was given.
-    pub(crate) const fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    /// Time never runs backwards here, whatever the clock does, and never reaches "never".
-    fn advance(&mut self, now: Timestamp) -> Timestamp {
-        self.now = self.now.max(now).min(Timestamp::LATEST);
-        self.now
     }
 }

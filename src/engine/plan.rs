@@ -165,6 +165,9 @@ pub(crate) struct LabelPlan {
     pub(crate) patterns: Option<(ByLabel<usize>, ByLabel<u32>)>,
     /// Whether the slots that workers report bound what runs.
     pub(crate) enforce_workers: bool,
+    /// How many have metrics of their own, and which ones settings name, by namespace and label.
+    pub(crate) metrics: usize,
+    pub(crate) named: Vec<(Box<str>, Box<str>)>,
 }
 
 impl Default for LabelPlan {
@@ -178,6 +181,8 @@ impl Default for LabelPlan {
             rules: HashMap::new(),
             patterns: None,
             enforce_workers: false,
+            metrics: 0,
+            named: Vec::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{
     labels::LabelId,
     plan::{Mode, PartitionMode},
     rules::{Full, Rules, WhenFull},
+    series::LabelOutcome,
     waiters::{Key, Stage},
 };
 use crate::{rejection::Reason, time::Timestamp};
@@ -71,6 +72,7 @@ impl Engine {
 
     pub(super) fn refuse(&mut self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
         self.labels.get_mut(label).rejected += 1;
+        self.tally(label, |series| series.ended(LabelOutcome::of_rejected(reason)));
         self.shadow.refused(reason);
         let waiting = self.waiting.in_line(partition) + self.waiting.at_gate(partition);
         let it = &mut self.partitions[partition as usize];

@@ -43,6 +43,7 @@ impl Engine {
             self.waiting.weigh(label, self.labels.get(label).rule.weight);
             self.waiting.park(label, self.labels.is_full(label));
         }
+        self.reserve_series();
         self.reloads += 1;
         let from = self.limit_as_noted();
         self.resize(self.law.limit());

@@ -18,7 +18,7 @@ impl Engine {
     /// The token of a slot that was taken, lent for a time if that is what permits are.
     pub(super) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
         let tenure = match self.time_to_live {
-            Some(time) => self.tenures.lend(holder, now.after(time)),
+            Some(time) => self.tenures.lend(holder, self.series.of(holder.label), now.after(time)),
             None => tenure::NONE,
         };
         Slot::new(now, in_flight, holder, class, tenure, COUNTED)

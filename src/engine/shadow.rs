@@ -242,7 +242,7 @@ impl Engine {
         self.note_shadow(now, self.party(now, ask, label), place);
         self.partitions[ask.partition as usize].counts.admitted += 1;
         let shadow = if self.shadow.is_on() { self.shadow.enter(place.is_ok()) } else { 0 };
-        Slot { would, ..Slot::uncounted(now, ask.partition, shadow) }
+        Slot { would, ..Slot::uncounted(now, ask.partition, self.series.of(label), shadow) }
     }
 
     /// What observing rules say to somebody who has to wait for another reason: turned away, it would not have waited.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     labels::LabelId,
     rules::SharedRules,
+    series::SeriesId,
     tenure::{self, Holder},
     waiters::Key,
     would::Would,
@@ -26,7 +27,7 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) start: Timestamp,
-    /// Requests in flight when this one was admitted, itself included.
+    /// Requests in flight when this one was admitted, itself included; the series of one that decisions don't bind.
     pub(super) in_flight: u32,
     pub(super) label: LabelId,
     /// The number of its tenure, where slots are lent for a time.
@@ -67,9 +68,9 @@ impl Slot {
     }
 
     /// The slot of a request that decisions don't bind.
-    pub(super) const fn uncounted(start: Timestamp, partition: u16, marks: u8) -> Self {
+    pub(super) fn uncounted(start: Timestamp, partition: u16, series: SeriesId, marks: u8) -> Self {
         let nobody = Holder { partition, label: LabelId::DEFAULT, level: 0, shadow: 0 };
-        Self::new(start, 0, nobody, 0, tenure::NONE, marks)
+        Self::new(start, u32::from(series.index()), nobody, 0, tenure::NONE, marks)
     }
 
     pub(super) const fn holder(&self) -> Holder {
@@ -108,6 +109,12 @@ impl Slot {
 
     pub(super) const fn is_counted(&self) -> bool {
         self.marks & COUNTED != 0
+    }
+
+    /// Where it is counted by label, if it never occupied a slot of the limit. Good until it is given back.
+    pub(super) fn uncounted_series(&self) -> Option<SeriesId> {
+        let index = || u16::try_from(self.in_flight).map_or(SeriesId::NONE, SeriesId::from_index);
+        (!self.is_counted()).then(index)
     }
 
     /// Whether its time says something about the limit: not so for what runs beyond it because decisions don't bind.

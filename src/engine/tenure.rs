@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{deadlines::Deadlines, labels::LabelId};
+use super::{deadlines::Deadlines, labels::LabelId, series::SeriesId};
 use crate::time::Timestamp;
 
 /// A slot without an entry.
@@ -26,6 +26,8 @@ pub(super) struct Holder {
 pub(super) struct Tenures {
     /// `None`: the slot was taken back.
     entries: Vec<Option<Holder>>,
+    /// Where each is counted by label, as long as its holder is not done.
+    series: Vec<SeriesId>,
     free: Vec<u32>,
     ends: Deadlines,
     /// Those whose holders have to be told.
@@ -33,12 +35,14 @@ pub(super) struct Tenures {
 }
 
 impl Tenures {
-    pub(super) fn lend(&mut self, holder: Holder, until: Timestamp) -> u32 {
+    pub(super) fn lend(&mut self, holder: Holder, series: SeriesId, until: Timestamp) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
+            self.series.push(SeriesId::NONE);
             u32::try_from(self.entries.len() - 1).unwrap_or(NONE)
         });
         self.entries[number as usize] = Some(holder);
+        self.series[number as usize] = series;
         self.ends.set(number, until);
         number
     }
@@ -53,6 +57,11 @@ impl Tenures {
 
     pub(super) fn is_overdue(&self, number: u32) -> bool {
         self.entries.get(number as usize).is_some_and(Option::is_none)
+    }
+
+    /// Where it is counted by label.
+    pub(super) fn series(&self, number: u32) -> SeriesId {
+        self.series.get(number as usize).copied().unwrap_or(SeriesId::NONE)
     }
 
     pub(super) fn next_end(&self) -> Timestamp {
@@ -91,11 +100,13 @@ mod tests {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
         let holder = |partition| Holder { partition, label: LabelId::DEFAULT, level: 1, shadow: 0 };
         let mut tenures = Tenures::default();
-        let (late, good) = (tenures.lend(holder(1), at(5)), tenures.lend(holder(2), at(9)));
+        let (late, good) =
+            (tenures.lend(holder(1), SeriesId::OTHERS, at(5)), tenures.lend(holder(2), SeriesId::NONE, at(9)));
         assert!(tenures.take_back(at(4)).is_none());
         assert_eq!(tenures.take_back(at(5)).map(|it| it.partition), Some(1));
         assert!(tenures.take_back(at(5)).is_none());
         assert!(tenures.is_overdue(late) && !tenures.is_overdue(good) && !tenures.is_overdue(NONE));
+        assert_eq!(tenures.series(late), SeriesId::OTHERS, "whoever is late is still counted");
         assert_eq!(tenures.next_end(), at(9));
         assert!(tenures.give_back(late) && !tenures.give_back(good) && !tenures.give_back(NONE));
         assert_eq!((tenures.next_end(), tenures.free.len()), (Timestamp::NEVER, 2));

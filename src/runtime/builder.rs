@@ -20,7 +20,7 @@ use crate::{
         plan::{Discipline, Mode, PartitionMode},
     },
     problem::BuildError,
-    store::{Keys, Leases, WhenGone},
+    store::{AdmissionLock, Keys, Leases, WhenGone},
 };
 
 /// Builds an [`Admission`]. Made by [`Admission::builder`].
@@ -30,6 +30,7 @@ pub struct AdmissionBuilder {
     name: Option<String>,
     clock: Option<Arc<dyn Clock>>,
     desk: Option<Desk>,
+    admission_lock: Option<AdmissionLock>,
     pub(super) settings: Settings,
 }
 
@@ -180,6 +181,27 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Publishes how long callers waited for a lock beside the metrics of this handle, as `admission_lock_*`: for none unless
+    /// set. A handle publishes one lock, and a lock belongs to one handle.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_admission::{
+    ///     Admission,
+    ///     store::{AdmissionLock, Keys, MemoryStore},
+    /// };
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lock = AdmissionLock::builder().build(Arc::new(MemoryStore::new()), Keys::new("shop")?);
+    /// let admission = Admission::builder().lock_metrics(&lock).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_metrics(mut self, lock: &AdmissionLock) -> Self {
+        self.admission_lock = Some(lock.clone());
+        self
+    }
+
     /// Who goes first among those who wait: [`Discipline::Fair`] unless set.
     pub fn discipline(mut self, discipline: Discipline) -> Self {
         self.settings.discipline = discipline;
@@ -258,6 +280,7 @@ impl AdmissionBuilder {
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
         let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, desk);
+        let shared = shared.with_lock(self.admission_lock);
         #[cfg(feature = "introspect")]
         let shared = shared.described(policy);
         let admission = Admission { shared: Arc::new(shared) };
@@ -272,7 +295,7 @@ impl AdmissionBuilder {
 impl From<AdmissionConfig> for AdmissionBuilder {
     fn from(config: AdmissionConfig) -> Self {
         let name = (!config.name.is_empty()).then(|| config.name.clone());
-        Self { name, clock: None, desk: None, settings: config.to_settings() }
+        Self { name, settings: config.to_settings(), ..Self::default() }
     }
 }
 

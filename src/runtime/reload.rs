@@ -13,8 +13,9 @@ use crate::config::StoreSettings;
 const MOST_PARTITIONS: usize = u16::MAX as usize;
 
 impl Admission {
-    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock and the store that counts
-    /// [shared rules](AdmissionBuilder::shared) stay what they are.
+    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock, the store that counts
+    /// [shared rules](AdmissionBuilder::shared) and the lock [whose waits are published](AdmissionBuilder::lock_metrics) stay what
+    /// they are.
     ///
     /// Requests in flight keep their slots and those who wait keep their places. Partitions, labels and classes are known
     /// by name: one that is gone drains, and comes back as it was if it is named again. What was used of rates stays used. A

@@ -17,6 +17,7 @@ use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
     rejection::Rejection,
+    store::AdmissionLock,
     time::Timestamp,
 };
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(super) policy: Result<serde_json::Value, String>,
     /// Where shared rules are counted.
     pub(super) desk: Option<Desk>,
+    /// Whose waits are published.
+    pub(super) admission_lock: Option<AdmissionLock>,
     /// What was told of changes.
     pub(super) told: Mutex<Told>,
 }
@@ -100,7 +103,14 @@ impl Shared {
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
             desk,
+            admission_lock: None,
         }
+    }
+
+    /// The same, with a lock whose waits it publishes.
+    pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
+        self.admission_lock = lock;
+        self
     }
 
     /// The same, with its settings in words.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::LockFailure;
+use crate::{engine::Histogram, ticket::normal};
 
 /// Upper ends of the buckets, in milliseconds; one more for what is longer.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -58,18 +59,20 @@ pub struct WaitSeries {
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    series: Mutex<BTreeMap<(String, String), WaitCounts>>,
+    series: Mutex<BTreeMap<(String, String), (WaitCounts, Histogram)>>,
     requests: AtomicU64,
 }
 
 impl Waits {
     pub(crate) fn record(&self, class: &str, endpoint: &str, waited: Duration, failure: Option<&LockFailure>) {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut name = (class.to_owned(), endpoint.to_owned());
+        let own = |name| normal(name).unwrap_or_default().to_owned();
+        let mut name = (own(class), own(endpoint));
         if !series.contains_key(&name) && series.len() >= SERIES - 1 {
             name = (OTHER.to_owned(), OTHER.to_owned());
         }
-        let counts = series.entry(name).or_default();
+        let (counts, times) = series.entry(name).or_default();
+        times.record(waited);
         let bucket = BOUNDS.iter().position(|&bound| waited <= Duration::from_millis(bound)).unwrap_or(BOUNDS.len());
         counts.buckets[bucket] += 1;
         counts.total = counts.total.saturating_add(waited);
@@ -89,13 +92,17 @@ impl Waits {
     }
 
     pub(crate) fn snapshot(&self) -> Vec<WaitSeries> {
+        self.times().into_iter().map(|(series, _)| series).collect()
+    }
+
+    /// The same with all times in finer buckets.
+    pub(crate) fn times(&self) -> Vec<(WaitSeries, Histogram)> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        let copy = |((class, endpoint), counts): (&(String, String), &WaitCounts)| WaitSeries {
-            class: class.clone(),
-            endpoint: endpoint.clone(),
-            counts: counts.clone(),
-        };
-        series.iter().map(copy).collect()
+        let all = series.iter().map(|((class, endpoint), (counts, times))| {
+            let (class, endpoint) = (class.clone(), endpoint.clone());
+            (WaitSeries { class, endpoint, counts: counts.clone() }, times.clone())
+        });
+        all.collect()
     }
 }
 

@@ -35,7 +35,7 @@ fn settings(limit: impl Into<Limit>) -> AdmissionBuilder {
         .max_wait(Duration::from_millis(120))
         .partition("web", percent(50))
         .partition("batch", percent(20).hard_cap())
-        .labels(Labels::new().label_cap("capped", 2).label_weight("heavy", 3).max_waiting(5).max_labels(20))
+        .labels(Labels::new().label_cap("capped", 2).label_weight("heavy", 3).max_waiting(5).max_labels(20).metrics(3))
 }
 
 /// Records an overload of a server with these settings. Answers the lines.

@@ -57,7 +57,7 @@ pub(crate) const BAD: &[(Kind, Schema, &str)] = &[
     (
         Toml,
         Knows,
-        "[labels]\nmax_labels = 0\nweight = 0\ncaps = { a = -1 }\nweights = { gold = 1001 }\nonly = [{ namespace = \"x\" }]",
+        "[labels]\nmax_labels = 0\nmetrics = 1001\nweight = 0\ncaps = { a = -1 }\nweights = { gold = 1001 }\nonly = [{ namespace = \"x\" }]",
     ),
     (
         Toml,

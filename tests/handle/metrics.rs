@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use tower_admission::{Admission, Outcome, Ticket, limit::Fixed, percent};
+use tower_admission::{Admission, Labels, Outcome, Ticket, limit::Fixed, percent};
 
 use super::{ms, poll_once};
 
@@ -70,4 +70,61 @@ async fn the_driver_publishes_each_second() {
     let values = read(&snapshotter);
     let admitted = values.get("admission_admitted_total{limiter=driven,partition=default}");
     assert_eq!(admitted, Some(&DebugValue::Counter(1)), "{values:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_requests_is_told_by_label() {
+    let labels = Labels::new().label_cap("gold", 4).metrics(1);
+    let admission = Admission::builder().name("api").limit(Fixed::new(1)).queue(2).max_wait(ms(500)).max_waiting(0);
+    let admission = admission.labels(labels).build().unwrap();
+    let gold = || Ticket::new().label("gold");
+    let first = admission.admit(gold()).await.unwrap();
+    let mut waits = admission.admit(gold());
+    let mut leaves = admission.admit(gold());
+    assert!(poll_once(&mut waits).is_none() && poll_once(&mut leaves).is_none());
+    admission.admit(gold()).await.unwrap_err();
+    admission.try_admit(Ticket::new().label("other")).unwrap_err();
+    drop(leaves);
+    tokio::time::advance(ms(100)).await;
+    let mut in_vain = admission.admit(gold());
+    assert!(poll_once(&mut in_vain).is_none());
+    first.finish(Outcome::Success);
+    let second = poll_once(&mut waits).unwrap().unwrap();
+    tokio::time::advance(ms(600)).await;
+    in_vain.await.unwrap_err();
+    second.finish(Outcome::Overload);
+    drop(admission.admit(gold()).await.unwrap());
+    let _runs = admission.admit(gold()).await.unwrap();
+
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || admission.publish_metrics());
+    let values = read(&snapshotter);
+    let gold = "limiter=api,class=,namespace=,label=gold,overflow=false";
+    let others = "limiter=api,class=,namespace=,label=,overflow=true";
+    for (name, labels, value) in [
+        ("requests_total", gold, DebugValue::Counter(7)),
+        ("requests_total", others, DebugValue::Counter(1)),
+        ("in_flight", gold, DebugValue::Gauge(1.0.into())),
+        ("waiting", gold, DebugValue::Gauge(0.0.into())),
+        ("available", gold, DebugValue::Gauge(3.0.into())),
+        ("utilisation_ratio", gold, DebugValue::Gauge(0.25.into())),
+    ] {
+        let name = format!("admission_label_{name}{{{labels}}}");
+        assert_eq!(values.get(&name), Some(&value), "{name} in {values:#?}");
+    }
+    // Six of the seven have ended: each in one way.
+    let of_gold = [("success", 1), ("overload", 1), ("cancelled", 2), ("timeout", 1), ("denied", 1), ("ignored", 0)];
+    let of_others = [("denied", 1), ("timeout", 0)];
+    let outcomes = of_gold.map(|it| (gold, it)).into_iter().chain(of_others.map(|it| (others, it)));
+    for (labels, (outcome, count)) in outcomes {
+        let name = format!("admission_label_outcomes_total{{{labels},outcome={outcome}}}");
+        assert_eq!(values.get(&name), Some(&DebugValue::Counter(count)), "{name}");
+    }
+    for name in ["admission_label_rtt_seconds", "admission_label_wait_seconds"] {
+        let Some(DebugValue::Histogram(samples)) = values.get(&format!("{name}{{{gold}}}")) else { panic!("{name}") };
+        assert_eq!(samples.len(), 1, "{name}");
+        assert!((0.075..=0.125).contains(&samples[0].into_inner()), "{name}: {samples:?}");
+    }
+    assert!(!values.contains_key(&format!("admission_label_available{{{others}}}")), "no slots of their own");
 }

@@ -7,10 +7,10 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tower_admission::{
-    Admission, Mode, Ticket,
+    Admission, Labels, Mode, Ticket,
     limit::Fixed,
     percent,
-    store::{Keys, Leases, MemoryStore},
+    store::{AdmissionLock, Keys, Leases, LockCaller, MemoryStore},
 };
 
 use crate::{npm, support::Site};
@@ -38,15 +38,20 @@ async fn scrape(handle: PrometheusHandle) -> String {
     String::from_utf8(text.to_vec()).unwrap()
 }
 
-/// A server after some load, and what it published.
-async fn busy() -> String {
+/// A server after some load, and what it published: of labels only if these say so.
+async fn busy(labels: Labels) -> String {
+    let (store, keys) = (Arc::new(MemoryStore::new()), Keys::new("api").unwrap());
+    let lock = AdmissionLock::builder().build(store.clone(), keys.clone());
+    drop(lock.acquire(LockCaller::new("one").counted_as("gold", "start")).await.unwrap());
     let admission = Admission::builder()
         .name("api")
         .limit(Fixed::new(2))
         .queue(2)
         .max_waiting(0)
         .partition("web", percent(50))
-        .shared(Leases::builder().build(Arc::new(MemoryStore::new())), Keys::new("api").unwrap())
+        .shared(Leases::builder().build(store), keys)
+        .labels(labels)
+        .lock_metrics(&lock)
         .shadow_limit(Fixed::new(1))
         .build()
         .unwrap();
@@ -58,6 +63,11 @@ async fn busy() -> String {
     let recorder = recorder();
     metrics::with_local_recorder(&recorder, || admission.publish_metrics());
     scrape(recorder.handle()).await
+}
+
+/// Metrics of the labels that come, and of one that settings name.
+fn by_label() -> Labels {
+    Labels::new().label_cap("gold", 2).metrics(2)
 }
 
 /// The names in a scrape with what kind they are, and the names of all labels.
@@ -74,7 +84,7 @@ fn names(scrape: &str) -> (BTreeSet<(String, String)>, BTreeSet<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_that_dashboard_and_alerts_ask_for_is_in_a_live_scrape() {
-    let scrape = busy().await;
+    let scrape = busy(by_label()).await;
     let (kinds, labels) = names(&scrape);
     let mut series: BTreeSet<String> = kinds.iter().map(|(name, _)| name.clone()).collect();
     for (name, _) in kinds.iter().filter(|(_, kind)| kind == "histogram") {
@@ -108,7 +118,7 @@ async fn everything_that_dashboard_and_alerts_ask_for_is_in_a_live_scrape() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_published_is_documented_and_described() {
-    let scrape = busy().await;
+    let scrape = busy(by_label()).await;
     let (kinds, _) = names(&scrape);
     let documented = include_str!("../../src/docs/metrics.md").lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
@@ -125,7 +135,8 @@ async fn what_is_published_is_documented_and_described() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_a_caller_sends_becomes_a_label() {
-    let scrape = busy().await;
+    let scrape = busy(Labels::new()).await;
+    assert!(!scrape.contains("admission_label_"), "{scrape}");
     assert!(!scrape.contains("evil") && !scrape.contains("secret-customer"), "{scrape}");
     let values = |label: &str| -> BTreeSet<&str> {
         scrape.split(&format!("{label}=\"")).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -135,7 +146,10 @@ async fn nothing_that_a_caller_sends_becomes_a_label() {
     assert_eq!(values("stage"), ["gate", "line"].into());
     assert_eq!(values("mode"), ["enforce", "observe", "off"].into());
     assert_eq!(values("reason"), tower_admission::Reason::ALL.map(|reason| reason.as_str()).into());
-    assert_eq!(values("outcome"), ["cancelled", "ignored", "late_overload", "overload", "success"].into());
+    let of_requests = ["cancelled", "ignored", "late_overload", "overload", "success"];
+    let of_the_lock = ["busy", "failed", "taken"];
+    assert_eq!(values("outcome"), of_requests.into_iter().chain(of_the_lock).collect());
+    assert_eq!((values("class"), values("endpoint")), (["gold"].into(), ["start"].into()), "said by our own code");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod contract;
 mod dashboards;
 mod http;
 mod journal;
+mod label_metrics;
 #[path = "../handle/moody.rs"]
 #[allow(dead_code, reason = "here it has a handle of another kind")]
 mod moody;

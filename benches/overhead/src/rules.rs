@@ -29,6 +29,8 @@ pub const RULES: &[Contestant] = &[
     one(NO_RULES, || layer(Admission::builder(), 0)),
     one("AdmissionLayer, no rules, one label", || layer(labels(Labels::new()), 1)),
     one("AdmissionLayer, no rules, 100,000 labels", || layer(labels(Labels::new()), KEYS)),
+    one("AdmissionLayer, metrics of one label", || layer(labels(Labels::new().metrics(1)), 1)),
+    one("AdmissionLayer, metrics of 1,000 of 100,000 labels", || layer(labels(Labels::new().metrics(1_000)), KEYS)),
     one("AdmissionLayer, nine rules, one label", || layer(nine_rules(Labels::new()), 1)),
     one("AdmissionLayer, nine rules, 100,000 labels", || layer(nine_rules(Labels::new()), KEYS)),
     one("AdmissionLayer, ten rules, 100,000 labels", || with_workers(KEYS)),

@@ -34,6 +34,8 @@ settings! {
         pub max_labels: usize = 10_000,
         /// Whether the slots that workers report bound what runs of a label.
         pub enforce_workers: bool = false,
+        /// How many labels have metrics of their own, at most 1,000; 0 for none.
+        pub metrics: usize = 0,
     }
 }
 
@@ -71,7 +73,8 @@ impl LabelsConfig {
             .prefix_expand(self.prefix_expand)
             .wildcards(self.wildcards)
             .max_labels(self.max_labels)
-            .enforce_workers(self.enforce_workers);
+            .enforce_workers(self.enforce_workers)
+            .metrics(self.metrics);
         let labels = self.caps.iter().fold(labels, |labels, (label, cap)| labels.label_cap(label, *cap));
         let labels = self.weights.iter().fold(labels, |labels, (label, turns)| labels.label_weight(label, *turns));
         self.only.iter().fold(labels, |mut labels, one| {

@@ -93,6 +93,9 @@ impl LabelSetup {
             patterns: None,
             rules,
             enforce_workers: self.enforce_workers,
+            // What is counted for metrics changes no decision.
+            metrics: self.max_labels % 4,
+            named: Vec::new(),
         }
     }
 

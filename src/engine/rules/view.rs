@@ -1,6 +1,6 @@
 //! What can be seen of rules from outside.
 
-use super::{Full, Rate, RateRule, Resolved, Rule, Rules, Source};
+use super::{Full, Rate, RateRule, Resolved, Rule, Rules, RulesPlan, Source};
 use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
 
 /// One rule that counts a label.
@@ -61,6 +61,11 @@ impl Rules {
     #[cfg(feature = "introspect")]
     pub(in crate::engine) fn has_class(&self, name: &str) -> bool {
         self.plan.classes.iter().any(|class| *class.name == *name)
+    }
+
+    /// All rules, as they were configured.
+    pub(in crate::engine) const fn plan(&self) -> &RulesPlan {
+        &self.plan
     }
 
     /// The name of a class; empty for those without rules of their own.

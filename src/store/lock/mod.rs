@@ -24,6 +24,7 @@ use super::{
     turnstile::Turnstiles,
     waits::Waits,
 };
+use crate::engine::Histogram;
 
 /// How one who finds the lock taken comes back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -113,7 +114,8 @@ impl<'a> LockCaller<'a> {
         Self { organisation, class: "default", endpoint: "default", patience: Duration::MAX }
     }
 
-    /// Under which class of tenants and which endpoint its wait is counted.
+    /// Under which class of tenants and which endpoint its wait is counted: names of your own, since the first 63 pairs
+    /// are told apart and all others are counted as `other`. Of each name, 256 bytes count.
     #[must_use]
     pub const fn counted_as(mut self, class: &'a str, endpoint: &'a str) -> Self {
         self.class = class;
@@ -221,9 +223,15 @@ impl AdmissionLock {
         }
     }
 
-    /// How long callers waited, by class and endpoint.
+    /// How long callers waited, by class and endpoint. [`AdmissionBuilder::lock_metrics`](crate::AdmissionBuilder::lock_metrics)
+    /// publishes the same.
     pub fn waits(&self) -> Vec<WaitSeries> {
         self.0.waits.snapshot()
+    }
+
+    /// The same with all times, to be published.
+    pub(crate) fn times(&self) -> Vec<(WaitSeries, Histogram)> {
+        self.0.waits.times()
     }
 
     /// How many requests for locks were sent to the store.

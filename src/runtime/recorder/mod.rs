@@ -1,13 +1,19 @@
-//! The only file that knows the `metrics` facade.
+//! The only folder that knows the `metrics` facade.
 //!
 //! Requests are counted as plain integers in the turn and published from there, each second by the driver and on
 //! demand. Nothing is registered before the first publication and handles are looked up anew each time, so a recorder
 //! may be installed at any time. Counters are published as absolute values: nothing counted before is lost.
 
+mod describe;
+mod labels;
+mod lock_waits;
+mod names;
+
 use std::sync::Arc;
 
-use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{Label, counter, gauge, histogram};
 
+use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
 use super::turn::{Shared, lock};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
@@ -22,6 +28,8 @@ use crate::{
 pub(super) struct Recorder {
     rtt: Vec<Histogram>,
     wait: Vec<Histogram>,
+    labels: Vec<PublishedLabel>,
+    lock_waits: PublishedWaits,
 }
 
 impl Shared {
@@ -41,14 +49,22 @@ impl Shared {
     }
 
     /// Publishes all metrics to the recorder of this thread.
+    ///
+    /// One at a time: whoever read first publishes first, or histograms would be asked for what was counted before.
     pub(super) fn publish(&self) {
+        let mut recorder = lock(&self.recorder);
         let (snapshot, counts) = self.turn(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
         let snapshot = Snapshot { store: self.store_snapshot(), ..snapshot };
+        recorder.publish(&self.name, &snapshot, counts);
+        self.publish_labels(&mut recorder);
+        if let Some(lock) = &self.admission_lock {
+            recorder.publish_lock(&self.name, lock);
+        }
+        drop(recorder);
         self.tell_changes(&snapshot);
-        lock(&self.recorder).publish(&self.name, &snapshot, counts);
     }
 }
 
@@ -166,59 +182,4 @@ fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histo
         histogram.record_many(value, usize::try_from(count).unwrap_or(usize::MAX));
     }
     published.clone_from(now);
-}
-
-fn describe() {
-    for (name, text) in [
-        ("admission_available", "Free slots: the limit without the requests that run"),
-        ("admission_draining", "1 while nobody is let in because the server shuts down, else 0"),
-        ("admission_in_flight", "Requests that run"),
-        (
-            "admission_in_flight_beyond",
-            "Requests that run although their partition, which observes, would not have let them",
-        ),
-        ("admission_labels_known", "Labels that are told apart, counted once for each class of work"),
-        ("admission_limit", "How many requests may run at once"),
-        ("admission_mode", "1 for the mode that the handle is in, else 0"),
-        ("admission_partition_limit", "What a partition is guaranteed of the limit"),
-        ("admission_partition_observes", "1 for a partition that only says what it would do, else 0"),
-        ("admission_shadow_in_flight", "Requests that run and would run under the limit of the shadow law"),
-        ("admission_shadow_limit", "The limit that the shadow law would have set"),
-        ("admission_queue_places", "How many requests may wait in line for a slot"),
-        ("admission_store_state", "1 for the state that the store of shared limits is in, else 0"),
-        ("admission_waiting", "Requests that wait, in line for a slot or at the full gate"),
-    ] {
-        describe_gauge!(name, Unit::Count, text);
-    }
-    describe_gauge!(
-        "admission_store_down_seconds",
-        Unit::Seconds,
-        "For how long the store of shared limits has been down"
-    );
-    describe_gauge!("admission_utilisation_ratio", "The part of the limit that is used; above 1 after it shrank");
-    for (name, text) in [
-        ("admission_admitted_total", "Requests that were admitted"),
-        ("admission_cancelled_waiting_total", "Requests that left while they waited"),
-        ("admission_labels_evicted_total", "Labels that were forgotten because others needed their entries"),
-        ("admission_labels_overflowed_total", "Requests whose label found no entry, and shared one"),
-        ("admission_law_panics_total", "Panics of the control law, after which the limit stayed what it was"),
-        ("admission_outcomes_total", "Requests that ran, by how they ended"),
-        ("admission_overdue_total", "Slots that were taken back from holders who kept them for too long"),
-        ("admission_queued_total", "Requests that were admitted after a wait"),
-        ("admission_rejected_total", "Requests that were rejected, by reason"),
-        ("admission_reloads_total", "How often the settings were changed"),
-        ("admission_requests_total", "Requests that came"),
-        ("admission_shadow_would_admit_total", "Rejected requests for which the shadow law had a free slot"),
-        ("admission_shadow_would_queue_total", "Requests that would have waited under the limit of the shadow law"),
-        ("admission_shadow_would_reject_total", "Requests that the limit of the shadow law would have rejected"),
-        ("admission_store_leases_lost_total", "Leases of shared limits that were lost while their work went on"),
-        ("admission_store_local_total", "Requests admitted under shared limits without asking the store, by why"),
-        ("admission_store_requests_total", "Requests that the store of shared limits was asked for, by its answer"),
-        ("admission_would_queue_total", "Requests that would have waited, while observing"),
-        ("admission_would_reject_total", "Requests that would have been rejected, while observing, by reason"),
-    ] {
-        describe_counter!(name, Unit::Count, text);
-    }
-    describe_histogram!("admission_rtt_seconds", Unit::Seconds, "Round-trip time of requests that succeeded");
-    describe_histogram!("admission_wait_seconds", Unit::Seconds, "Wait of requests that were admitted after one");
 }

@@ -1,0 +1,47 @@
+//! What happens because time passes.
+
+use super::Engine;
+use crate::time::Timestamp;
+
+impl Engine {
+    /// When [`tick`](Self::tick) has something to do, if it ever has.
+    pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
+        let deadline = self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at);
+        // What is let go may be for those who wait.
+        let waiting = self.in_line + self.at_gate > 0;
+        let lets_go = if waiting { self.lets_go_at } else { Timestamp::NEVER };
+        let next = deadline.min(lets_go).min(self.next_rate()).min(self.tenures.next_end()).min(self.workers_due);
+        (next != Timestamp::NEVER).then_some(next)
+    }
+
+    /// Turns away whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
+    /// hundred waits at once: whoever asks [when to come back](Self::next_wakeup) is told if there are more.
+    pub(crate) fn tick(&mut self, now: Timestamp) {
+        const AT_ONCE: usize = 256;
+        let now = self.advance(now);
+        for _ in 0..AT_ONCE {
+            let Some((_, index)) = self.deadlines.first().filter(|&(at, _)| at <= now) else { break };
+            self.expire(now, self.waiting.key(index));
+        }
+        while let Some(holder) = self.tenures.take_back(now) {
+            self.overdue += 1;
+            self.note_held(self.time_to_live.unwrap_or_default(), holder.label);
+            self.vacate(holder);
+        }
+        if self.workers_due <= now {
+            self.sweep_workers(now);
+        }
+        self.settle(now);
+    }
+
+    /// The latest time that any verb was given.
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Time never runs backwards here, whatever the clock does, and never reaches "never".
+    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now).min(Timestamp::LATEST);
+        self.now
+    }
+}

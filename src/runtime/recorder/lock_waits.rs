@@ -1,0 +1,31 @@
+//! How long callers waited for an admission lock.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use metrics::{Label, counter, histogram};
+
+use super::{Recorder, names::harmless, record};
+use crate::{engine::Histogram, store::AdmissionLock};
+
+/// What was published so far, by class and endpoint. The lock bounds how many of them there are.
+pub(super) type PublishedWaits = BTreeMap<(String, String), Histogram>;
+
+impl Recorder {
+    pub(super) fn publish_lock(&mut self, name: &Arc<str>, lock: &AdmissionLock) {
+        for (series, times) in lock.times() {
+            let labels = vec![
+                Label::new("limiter", Arc::clone(name)),
+                Label::new("class", harmless(&series.class).into_owned()),
+                Label::new("endpoint", harmless(&series.endpoint).into_owned()),
+            ];
+            let counts = &series.counts;
+            for (outcome, count) in [("busy", counts.busy), ("failed", counts.failed), ("taken", counts.taken)] {
+                let outcome = Label::from_static_parts("outcome", outcome);
+                let labels: Vec<_> = labels.iter().cloned().chain([outcome]).collect();
+                counter!("admission_lock_outcomes_total", labels).absolute(count);
+            }
+            let published = self.lock_waits.entry((series.class, series.endpoint)).or_default();
+            record(&histogram!("admission_lock_wait_seconds", labels), &times, published);
+        }
+    }
+}
