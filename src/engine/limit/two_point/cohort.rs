@@ -25,7 +25,10 @@
 
 use std::time::Duration;
 
-use super::{super::Sample, point::Point};
+use super::{
+    super::Sample,
+    point::{ENOUGH_TO_DROWN, FEW_ANSWERS, Point},
+};
 use crate::{
     outcome::Outcome,
     time::{Timestamp, nanos},
@@ -146,9 +149,9 @@ impl Cohort {
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
-                self.finished >= self.wanted || self.is_alarming()
+                self.finished >= self.wanted
             };
-            if enough {
+            if enough || self.is_alarming() {
                 self.closed = Some(sample.end);
                 self.members = members;
             }
@@ -158,7 +161,13 @@ impl Cohort {
 
     fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
         let complete = self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * JUDGED_AT;
-        if complete { self.judge(now) } else { None }
+        if complete || self.is_drowning() { self.judge(now) } else { None }
+    }
+
+    /// Whether so few of those who have finished were answered that the others don't have to be waited for: each of them
+    /// takes as long as its client has patience.
+    fn is_drowning(&self) -> bool {
+        self.timed >= ENOUGH_TO_DROWN && f64::from(self.answered) < FEW_ANSWERS * f64::from(self.timed)
     }
 
     /// Whether it is so much slower than usual that it takes no more samples to see that: by two standard errors.

@@ -25,9 +25,8 @@ const STEEP: f64 = 2.2;
 const IMPLAUSIBLE: f64 = 3.0;
 /// A lower point is good for so many times as long as it takes to measure the upper one, or for the gap between probes.
 const LASTS: u32 = 5;
-/// Below this part of answers the limit is far too high, if that many requests say so.
-const HARDLY_ANY: f64 = 0.1;
-const ENOUGH_TO_DROWN: u32 = 8;
+/// What is left of a limit that brings next to no answers.
+const DROWNED_CUT: f64 = 0.125;
 /// For how long it is careful below a limit that was too high.
 const REMEMBERED: Duration = Duration::from_secs(40);
 /// A limit of so many times what runs on average has room for those who come by chance.
@@ -39,6 +38,8 @@ const FAR: f64 = 1.35;
 const FRESH: Duration = Duration::from_secs(3);
 /// A change of latency by more than this at the same concurrency is one of the environment.
 const SHIFT: f64 = 0.4;
+/// Concurrency is the same within this, as a logarithm.
+const SAME: f64 = 0.15;
 /// From this part of refused requests on, the service says itself that it is too much.
 const REFUSED: f64 = 0.05;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
@@ -53,18 +54,16 @@ impl TwoPoint {
         let now = point.at;
         self.basis = Basis::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
-        if point.answered < HARDLY_ANY && point.finished >= ENOUGH_TO_DROWN {
-            // It brings nothing, so nothing is lost by halving it.
-            self.low = None;
-            self.fell(now);
-            return self.cut(super::STUCK_CUT, now);
+        if point.drowns() {
+            return self.drowned(now);
         }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
-        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < 0.15);
-        let errors = |high: &Point| high.error(self.scatter) + point.error(self.scatter);
-        let shifted = same.is_some_and(|high| high.ln_slower(&point).abs() > SHIFT + errors(&high));
+        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
+        let shifted = self
+            .high
+            .is_some_and(|high| high.shift(&point) > SHIFT + high.error(self.scatter) + point.error(self.scatter));
         if shifted {
             self.low = None;
             self.gap = SHORTEST_GAP;
@@ -81,6 +80,15 @@ impl TwoPoint {
         }
         self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
         self.decide(now, grown_from);
+    }
+
+    /// Hardly anybody is answered. What brings nothing can't be lost, and the server has to get rid of what it has before
+    /// it answers again; then the limit doubles as at the start.
+    pub(super) fn drowned(&mut self, now: Timestamp) {
+        self.low = None;
+        self.started = false;
+        self.fell(now);
+        self.cut(DROWNED_CUT, now);
     }
 
     /// Moves the limit by what both points say, or asks for the one that is missing.
@@ -172,6 +180,8 @@ impl TwoPoint {
     /// Grows to where the present point is the lower one.
     fn double(&mut self, now: Timestamp) {
         self.slow_start = true;
+        // What the last probe cost was about another limit.
+        self.next_probe = Timestamp::ZERO;
         if clamp_to_limit(self.limit, self.min, self.max) < self.max {
             self.grow(2.0, now);
         } else {
