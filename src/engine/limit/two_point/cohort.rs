@@ -37,6 +37,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Cohort {
     opened: Timestamp,
+    /// When none of its members ran last: whoever of them runs started later.
+    quiet: Timestamp,
     /// Who starts from here on belongs to a later cohort.
     closed: Option<Timestamp>,
     wanted: u32,
@@ -84,6 +86,7 @@ impl Cohort {
     pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit) -> Self {
         Self {
             opened: now,
+            quiet: now,
             closed: None,
             wanted,
             hurry,
@@ -143,7 +146,11 @@ impl Cohort {
         }
         if self.closed.is_none() {
             let others = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
-            let members = self.finished.saturating_add(others.saturating_sub(self.older));
+            let unfinished = others.saturating_sub(self.older);
+            if unfinished == 0 {
+                self.quiet = sample.end;
+            }
+            let members = self.finished.saturating_add(unfinished);
             // In a hurry, those who run are enough: the cohort takes one round-trip time. Otherwise it takes two, and
             // some of its members come after others, which tells more than as many at once.
             let enough = if self.hurry {
@@ -188,7 +195,7 @@ impl Cohort {
     /// How long those take, about, that have not finished; the `mean` is that of the others.
     fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
         let closed = self.closed.unwrap_or(now);
-        let (window, since) = (nanos_f64(closed.since(self.opened)), nanos_f64(now.since(closed)));
+        let (window, since) = (nanos_f64(closed.since(self.quiet)), nanos_f64(now.since(closed)));
         let scatter = self.scatter();
         let last = since + window * unfinished / f64::from(self.members.max(1)) / 2.0;
         let last = last.max(mean * (1.0 + scatter));
