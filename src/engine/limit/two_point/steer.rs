@@ -20,9 +20,11 @@ const FLAT: f64 = 1.15;
 const FLOODED: f64 = 1.85;
 /// Above this a single cohort is enough to see that it is too much.
 const STEEP: f64 = 2.2;
-/// A server that is only too crowded comes to 2, to 4 at most. More means that it became slower since the lower point, or
-/// that the lower point is from before the crowd.
+/// A server that is only too crowded hardly comes there. More means that it became slower since the lower point, or that
+/// the lower point is from before the crowd.
 const IMPLAUSIBLE: f64 = 3.0;
+/// Twice as many requests take at most that many times as long, on a server that is only too crowded.
+const STEEPEST: f64 = 4.0;
 /// A lower point is good for so many times as long as it takes to measure the upper one, or for the gap between probes.
 const LASTS: u32 = 5;
 /// What is left of a limit that brings next to no answers.
@@ -137,8 +139,8 @@ impl TwoPoint {
         } else if g <= FLOODED {
             self.cut((TARGET / g).powf(GAIN), now);
         } else if just_probed {
-            // The probe may have been flooded as well.
-            self.cut((TARGET / g).min(0.55), now);
+            // The probe may have been flooded as well; but what a crowd can't explain happened in between.
+            self.cut((TARGET / g.min(STEEPEST)).min(0.55), now);
         } else {
             // The lower point was a good limit: from there on the time to wait grows with the limit.
             self.cut(TARGET / slower, now);
