@@ -102,4 +102,9 @@ impl Comparison {
         let error = high.error(scatter).hypot(low.error(scatter));
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error / halvings).exp(), halvings, slower: slower.exp() }
     }
+
+    /// `g`, as far as it is certain; zero where the lower point is not lower.
+    pub(super) fn at_least(&self) -> f64 {
+        if self.halvings > 0.0 { self.g / self.margin } else { 0.0 }
+    }
 }

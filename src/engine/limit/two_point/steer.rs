@@ -97,7 +97,9 @@ impl TwoPoint {
     pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
         let started = std::mem::replace(&mut self.started, true);
-        if !started || self.limit < 2.0 {
+        // A lull says little about a burst, unless it was plainly faster.
+        let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
+        if self.limit < 2.0 || !started && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
             return self.double(now);
         }
