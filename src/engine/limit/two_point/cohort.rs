@@ -25,7 +25,10 @@
 
 use std::time::Duration;
 
-use super::{super::Sample, point::Point};
+use super::{
+    super::Sample,
+    point::{ENOUGH_TO_DROWN, FEW_ANSWERS, Point},
+};
 use crate::{
     outcome::Outcome,
     time::{Timestamp, nanos},
@@ -34,6 +37,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Cohort {
     opened: Timestamp,
+    /// When none of its members ran last: whoever of them runs started later.
+    quiet: Timestamp,
     /// Who starts from here on belongs to a later cohort.
     closed: Option<Timestamp>,
     wanted: u32,
@@ -81,6 +86,7 @@ impl Cohort {
     pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit) -> Self {
         Self {
             opened: now,
+            quiet: now,
             closed: None,
             wanted,
             hurry,
@@ -140,15 +146,19 @@ impl Cohort {
         }
         if self.closed.is_none() {
             let others = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
-            let members = self.finished.saturating_add(others.saturating_sub(self.older));
+            let unfinished = others.saturating_sub(self.older);
+            if unfinished == 0 {
+                self.quiet = sample.end;
+            }
+            let members = self.finished.saturating_add(unfinished);
             // In a hurry, those who run are enough: the cohort takes one round-trip time. Otherwise it takes two, and
             // some of its members come after others, which tells more than as many at once.
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
-                self.finished >= self.wanted || self.is_alarming()
+                self.finished >= self.wanted
             };
-            if enough {
+            if enough || self.is_alarming() {
                 self.closed = Some(sample.end);
                 self.members = members;
             }
@@ -158,7 +168,13 @@ impl Cohort {
 
     fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
         let complete = self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * JUDGED_AT;
-        if complete { self.judge(now) } else { None }
+        if complete || self.is_drowning() { self.judge(now) } else { None }
+    }
+
+    /// Whether so few of those who have finished were answered that the others don't have to be waited for: each of them
+    /// takes as long as its client has patience.
+    fn is_drowning(&self) -> bool {
+        self.timed >= ENOUGH_TO_DROWN && f64::from(self.answered) < FEW_ANSWERS * f64::from(self.timed)
     }
 
     /// Whether it is so much slower than usual that it takes no more samples to see that: by two standard errors.
@@ -179,7 +195,7 @@ impl Cohort {
     /// How long those take, about, that have not finished; the `mean` is that of the others.
     fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
         let closed = self.closed.unwrap_or(now);
-        let (window, since) = (nanos_f64(closed.since(self.opened)), nanos_f64(now.since(closed)));
+        let (window, since) = (nanos_f64(closed.since(self.quiet)), nanos_f64(now.since(closed)));
         let scatter = self.scatter();
         let last = since + window * unfinished / f64::from(self.members.max(1)) / 2.0;
         let last = last.max(mean * (1.0 + scatter));

@@ -60,8 +60,9 @@
 //! # What counts is answers
 //!
 //! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and `g`
-//! is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. A limit with hardly any answers is
-//! halved at once: what brings nothing can't be lost.
+//! is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken for
+//! nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost. Once there
+//! are answers again the limit doubles as at the start.
 //!
 //! # When it can't wait
 //!
@@ -78,8 +79,9 @@
 //!   no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one round-trip time.
 //! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the upper
 //!   point is measured anew.
-//! - *A shift at equal concurrency clears the lower point*: latency that changed without the limit having changed is news
-//!   about the environment, and comparing across it would be comparing apples with oranges.
+//! - *A shift that concurrency doesn't explain clears the lower point*: latency that fell while more ran, or rose by far
+//!   more than a crowd makes it, is news about the environment, and comparing across it would be comparing apples with
+//!   oranges.
 
 mod cohort;
 mod point;

@@ -34,7 +34,16 @@ pub(super) struct Point {
     pub(super) cohorts: u32,
 }
 
+/// Below this part of answers the limit is far too high, if that many requests say so.
+pub(super) const FEW_ANSWERS: f64 = 0.35;
+pub(super) const ENOUGH_TO_DROWN: u32 = 8;
+
 impl Point {
+    /// Whether most of the slots were taken for nothing.
+    pub(super) fn drowns(&self) -> bool {
+        self.finished >= ENOUGH_TO_DROWN && self.answered < FEW_ANSWERS
+    }
+
     /// This point with another one of the same concurrency, which is newer and counts at least a quarter.
     pub(super) fn pooled(&self, newer: &Self) -> Self {
         let part = (newer.samples / (self.samples + newer.samples)).max(0.25);
@@ -53,6 +62,14 @@ impl Point {
     /// Standard error of the mean, relative to it, where single requests scatter at least as much as `scatter`.
     pub(super) fn error(&self, scatter: f64) -> f64 {
         (self.scatter.max(scatter) / self.samples).sqrt()
+    }
+
+    /// By how much latency has changed more than concurrency explains, as a logarithm: with so many more requests it
+    /// grows, and on the most crowded of servers by the square.
+    pub(super) fn shift(&self, newer: &Self) -> f64 {
+        let (crowd, slower) = ((newer.concurrency / self.concurrency).ln(), newer.ln_slower(self));
+        let explained = (2.0 * crowd.min(0.0), 2.0 * crowd.max(0.0));
+        (slower - explained.1).max(explained.0 - slower).max(0.0)
     }
 
     /// How much slower this is than `other`, as the logarithm of the factor.
@@ -84,5 +101,10 @@ impl Comparison {
         let slower = high.ln_slower(low);
         let error = high.error(scatter).hypot(low.error(scatter));
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error / halvings).exp(), halvings, slower: slower.exp() }
+    }
+
+    /// `g`, as far as it is certain; zero where the lower point is not lower.
+    pub(super) fn at_least(&self) -> f64 {
+        if self.halvings > 0.0 { self.g / self.margin } else { 0.0 }
     }
 }

@@ -49,6 +49,9 @@ impl TwoPoint {
     pub(super) fn probed(&mut self, point: Point) {
         self.phase = Phase::Watch;
         self.learn_scatter(&point);
+        if point.drowns() {
+            return self.drowned(point.at);
+        }
         self.low = Some(point);
         if let Some(high) = self.high {
             // What the probe cost: throughput is concurrency by latency.

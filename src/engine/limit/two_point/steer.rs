@@ -20,14 +20,15 @@ const FLAT: f64 = 1.15;
 const FLOODED: f64 = 1.85;
 /// Above this a single cohort is enough to see that it is too much.
 const STEEP: f64 = 2.2;
-/// A server that is only too crowded comes to 2, to 4 at most. More means that it became slower since the lower point, or
-/// that the lower point is from before the crowd.
+/// A server that is only too crowded hardly comes there. More means that it became slower since the lower point, or that
+/// the lower point is from before the crowd.
 const IMPLAUSIBLE: f64 = 3.0;
+/// Twice as many requests take at most that many times as long, on a server that is only too crowded.
+const STEEPEST: f64 = 4.0;
 /// A lower point is good for so many times as long as it takes to measure the upper one, or for the gap between probes.
 const LASTS: u32 = 5;
-/// Below this part of answers the limit is far too high, if that many requests say so.
-const HARDLY_ANY: f64 = 0.1;
-const ENOUGH_TO_DROWN: u32 = 8;
+/// What is left of a limit that brings next to no answers.
+const DROWNED_CUT: f64 = 0.125;
 /// For how long it is careful below a limit that was too high.
 const REMEMBERED: Duration = Duration::from_secs(40);
 /// A limit of so many times what runs on average has room for those who come by chance.
@@ -39,6 +40,8 @@ const FAR: f64 = 1.35;
 const FRESH: Duration = Duration::from_secs(3);
 /// A change of latency by more than this at the same concurrency is one of the environment.
 const SHIFT: f64 = 0.4;
+/// Concurrency is the same within this, as a logarithm.
+const SAME: f64 = 0.15;
 /// From this part of refused requests on, the service says itself that it is too much.
 const REFUSED: f64 = 0.05;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
@@ -53,18 +56,16 @@ impl TwoPoint {
         let now = point.at;
         self.basis = Basis::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
-        if point.answered < HARDLY_ANY && point.finished >= ENOUGH_TO_DROWN {
-            // It brings nothing, so nothing is lost by halving it.
-            self.low = None;
-            self.fell(now);
-            return self.cut(super::STUCK_CUT, now);
+        if point.drowns() {
+            return self.drowned(now);
         }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
-        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < 0.15);
-        let errors = |high: &Point| high.error(self.scatter) + point.error(self.scatter);
-        let shifted = same.is_some_and(|high| high.ln_slower(&point).abs() > SHIFT + errors(&high));
+        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
+        let shifted = self
+            .high
+            .is_some_and(|high| high.shift(&point) > SHIFT + high.error(self.scatter) + point.error(self.scatter));
         if shifted {
             self.low = None;
             self.gap = SHORTEST_GAP;
@@ -83,11 +84,22 @@ impl TwoPoint {
         self.decide(now, grown_from);
     }
 
+    /// Hardly anybody is answered. What brings nothing can't be lost, and the server has to get rid of what it has before
+    /// it answers again; then the limit doubles as at the start.
+    pub(super) fn drowned(&mut self, now: Timestamp) {
+        self.low = None;
+        self.started = false;
+        self.fell(now);
+        self.cut(DROWNED_CUT, now);
+    }
+
     /// Moves the limit by what both points say, or asks for the one that is missing.
     pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
         let started = std::mem::replace(&mut self.started, true);
-        if !started || self.limit < 2.0 {
+        // A lull says little about a burst, unless it was plainly faster.
+        let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
+        if self.limit < 2.0 || !started && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
             return self.double(now);
         }
@@ -129,8 +141,8 @@ impl TwoPoint {
         } else if g <= FLOODED {
             self.cut((TARGET / g).powf(GAIN), now);
         } else if just_probed {
-            // The probe may have been flooded as well.
-            self.cut((TARGET / g).min(0.55), now);
+            // The probe may have been flooded as well; but what a crowd can't explain happened in between.
+            self.cut((TARGET / g.min(STEEPEST)).min(0.55), now);
         } else {
             // The lower point was a good limit: from there on the time to wait grows with the limit.
             self.cut(TARGET / slower, now);
@@ -172,6 +184,8 @@ impl TwoPoint {
     /// Grows to where the present point is the lower one.
     fn double(&mut self, now: Timestamp) {
         self.slow_start = true;
+        // What the last probe cost was about another limit.
+        self.next_probe = Timestamp::ZERO;
         if clamp_to_limit(self.limit, self.min, self.max) < self.max {
             self.grow(2.0, now);
         } else {
