@@ -57,17 +57,20 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
     }
 }
 
-/// Feeds a healthy server: all requests meet the limit, all take 20 ms whatever the limit is. Answers the highest limit
-/// of the last tenth: a law may probe lower ones from time to time.
+/// Feeds a healthy server for so many windows of a second: as many requests as the limit allows, all of which take 20 ms,
+/// one round after the other. Answers the highest limit of the last tenth: a law may probe lower ones from time to time.
 fn be_healthy(law: &mut dyn Law, from: Timestamp, windows: u64) -> usize {
-    let samples = windows * 50;
-    let limits = (0..samples).map(|i| {
-        let start = from.after(Duration::from_millis(20 * i));
+    let rounds = windows * 50;
+    let limits = (0..rounds).map(|round| {
+        let start = from.after(Duration::from_millis(20 * round));
         let in_flight = law.limit();
-        law.on_sample(&Sample::new(start, Duration::from_millis(20), in_flight, Outcome::Success));
+        for running in (1..=in_flight).rev() {
+            let sample = Sample::new(start, Duration::from_millis(20), in_flight, Outcome::Success);
+            law.on_sample(&Sample { running, ..sample });
+        }
         law.limit()
     });
-    limits.collect::<Vec<_>>().into_iter().rev().take(usize::try_from(samples / 10).unwrap()).max().unwrap()
+    limits.collect::<Vec<_>>().into_iter().rev().take(usize::try_from(rounds / 10).unwrap()).max().unwrap()
 }
 
 proptest! {
@@ -105,8 +108,7 @@ fn no_law_is_stuck_at_its_floor() {
         // A law that adds one per window needs as many windows as its limit has steps.
         let windows =
             if name.starts_with("Windowed { law: Aimd") || name.starts_with("NetflixWindow") { 220 } else { 60 };
-        be_healthy(&mut *law, now.after(Duration::from_secs(10)), windows);
-        let found = law.limit();
+        let found = be_healthy(&mut *law, now.after(Duration::from_secs(10)), windows);
         assert!(found * 10 >= steady * 9, "from {floor} to {found} of {steady}: {name}");
     }
 }

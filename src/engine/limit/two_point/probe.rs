@@ -43,7 +43,8 @@ impl TwoPoint {
         // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
         let turns = f64::from(self.wanted()) / self.probed_limit().max(1.0) + 2.0;
         let usual = Duration::try_from_secs_f64(turns * high.rtt / 1e9).unwrap_or(LONGEST_GAP);
-        cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1)
+        let is_late = cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1);
+        is_late && !cohort.is_under_way()
     }
 
     pub(super) fn probed(&mut self, point: Point) {
