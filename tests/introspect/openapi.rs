@@ -1,11 +1,11 @@
 //! The OpenAPI description, checked by a validator that knows nothing of this crate: the description as such, and what a
 //! server answers against it.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, Labels, Limits, Mode, Rate, Rules,
+    Admission, Discipline, Labels, Limits, Mode, Rate, Reason, Rules,
     limit::Fixed,
     percent,
     store::{Keys, Leases},
@@ -83,4 +83,31 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("OpenAPI 3.1") && said.contains("12 answers"), "{said}");
+}
+
+/// The words that may stand at this place of the description.
+fn words<'a>(description: &'a Value, place: &str) -> Vec<&'a str> {
+    let words = description.pointer(&format!("/components/schemas/{place}/enum")).and_then(Value::as_array);
+    words.unwrap_or_else(|| panic!("{place} is described")).iter().filter_map(Value::as_str).collect()
+}
+
+#[tokio::test]
+async fn the_words_of_the_description_are_those_of_the_code() {
+    let second = Duration::from_secs(1);
+    let mut site = Site::start(&Admission::builder().build().unwrap()).await;
+    let description = site.json("/admission/openapi.json").await;
+    site.let_go().await;
+    let reasons: Vec<_> = Reason::ALL.into_iter().map(Reason::as_str).collect();
+    assert_eq!(words(&description, "JournalDecision/properties/reason"), reasons);
+    let disciplines = [
+        Discipline::Fifo,
+        Discipline::Fair,
+        Discipline::AdaptiveLifo { interval: second, short_wait: second / 10 },
+        Discipline::BurstCredit { longest: second, standing: second / 10 },
+    ];
+    let told = disciplines.map(|discipline| {
+        let admission = Admission::builder().queue(10).discipline(discipline).build().unwrap();
+        admission.snapshot().discipline
+    });
+    assert_eq!(words(&description, "Overview/properties/discipline"), told);
 }
