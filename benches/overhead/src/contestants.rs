@@ -173,9 +173,9 @@ fn resilience(limit: usize) -> tower_resilience_adaptive::AdaptiveLimiterLayer<t
 
 /// The service behind all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handler<const RECYCLES: bool>;
+pub struct Handler<const RECYCLES: bool>;
 
-pub(crate) const HANDLER: Handler<true> = Handler;
+pub const HANDLER: Handler<true> = Handler;
 
 impl<const RECYCLES: bool> Service<Incoming> for Handler<RECYCLES> {
     type Response = Answer;

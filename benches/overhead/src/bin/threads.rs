@@ -4,19 +4,19 @@
 //! work for the same time. Ratios are taken within a round; medians are taken last.
 
 use std::{
-    convert::Infallible,
     env,
-    future::{Ready, ready},
     process::ExitCode,
     sync::Barrier,
-    task::{Context, Poll},
     thread,
     time::{Duration, Instant},
 };
 
 use http::Response;
 use http_body::Body;
-use overhead::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests};
+use overhead::{
+    contestants::HANDLER,
+    drive::{GROUP_HEADER, GROUPS, Incoming, requests},
+};
 use tower::{Layer, Service, limit::GlobalConcurrencyLimitLayer};
 use tower_admission::{
     AdaptiveConcurrencyLayer, Admission, AdmissionLayer, by_header,
@@ -88,12 +88,12 @@ fn contestants() -> Vec<(&'static str, Measure)> {
     // For as long as the process lasts, so that everybody else is rejected.
     std::mem::forget(taken);
     vec![
-        ("bare", measure(Handler)),
-        ("tower GlobalConcurrencyLimit", measure(GlobalConcurrencyLimitLayer::new(LIMIT).layer(Handler))),
-        ("tower-acc Aimd", measure(acc.layer(Handler))),
-        ("AdmissionLayer", measure(AdmissionLayer::new(&admission).layer(Handler))),
-        ("AdaptiveConcurrencyLayer, 4 partitions", measure(adaptive.layer(Handler))),
-        ("AdmissionLayer, rejection", measure(AdmissionLayer::new(&one_more).layer(Handler))),
+        ("bare", measure(HANDLER)),
+        ("tower GlobalConcurrencyLimit", measure(GlobalConcurrencyLimitLayer::new(LIMIT).layer(HANDLER))),
+        ("tower-acc Aimd", measure(acc.layer(HANDLER))),
+        ("AdmissionLayer", measure(AdmissionLayer::new(&admission).layer(HANDLER))),
+        ("AdaptiveConcurrencyLayer, 4 partitions", measure(adaptive.layer(HANDLER))),
+        ("AdmissionLayer, rejection", measure(AdmissionLayer::new(&one_more).layer(HANDLER))),
     ]
 }
 
@@ -129,23 +129,4 @@ where
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
-}
-
-/// The service behind all of them, which keeps the headers of a request for the next one.
-#[derive(Clone, Copy, Debug)]
-struct Handler;
-
-impl Service<Incoming> for Handler {
-    type Response = Answer;
-    type Error = Infallible;
-    type Future = Ready<Result<Answer, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Incoming) -> Self::Future {
-        recycle(request);
-        ready(Ok(answer()))
-    }
 }
