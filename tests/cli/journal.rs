@@ -7,7 +7,7 @@ use tokio::{
 };
 use tower_admission::{Admission, Mode, Ticket, limit::Fixed};
 
-use crate::support::{BINARY, Site, bounded, command};
+use crate::support::{BINARY, Site, bounded, command, serve_again};
 
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
@@ -159,18 +159,7 @@ async fn a_server_that_starts_anew_is_waited_for_and_its_journal_is_read_from_th
     assert!(complaint.starts_with("admission: http://"), "{complaint}");
     let next = small(64);
     drop(next.try_admit(Ticket::new().label("new")));
-    let listener = bounded("the address", async {
-        loop {
-            match tokio::net::TcpListener::bind(&address).await {
-                Ok(listener) => return listener,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
-            }
-        }
-    });
-    let listener = listener.await;
-    let server = tokio::spawn(async move {
-        axum::serve(listener, axum::Router::new().fallback_service(next.introspection())).await.unwrap();
-    });
+    let server = serve_again(&address, &next).await;
     let line = journal.line().await;
     assert!(line.contains("admitted") && line.contains("new"), "{line}");
     let told = async { while !journal.complaint().await.contains("started anew") {} };

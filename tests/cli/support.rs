@@ -11,7 +11,7 @@ use tokio::{
     net::TcpListener,
     process::Command,
     task::{JoinHandle, JoinSet},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tower_admission::{
     Admission, Cap, Clock, Limits, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
@@ -166,4 +166,20 @@ pub(crate) async fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> 
 /// Bounds what a test waits for.
 pub(crate) async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> T {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what} takes too long"))
+}
+
+/// Serves the introspection of a handle where another server was before, as soon as the address is free.
+pub(crate) async fn serve_again(address: &str, admission: &Admission) -> JoinHandle<()> {
+    let listener = bounded("the address", async {
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => return listener,
+                Err(_) => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    });
+    let (listener, introspection) = (listener.await, admission.introspection());
+    tokio::spawn(async move {
+        axum::serve(listener, Router::new().fallback_service(introspection)).await.unwrap();
+    })
 }

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tower_admission::{Admission, Ticket, limit::Fixed};
 
-use crate::support::{BINARY, Site, bounded, command};
+use crate::support::{BINARY, Site, bounded, command, serve_again};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_many_lines_are_printed_as_asked_for() {
@@ -56,18 +56,7 @@ async fn a_server_that_goes_away_is_told_and_waited_for() {
     let complaint = bounded("the complaint", complaints.next_line()).await.unwrap().unwrap();
     assert!(complaint.starts_with("admission: http://"), "{complaint}");
     // The same server, started anew.
-    let listener = bounded("the address", async {
-        loop {
-            match tokio::net::TcpListener::bind(&address).await {
-                Ok(listener) => return listener,
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
-            }
-        }
-    });
-    let listener = listener.await;
-    let server = tokio::spawn(async move {
-        axum::serve(listener, axum::Router::new().fallback_service(admission.introspection())).await.unwrap();
-    });
+    let server = serve_again(&address, &admission).await;
     bounded("the line after that", lines.next_line()).await.unwrap().unwrap();
     watch.kill().await.unwrap();
     server.abort();
