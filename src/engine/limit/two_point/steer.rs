@@ -113,12 +113,13 @@ impl TwoPoint {
         let Some(low) = known else {
             return if high.saturation < DEMAND { self.make_room(&high, now) } else { self.probe(now) };
         };
-        let Comparison { g, margin, halvings, slower } = Comparison::new(&high, &low, self.scatter);
+        let comparison = Comparison::new(&high, &low, self.scatter);
+        let Comparison { g, margin, halvings, slower } = comparison;
         self.basis = Basis::of_nanos(high.rtt, low.rtt).ratio(g);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
         let just_probed = low.at == now;
-        let is_plain = g / margin > STEEP && high.at_least > low.rtt * TARGET;
+        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
         if just_probed && g < 1.0 / FLAT {
             // Slower with less: it is the environment that became slower in between.
             self.high = None;
