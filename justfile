@@ -1,0 +1,47 @@
+# Recipes for what CONTRIBUTING.md lists. `just` alone shows them.
+
+_list:
+    @just --list
+
+# Everything that a change has to pass
+ci:
+    .ci/run
+
+# All tests, with what they need installed
+test *arguments:
+    .ci/test {{arguments}}
+
+# The library's own tests: a Rust toolchain is enough
+test-library *arguments:
+    cargo test --all-features {{arguments}}
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+    cargo clippy -p tower-admission --lib --no-default-features -- -D warnings
+
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+
+# Overload with and without protection, on real servers
+overload *arguments:
+    cargo run --release --example overload -- {{arguments}}
+
+# Scenarios in virtual time
+simulate *arguments:
+    cargo run --release --example simulate -- {{arguments}}
+
+# What a request costs, in instructions
+cost:
+    cd benches/overhead && cargo run --release -- callgrind
+
+# What must not change while code only moves
+golden *arguments:
+    .ci/golden {{arguments}}
+
+# Licences, bans and sources of dependencies
+deny:
+    cargo deny check bans licenses sources
