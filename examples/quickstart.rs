@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release --example quickstart
 //! curl -i -H 'x-tenant: checkout' http://127.0.0.1:3000/work
-//! cargo run --features cli --bin admission -- watch
+//! cargo run -p tower-admission-cli -- watch
 //! ```
 //!
 //! Operators find all about it on a listener of their own: a page at <http://127.0.0.1:9901/admission/ui>, JSON at

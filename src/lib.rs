@@ -81,7 +81,6 @@
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `tracing` | what became of a request as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `AdmissionConfig`: settings as data, from files and environment variables | no |
-//! | `cli` | the command `admission`: `cargo install tower-admission --features cli` | no |
 //! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -120,7 +119,8 @@ pub use crate::{
         AdmissionBody, AdmissionError, AdmissionLayer, AdmissionService, Assess, AssessResult, By, ByStatus, Classify,
         ClassifyRequest, Deadline, DefaultPartition, Generic, GenericFuture, Hold, Http, Learn, OkIsSuccess, Payload,
         Policy, Rejections, RequestHead, ResponseFuture, ResponseHead, ServiceBuilderExt, by_extension,
-        by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, paths,
+        by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, classify_fn, classify_request_fn,
+        paths,
     },
     clock::Clock,
     config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
@@ -146,7 +146,7 @@ pub mod configuration {
     pub use crate::config::file::{
         AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
         LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig,
-        WindowedAimdConfig,
+        WindowedAimdConfig, parse_time, write_time,
     };
 }
 

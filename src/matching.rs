@@ -40,6 +40,11 @@ pub(crate) fn has_wildcard(name: &str) -> bool {
     name.split(SEPARATOR).any(|segment| segment == ANY)
 }
 
+/// Whether a name has a `*` that a reader would take for a pattern. The `*` of `{*rest}` is a part of a route's name.
+pub(crate) fn has_star(name: &str) -> bool {
+    name.match_indices('*').any(|(at, _)| !name[..at].ends_with('{'))
+}
+
 /// Values of one setting by name of label, for any namespace or for one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByLabel<T> {
@@ -58,6 +63,13 @@ struct Names<T> {
 impl<T> Default for Names<T> {
     fn default() -> Self {
         Self { exact: BTreeMap::new(), patterns: Vec::new() }
+    }
+}
+
+impl Matching {
+    /// Whether a setting for a label of this name has a `*` that can match nothing.
+    pub(crate) fn is_idle(self, name: &str) -> bool {
+        name.split(SEPARATOR).any(|segment| has_star(segment) && !(self.wildcards && segment == ANY))
     }
 }
 

@@ -150,6 +150,27 @@ impl Reason {
         }
     }
 
+    /// The policy of `RateLimit-Policy` that a request ran into, and the time that its quota is for, in seconds, where it is
+    /// one of starts. None where no quota was in the way.
+    pub(crate) const fn policy(self) -> Option<(&'static str, Option<u32>)> {
+        match self {
+            Self::Budget | Self::Rate => Some((self.as_str(), Some(60))),
+            Self::LabelCap
+            | Self::LabelQueueFull
+            | Self::NamespaceCap
+            | Self::PartitionCap
+            | Self::PendingFull
+            | Self::RunCap => Some((self.as_str(), None)),
+            Self::GateFull
+            | Self::GateTimeout
+            | Self::Limit
+            | Self::PushedOut
+            | Self::QueueFull
+            | Self::QueueTimeout => Some((Self::Limit.as_str(), None)),
+            Self::Deadline | Self::Draining | Self::PendingUnavailable | Self::StoreUnavailable => None,
+        }
+    }
+
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
@@ -169,17 +190,52 @@ pub struct Rejection {
     partition: Arc<str>,
     bound: usize,
     nothing: bool,
+    timed_out: bool,
+    over: bool,
 }
 
 impl Rejection {
     pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
-        Self { reason, retry_after, partition, bound, nothing: false }
+        Self { reason, retry_after, partition, bound, nothing: false, timed_out: false, over: false }
+    }
+
+    /// The same for a request whose deadline is over.
+    pub(crate) fn after_its_deadline(mut self, over: bool) -> Self {
+        self.over = over;
+        self
+    }
+
+    /// Whether the deadline of the request is over, where it is only expected to come too early otherwise.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.over
     }
 
     /// The same, to be answered as if there were nothing.
     pub(crate) fn answered_with_nothing(mut self, nothing: bool) -> Self {
         self.nothing = nothing;
         self
+    }
+
+    /// The same for a request that waited for as long as it might.
+    pub(crate) const fn after_a_wait(mut self, timed_out: bool) -> Self {
+        self.timed_out = timed_out;
+        self
+    }
+
+    /// Whether the request waited for as long as it might. [`reason`](Self::reason) then names the rule that was in its
+    /// way, or [`Reason::QueueTimeout`] or [`Reason::GateTimeout`] where that was the limit. A caller's own deadline is no
+    /// such timeout.
+    pub const fn timed_out(&self) -> bool {
+        self.timed_out
+    }
+
+    /// What is said after the reason.
+    pub(crate) const fn supplement(&self) -> &'static str {
+        match self.reason {
+            Reason::GateTimeout | Reason::QueueTimeout => "",
+            _ if self.timed_out => ", and its longest wait is over",
+            _ => "",
+        }
     }
 
     /// Whether the rule that was full says [`Empty`](crate::WhenFull::Empty): that there is nothing for the caller is then a
@@ -198,8 +254,8 @@ impl Rejection {
         &self.partition
     }
 
-    /// How many requests may run at once under the bound that was in the way: the present limit, or the cap of the
-    /// partition.
+    /// How many requests the bound allows that was in the way: the present limit, or that of the partition, label or rule
+    /// that [`reason`](Self::reason) names.
     pub const fn bound(&self) -> usize {
         self.bound
     }
@@ -215,7 +271,8 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not admitted ({}, partition {}): {}", self.reason, self.partition, self.reason.describe())
+        let (reason, supplement) = (self.reason, self.supplement());
+        write!(f, "not admitted ({reason}, partition {}): {}{supplement}", self.partition, reason.describe())
     }
 }
 

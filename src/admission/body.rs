@@ -36,7 +36,8 @@ pin_project! {
 
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
-    permit: Held<Arc<Http>>,
+    /// Taken when it is given back.
+    permit: Option<Held<Arc<Http>>>,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
     /// Whether there may be trailers that say more.
@@ -45,19 +46,30 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) const fn new(permit: Held<Arc<Http>>, outcome: Outcome, trailers: bool) -> Self {
-        Self { permit, outcome, trailers }
+        Self { permit: Some(permit), outcome, trailers }
     }
 
     fn end(mut self, trailers: Option<&HeaderMap>) {
-        if let Some(trailers) = trailers.filter(|_| self.trailers)
-            && self.permit.handle().assess.assess_trailers(trailers) == Outcome::Overload
+        if let (Some(permit), Some(trailers)) = (&self.permit, trailers.filter(|_| self.trailers))
+            && permit.handle().assess.assess_trailers(trailers) == Outcome::Overload
         {
-            if self.permit.is_observed() {
-                self.permit.observe_late_overload();
+            if permit.is_observed() {
+                permit.observe_late_overload();
             }
             self.outcome = Outcome::Overload;
         }
-        self.permit.finish(self.outcome);
+        if let Some(permit) = self.permit.take() {
+            permit.finish(self.outcome);
+        }
+    }
+}
+
+/// A body that fails or is dropped before its end. What the head said counts, unless it was a success.
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
+        }
     }
 }
 

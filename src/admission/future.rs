@@ -65,17 +65,16 @@ pub(super) struct Passage {
 impl Passage {
     /// Learns what the head of the response says. Answers what is left to do when its body ends: nothing, if that has
     /// ended already or nobody waits for it.
-    fn watch<B: Body>(self, response: &Response<B>) -> Option<Guard> {
-        let Self { permit, policy, is_connect } = self;
-        let mut permit = permit?;
-        let policy = response.extensions().get::<Policy>().map_or(policy, |own| own.or(policy));
-        let outcome = match (policy.learn, judge(&*permit.handle().assess, response)) {
-            (Some(Learn::Nothing), _) => Outcome::Ignore,
-            (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => Outcome::Ignore,
-            (_, outcome) => outcome,
-        };
+    fn watch<B: Body>(mut self, response: &Response<B>) -> Option<Guard> {
+        if let Some(own) = response.extensions().get::<Policy>() {
+            self.policy = own.or(self.policy);
+        }
+        let policy = self.policy;
+        // Still here while the response is judged: that is foreign code.
+        let outcome = policy.learned(judge(&*self.permit.as_ref()?.handle().assess, response));
+        let mut permit = self.permit.take()?;
         let upgraded =
-            response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
+            response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
         if upgraded || policy.hold == Some(Hold::Head) || response.body().is_end_stream() {
             permit.finish(outcome);
             return None;
@@ -89,6 +88,15 @@ impl Passage {
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
         Some(Guard::new(permit, outcome, has_trailers))
+    }
+}
+
+/// A request that ends without a head: its client left, or the service failed.
+impl Drop for Passage {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.abandon(|outcome| self.policy.learned(outcome));
+        }
     }
 }
 

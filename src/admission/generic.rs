@@ -1,6 +1,8 @@
 //! Admission for services that are not HTTP: rejected requests get a typed error.
 
 use std::{
+    any::Any,
+    error::Error,
     fmt,
     future::Future,
     mem,
@@ -37,7 +39,8 @@ impl Generic {
     }
 }
 
-/// Fills in the ticket of a request of any type. Implemented for closures.
+/// Fills in the ticket of a request of any type. Implemented for closures; for those that borrow from the request see
+/// [`classify_request_fn`].
 pub trait ClassifyRequest<Req> {
     /// Says whose request this is, and how long its caller waits.
     fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>);
@@ -50,6 +53,28 @@ where
     fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>) {
         self(request, ticket);
     }
+}
+
+/// A classifier from a closure that borrows from the request.
+///
+/// A closure that is not given to this function may only set what it owns: the compiler takes it for one to which request
+/// and ticket are unrelated, and says `lifetime may not live long enough`.
+///
+/// ```
+/// use tower_admission::{Admission, AdmissionLayer, classify_request_fn};
+///
+/// struct Job { tenant: String }
+///
+/// # let admission = Admission::builder().build().unwrap();
+/// let layer = AdmissionLayer::new(&admission)
+///     .generic()
+///     .classify(classify_request_fn(|job: &Job, ticket| ticket.set_partition(&job.tenant)));
+/// ```
+pub const fn classify_request_fn<Req, F>(classify: F) -> F
+where
+    F: for<'r> Fn(&'r Req, &mut Ticket<'r>),
+{
+    classify
 }
 
 /// Says what a result means for the limit. Implemented for closures.
@@ -121,6 +146,32 @@ impl<S, C, A> Layer<S> for AdmissionLayer<Generic<C, A>> {
 }
 
 /// A request was rejected, or the service failed.
+///
+/// An [`Error`] for every error of a service, boxed errors included, as timeouts and buffers want it:
+///
+/// ```
+/// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+/// use tower_admission::{Admission, AdmissionError, AdmissionLayer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let admission = Admission::builder().shed().build()?;
+/// let service = ServiceBuilder::new()
+///     .timeout(std::time::Duration::from_secs(5))
+///     .layer(AdmissionLayer::new(&admission).generic())
+///     .timeout(std::time::Duration::from_secs(1))
+///     .service(service_fn(async |number: u32| Ok::<_, BoxError>(number + 1)));
+///
+/// match service.oneshot(1).await {
+///     Ok(number) => assert_eq!(number, 2),
+///     Err(error) => match error.downcast_ref::<AdmissionError<BoxError>>() {
+///         Some(AdmissionError::Rejected(rejection)) => println!("come back in {:?}", rejection.retry_after()),
+///         _ => return Err(error),
+///     },
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AdmissionError<E> {
@@ -139,11 +190,19 @@ impl<E: fmt::Display> fmt::Display for AdmissionError<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for AdmissionError<E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Inner(error) => error.source(),
-            Self::Rejected(_) => None,
+/// Reads as the error of the service where it is one. A boxed error tells its source; that of any other is told by the
+/// error itself, which is in [`Inner`](Self::Inner).
+impl<E: fmt::Debug + fmt::Display + 'static> Error for AdmissionError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let Self::Inner(error) = self else { return None };
+        // A boxed error is no `Error`, so no bound fits both kinds, and there is no asking whether `E` is one.
+        let error: &dyn Any = error;
+        if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
+            boxed.source()
+        } else if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send>>() {
+            boxed.source()
+        } else {
+            error.downcast_ref::<Box<dyn Error>>()?.source()
         }
     }
 }

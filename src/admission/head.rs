@@ -50,9 +50,9 @@ impl<'r> RequestHead<'r> {
         std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
     }
 
-    /// Whether this is a gRPC or gRPC-Web call, by its content type.
+    /// Whether this is a gRPC or gRPC-Web call: a POST with the content type of one.
     pub fn is_grpc(&self) -> bool {
-        is_grpc(self.headers)
+        *self.method == Method::POST && is_grpc(self.headers)
     }
 }
 
@@ -68,11 +68,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grpc_is_recognised_by_its_content_type_alone() {
-        let check = |value: &'static str| {
-            let request = Request::builder().header(CONTENT_TYPE, value).body(()).unwrap();
+    fn grpc_is_a_post_with_its_content_type() {
+        let ask = |method: Method, value: &'static str| {
+            let request = Request::builder().method(method).header(CONTENT_TYPE, value).body(()).unwrap();
             RequestHead::of(&request).is_grpc()
         };
+        let check = |value| ask(Method::POST, value);
         for grpc in ["application/grpc", "application/grpc+proto", "application/grpc; a=b", "application/grpc-web-text"]
         {
             assert!(check(grpc), "{grpc}");
@@ -80,6 +81,9 @@ mod tests {
         for other in ["application/grpcfoo", "application/json", "text/application/grpc", ""] {
             assert!(!check(other), "{other}");
         }
-        assert!(!RequestHead::of(&Request::new(())).is_grpc());
+        for method in [Method::GET, Method::HEAD, Method::PUT, Method::OPTIONS] {
+            assert!(!ask(method.clone(), "application/grpc"), "{method}");
+        }
+        assert!(!RequestHead::of(&Request::post("/").body(()).unwrap()).is_grpc());
     }
 }

@@ -3,13 +3,17 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderName, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response, header::CACHE_CONTROL};
 use http_body::Body;
 use tower_layer::Layer;
 
 use super::{
-    AdmissionService, ByStatus, Deadline, Hold, Learn, Policy, Rejections, RequestHead, assess::Assess,
-    classify::Classify, generic::Generic, nesting, policy::grpc_timeout,
+    AdmissionService, ByStatus, Deadline, Hold, Learn, Payload, Policy, Rejections, RequestHead,
+    assess::Assess,
+    classify::Classify,
+    generic::Generic,
+    nesting,
+    policy::{grpc_timeout, seconds},
 };
 use crate::{
     rejection::Rejection,
@@ -81,7 +85,8 @@ impl AdmissionLayer {
         self.with(|http| http.rejections = rejections)
     }
 
-    /// Answers rejected requests in its own way; `None` leaves one to the built-in answers.
+    /// Answers rejected requests in its own way; `None` leaves one to the built-in answers. An answer that does not say how
+    /// it is to be stored gets `Cache-Control: no-store`.
     #[must_use]
     pub fn respond<F>(self, respond: F) -> Self
     where
@@ -101,7 +106,8 @@ impl AdmissionLayer {
     }
 
     /// Reads how long the caller waits from this header, in seconds with or without a fraction, besides
-    /// `grpc-timeout` and [`Deadline`]. What is not a number is no deadline.
+    /// `grpc-timeout` and [`Deadline`]. What is not a number is no deadline. 0 or less is a deadline that is over: such a
+    /// request is rejected with the reason `deadline`. Of several lines the earliest deadline holds.
     #[must_use]
     pub fn deadline_header(self, name: HeaderName) -> Self {
         self.with(|http| http.deadline_header = Some(name))
@@ -166,8 +172,8 @@ impl Http {
     }
 
     fn header_timeout(&self, request: &RequestHead<'_>) -> Option<Duration> {
-        let seconds = request.header(self.deadline_header.as_ref()?)?.trim().parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok()
+        let values = request.headers().get_all(self.deadline_header.as_ref()?).iter();
+        values.filter_map(|value| seconds(value.as_bytes())).min()
     }
 
     /// The policy of a request, before its response is known.
@@ -184,17 +190,24 @@ impl Http {
         }
     }
 
-    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<super::body::Payload> {
+    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<Payload> {
         let head = RequestHead::of(request);
         let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
-        match own {
+        let mut response = match own {
             Some(response) => {
-                let mut response = response.map(super::body::Payload::new);
+                let mut response = response.map(Payload::new);
                 nesting::mark_rejection(response.extensions_mut());
                 response
             }
             None => self.rejections.respond(rejection, &head),
+        };
+        // A moment later the same request may be served, and some statuses may be stored unless told otherwise.
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        if request.method() == Method::HEAD {
+            // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
+            *response.body_mut() = Payload::empty();
         }
+        response
     }
 }
 

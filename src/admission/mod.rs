@@ -24,11 +24,13 @@ pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
 pub use classify::{
-    By, Classify, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, paths,
+    By, Classify, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, classify_fn,
+    paths,
 };
 pub use future::ResponseFuture;
 pub use generic::{
     AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, Generic, GenericFuture, OkIsSuccess,
+    classify_request_fn,
 };
 pub use head::RequestHead;
 pub use layer::{AdmissionLayer, Http};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 
 use super::RequestHead;
+use crate::outcome::Outcome;
 
 /// Looked up by name, it would be parsed for every request.
 static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -20,7 +21,7 @@ pub enum Hold {
     Head,
 }
 
-/// What the control law learns from a request.
+/// What the control law learns from a request, however that ends: answered, abandoned by its client, or failed.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Learn {
@@ -69,6 +70,16 @@ impl Policy {
         self
     }
 
+    /// What is learned from a request that ends like this.
+    pub(super) const fn learned(self, outcome: Outcome) -> Outcome {
+        match (self.learn, outcome) {
+            (Some(Learn::Nothing), _) | (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => {
+                Outcome::Ignore
+            }
+            _ => outcome,
+        }
+    }
+
     /// This policy where it says something, else `base`.
     pub(super) const fn or(self, base: Self) -> Self {
         Self {
@@ -102,7 +113,15 @@ impl Deadline {
     }
 }
 
-/// The value of `grpc-timeout`: one to eight digits and a unit. `None` for anything else.
+/// A time limit in seconds, with or without a fraction. One that is negative is over. `None` for what is not a number,
+/// and for what is too far away to be represented.
+pub(super) fn seconds(value: &[u8]) -> Option<Duration> {
+    let seconds: f64 = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+    if seconds <= 0.0 { Some(Duration::ZERO) } else { Duration::try_from_secs_f64(seconds).ok() }
+}
+
+/// The value of `grpc-timeout`: one to eight digits and a unit. `None` for anything else. One that is negative is over:
+/// no client of the protocol sends it, and a program that computes the value by hand may.
 ///
 /// All gRPC calls are `POST`, and looking a header up costs more than any other part of a decision: others are spared it.
 pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
@@ -111,6 +130,7 @@ pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
     }
     let value = request.headers().get(&GRPC_TIMEOUT)?.as_bytes();
     let (unit, digits) = value.split_last()?;
+    let (is_over, digits) = digits.strip_prefix(b"-").map_or((false, digits), |digits| (true, digits));
     if digits.is_empty() || digits.len() > 8 {
         return None;
     }
@@ -118,6 +138,7 @@ pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
         let value = (digit as char).to_digit(10)?;
         Some(amount * 10 + u64::from(value))
     })?;
+    let amount = if is_over { 0 } else { amount };
     Some(match unit {
         b'H' => Duration::from_secs(amount * 3_600),
         b'M' => Duration::from_secs(amount * 60),
@@ -151,9 +172,24 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_timeout() {
-        for value in ["", "S", "5", "123456789S", "-1S", "1.5S", "5 S", "5x", "S5"] {
+        for value in ["", "S", "5", "123456789S", "-", "-S", "--1S", "-1", "-1x", "1.5S", "5 S", "5x", "S5"] {
             assert_eq!(parse(value), None, "{value:?}");
         }
+    }
+
+    #[test]
+    fn what_is_negative_is_over() {
+        for value in ["0S", "0n", "-1S", "-99999999H", "-0m"] {
+            assert_eq!(parse(value), Some(Duration::ZERO), "{value:?}");
+        }
+        for value in ["0", "-0", "-1", " -1.5 ", "-inf", "-1e300", "-1e-300"] {
+            assert_eq!(seconds(value.as_bytes()), Some(Duration::ZERO), "{value:?}");
+        }
+        assert_eq!(seconds(b"1.5"), Some(Duration::from_millis(1_500)));
+        for value in ["", "-", "NaN", "-NaN", "inf", "1e300", "1s"] {
+            assert_eq!(seconds(value.as_bytes()), None, "{value:?}");
+        }
+        assert_eq!(seconds(b"\xff"), None);
     }
 
     #[test]

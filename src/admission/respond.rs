@@ -19,6 +19,7 @@ use crate::rejection::{Reason, Rejection};
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 
@@ -38,19 +39,23 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// 429 where the caller ran into a bound of its own, else 503; `RESOURCE_EXHAUSTED` in gRPC.
+    /// 429 where the caller ran into a bound of its own, else 503; `RESOURCE_EXHAUSTED` in gRPC, and `DEADLINE_EXCEEDED`
+    /// where the deadline of the call is over.
     pub fn new() -> Self {
         let statuses = Reason::ALL.map(|reason| {
             if reason.is_callers() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
         });
-        let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index]));
+        let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index], ""));
         Self { statuses, bodies, nothing: StatusCode::NO_CONTENT, unavailable: false, headers: true, rate_limit: false }
     }
 
     /// Answers `reason` with another HTTP status.
+    ///
+    /// A request that [waited for as long as it might](Rejection::timed_out) has the status of
+    /// [`Reason::QueueTimeout`], whatever rule was in its way.
     pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
         self.statuses[reason.index()] = status;
-        self.bodies[reason.index()] = problem_details(reason, status);
+        self.bodies[reason.index()] = problem_details(reason, status, "");
         self
     }
 
@@ -69,7 +74,7 @@ impl Rejections {
         self
     }
 
-    /// Answers HTTP with the status alone, without headers or a body: the cheapest refusal there is.
+    /// Answers HTTP with the status and `Cache-Control: no-store` alone, without a body: the cheapest refusal there is.
     ///
     /// Clients then don't learn when to come back.
     pub const fn bare(mut self) -> Self {
@@ -78,9 +83,10 @@ impl Rejections {
     }
 
     /// Adds the `RateLimit-Policy` and `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11 to HTTP rejections:
-    /// how many requests may run at once, that none is left, and after how many seconds to come back.
+    /// the bound that was in the way, that nothing is left of it, and after how many seconds to come back.
     ///
-    /// They tell callers your capacity and the names of your partitions.
+    /// The policies are `limit`, and by their machine words the [reasons](Reason) that are bounds of the caller; problem
+    /// details name the same ones as `violated-policies`. They tell callers your capacity.
     pub const fn rate_limit_fields(mut self) -> Self {
         self.rate_limit = true;
         self
@@ -93,7 +99,8 @@ impl Rejections {
     }
 
     fn http(&self, rejection: &Rejection) -> Response<Payload> {
-        let index = rejection.reason().index();
+        let timed_out = rejection.timed_out() && !rejection.supplement().is_empty();
+        let index = if timed_out { Reason::QueueTimeout } else { rejection.reason() }.index();
         let mut response = Response::new(Payload::empty());
         if rejection.wants_nothing() {
             *response.status_mut() = self.nothing;
@@ -109,7 +116,12 @@ impl Rejections {
             }
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            *response.body_mut() = Payload::new(self.bodies[index].clone());
+            let body = if timed_out {
+                problem_details(rejection.reason(), self.statuses[index], rejection.supplement())
+            } else {
+                self.bodies[index].clone()
+            };
+            *response.body_mut() = Payload::new(body);
         }
         response
     }
@@ -117,7 +129,11 @@ impl Rejections {
     fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
         let mut response = Response::new(Payload::empty());
         let unavailable = rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_callers();
-        let status = if unavailable { UNAVAILABLE } else { RESOURCE_EXHAUSTED };
+        let status = match unavailable {
+            _ if rejection.is_over() => DEADLINE_EXCEEDED,
+            true => UNAVAILABLE,
+            false => RESOURCE_EXHAUSTED,
+        };
         let headers = response.headers_mut();
         copy(request.headers(), &CONTENT_TYPE, headers);
         headers.insert(GRPC_STATUS, status);
@@ -159,13 +175,13 @@ fn retry_after(delay: Duration) -> HeaderValue {
     prepared.map_or_else(|| seconds.into(), |text| HeaderValue::from_static(text))
 }
 
-/// Names that a structured field can't hold (RFC 9651, section 3.3.3: strings are ASCII) are left out with their field.
+/// Nothing, where no quota was in the way.
 fn rate_limit_fields(rejection: &Rejection, delay: Duration, headers: &mut HeaderMap) {
-    let name = rejection.partition().replace('\\', r"\\").replace('"', r#"\""#);
-    let policy = format!(r#""{name}";q={};qu="concurrent-requests""#, rejection.bound());
+    let Some((name, window)) = rejection.reason().policy() else { return };
+    let unit = window.map_or_else(|| r#"qu="concurrent-requests""#.to_owned(), |window| format!("w={window}"));
+    let policy = format!(r#""{name}";q={};{unit}"#, rejection.bound());
     let left = format!(r#""{name}";r=0;t={}"#, whole_seconds(delay));
-    if let (true, Ok(policy), Ok(left)) = (name.is_ascii(), HeaderValue::try_from(policy), HeaderValue::try_from(left))
-    {
+    if let (Ok(policy), Ok(left)) = (HeaderValue::try_from(policy), HeaderValue::try_from(left)) {
         headers.insert("ratelimit-policy", policy);
         headers.insert("ratelimit", left);
     }
@@ -176,12 +192,13 @@ fn whole_seconds(delay: Duration) -> u64 {
     (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1)
 }
 
-/// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers.
-fn problem_details(reason: Reason, status: StatusCode) -> Bytes {
+/// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers. `supplement` follows what the reason says.
+fn problem_details(reason: Reason, status: StatusCode, supplement: &str) -> Bytes {
     let problem = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
     let title = status.canonical_reason().unwrap_or("Rejected");
+    let violated = reason.policy().map(|(name, _)| format!(r#","violated-policies":["{name}"]"#)).unwrap_or_default();
     Bytes::from(format!(
-        r#"{{"type":"https://iana.org/assignments/http-problem-types#{problem}","title":"{title}","status":{},"detail":"{}","reason":"{reason}","violated-policies":["{reason}"]}}"#,
+        r#"{{"type":"https://iana.org/assignments/http-problem-types#{problem}","title":"{title}","status":{},"detail":"{}{supplement}","reason":"{reason}"{violated}}}"#,
         status.as_u16(),
         reason.describe(),
     ))
@@ -190,7 +207,8 @@ fn problem_details(reason: Reason, status: StatusCode) -> Bytes {
 /// The reason first, for machines; percent-encoded as the gRPC protocol wants it.
 fn grpc_message(rejection: &Rejection) -> HeaderValue {
     let reason = rejection.reason();
-    let text = format!("{reason}: {} (partition {})", reason.describe(), rejection.partition());
+    let (told, supplement) = (reason.describe(), rejection.supplement());
+    let text = format!("{reason}: {told}{supplement} (partition {})", rejection.partition());
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -235,23 +253,23 @@ mod tests {
     }
 
     #[test]
-    fn rate_limit_fields_are_structured_fields() {
-        let mut headers = HeaderMap::new();
-        let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, r#"a"b\c"#.into(), 20);
-        rate_limit_fields(&rejection, Duration::from_millis(1_500), &mut headers);
-        assert_eq!(headers["ratelimit-policy"], r#""a\"b\\c";q=20;qu="concurrent-requests""#);
-        assert_eq!(headers["ratelimit"], r#""a\"b\\c";r=0;t=2"#);
-        let foreign = Rejection::new(Reason::PartitionCap, Duration::ZERO, "ü".into(), 20);
-        rate_limit_fields(&foreign, Duration::ZERO, &mut headers);
-        assert_eq!(headers["ratelimit"], r#""a\"b\\c";r=0;t=2"#, "left as it was");
-    }
-
-    #[test]
-    fn problem_details_are_json_and_follow_the_status() {
-        for (reason, status) in Reason::ALL.into_iter().zip(Rejections::new().statuses) {
-            let value: serde_json::Value = serde_json::from_slice(&problem_details(reason, status)).unwrap();
-            assert_eq!(value["status"], status.as_u16());
-            assert_eq!(value["reason"], reason.as_str());
+    fn problem_details_name_the_policy_of_the_fields() {
+        let all = Reason::ALL.into_iter().zip(Rejections::new().statuses);
+        for ((reason, status), timed_out) in all.flat_map(|it| [(it, false), (it, true)]) {
+            let rejection = Rejection::new(reason, Duration::ZERO, "bätch".into(), 20).after_a_wait(timed_out);
+            let body = problem_details(reason, status, rejection.supplement());
+            let value: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!((&value["status"], &value["reason"]), (&status.as_u16().into(), &reason.as_str().into()));
+            let mut headers = HeaderMap::new();
+            rate_limit_fields(&rejection, Duration::from_millis(1_500), &mut headers);
+            let Some((name, window)) = reason.policy() else {
+                assert!(headers.is_empty() && value.get("violated-policies").is_none(), "{reason}: {value}");
+                continue;
+            };
+            assert_eq!(value["violated-policies"], serde_json::json!([name]));
+            let unit = window.map_or_else(|| r#"qu="concurrent-requests""#.to_owned(), |window| format!("w={window}"));
+            assert_eq!(headers["ratelimit-policy"], format!(r#""{name}";q=20;{unit}"#));
+            assert_eq!(headers["ratelimit"], format!(r#""{name}";r=0;t=2"#));
         }
     }
 }

@@ -169,6 +169,8 @@ impl Burst {
     }
 
     /// What becomes of the burst with these settings.
+    ///
+    /// Follows each request, so it takes time and memory in proportion to their number.
     pub fn predict(&self, room: Room) -> Plan {
         let mut house = House::new(&room);
         for number in 0..self.requests {

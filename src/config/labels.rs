@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::{
     engine::plan::{LabelPlan, LabelRule},
-    matching::{ByLabel, Matching, has_wildcard},
+    matching::{ByLabel, Matching, has_star, has_wildcard},
     problem::Problem,
     ticket::normal,
 };
@@ -132,14 +132,18 @@ impl Labels {
     }
 
     /// Whether `*` as a segment of the name of a cap or a weight stands for any one segment: `app:*:uat`. It doesn't unless
-    /// set. Of several that match, that with the fewest and latest `*` holds; it comes before the other patterns.
+    /// set, and such a name is an error then. Of several that match, that with the fewest and latest `*` holds; it comes before the other patterns.
     pub const fn wildcards(mut self, on: bool) -> Self {
         self.matching.wildcards = on;
         self
     }
 
     /// How many labels are told apart: 10,000 unless set. Names come from strangers; where all that are known are in
-    /// use, further ones share one entry, and with it one queue and one cap.
+    /// use, further ones share one entry, and with it one queue, one cap and one rate.
+    ///
+    /// A label is in use while it runs, waits, has workers, or has used some of a rate that still counts: its own, or that of
+    /// its namespace or budget group if no other label keeps that. So where rates are set, this should be more than
+    /// the labels that come in a minute.
     pub const fn max_labels(mut self, labels: usize) -> Self {
         self.plan.max_labels = labels;
         self
@@ -190,28 +194,28 @@ impl Labels {
         let mut caps = ByLabel::new(self.matching);
         let mut weights = ByLabel::new(self.matching);
         let mut names = Vec::new();
-        for ((namespace, label), cap) in &self.caps {
-            let namespace = namespace.as_deref().map(|name| normal(name).unwrap_or_default());
-            let Some(label) = normal(label) else {
-                complain(place(namespace, "caps"), format!("found {label:?} as a label, {A_NAME}"));
-                continue;
-            };
-            // No bound is the largest one.
-            caps.insert(namespace, label, unless_zero(*cap).unwrap_or(usize::MAX));
-            names.push((namespace, label));
-        }
-        for ((namespace, label), weight) in &self.weights {
-            let namespace = namespace.as_deref().map(|name| normal(name).unwrap_or_default());
-            let Some(label) = normal(label) else {
-                complain(place(namespace, "weights"), format!("found {label:?} as a label, {A_NAME}"));
-                continue;
-            };
-            if !(1..=HEAVIEST).contains(weight) {
-                let path = format!("{}.{label}", place(namespace, "weights"));
-                complain(path, format!("found {weight}, allowed is 1 to {HEAVIEST}"));
+        let usable = |name| usable(name, self.matching);
+        for (name, cap) in &self.caps {
+            match usable(name) {
+                // No bound is the largest one.
+                Ok((namespace, label)) => {
+                    caps.insert(namespace, label, unless_zero(*cap).unwrap_or(usize::MAX));
+                    names.push((namespace, label));
+                }
+                Err(problem) => complain(place(name, "caps", problem.label), problem.message),
             }
-            weights.insert(namespace, label, *weight);
-            names.push((namespace, label));
+        }
+        for (name, weight) in &self.weights {
+            match usable(name) {
+                Ok((_, label)) if !(1..=HEAVIEST).contains(weight) => {
+                    complain(place(name, "weights", label), format!("found {weight}, allowed is 1 to {HEAVIEST}"));
+                }
+                Ok((namespace, label)) => {
+                    weights.insert(namespace, label, *weight);
+                    names.push((namespace, label));
+                }
+                Err(problem) => complain(place(name, "weights", problem.label), problem.message),
+            }
         }
         // Each field by itself: a label with a weight of its own may have its cap from a pattern, or from any namespace.
         let rule = |namespace: Option<&str>, label: &str| LabelRule {
@@ -230,9 +234,31 @@ impl Labels {
     }
 }
 
+/// Why the name of a label can't be used.
+struct Unusable<'a> {
+    /// The name, unless it is empty.
+    label: &'a str,
+    message: String,
+}
+
+/// The namespace and the label of a setting, in their normal form.
+fn usable((namespace, label): &Name, matching: Matching) -> Result<(Option<&str>, &str), Unusable<'_>> {
+    let namespace = namespace.as_deref().map(|name| normal(name).unwrap_or_default());
+    let Some(name) = normal(label) else {
+        return Err(Unusable { label: "", message: format!("found {label:?} as a label, {A_NAME}") });
+    };
+    let message = match namespace.filter(|namespace| has_star(namespace)) {
+        Some(namespace) => format!("found a * in namespace {namespace:?}, allowed is the whole name of a namespace"),
+        None if !matching.is_idle(name) => return Ok((namespace, name)),
+        None => "found a * that matches nothing, allowed is one as a whole segment, with wildcards = true".to_owned(),
+    };
+    Err(Unusable { label: name, message })
+}
+
 /// Where a setting for a label stands in a file.
-fn place(namespace: Option<&str>, map: &str) -> String {
-    if namespace.is_some() { "labels.only".to_owned() } else { format!("labels.{map}") }
+fn place((namespace, _): &Name, map: &str, label: &str) -> String {
+    let map = if namespace.is_some() { "only" } else { map };
+    if label.is_empty() { format!("labels.{map}") } else { format!("labels.{map}.{label}") }
 }
 
 const A_NAME: &str = "allowed are 1 to 256 bytes";

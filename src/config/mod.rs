@@ -11,6 +11,8 @@ mod rules;
 mod share;
 #[cfg(feature = "config")]
 mod store;
+#[cfg(feature = "config")]
+mod store_address;
 mod warnings;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -24,7 +26,7 @@ pub(crate) use store::StoreSettings;
 #[cfg(feature = "config")]
 pub use store::StoreUrl;
 
-use self::warnings::{Beside, warnings};
+use self::warnings::{Beside, small_shares, warnings};
 use crate::{
     engine::{
         MOST_ENTRIES,
@@ -168,7 +170,8 @@ impl Settings {
             shadow,
         };
         let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
-        let warnings = self.notes.into_iter().chain(warnings(&plan, &beside)).collect();
+        let shares = small_shares(&self.partitions);
+        let warnings = self.notes.into_iter().chain(shares).chain(warnings(&plan, &beside)).collect();
         Ok((plan, warnings))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::limits::Limits;
 use crate::{
     engine::rules::{ClassPlan, RateRule, RulesPlan, Target, WhenGone},
+    matching::has_star,
     problem::Problem,
     ticket::normal,
 };
@@ -62,7 +63,7 @@ impl Rules {
     }
 
     /// What holds for one key of a class: `namespace:label`, `namespace:*`, `label`, or `*`. The first colon separates the
-    /// namespace.
+    /// namespace. A `*` anywhere else matches nothing and is an error when the handle is built.
     pub fn over(mut self, key: impl Into<String>, class: impl Into<String>, limits: Limits) -> Self {
         self.overrides.push((Key::Text(key.into()), class.into(), limits));
         self
@@ -95,6 +96,12 @@ impl Rules {
                 None => {
                     problems.push(Problem::new(path, format!("found {name:?} as a name, allowed are 1 to 256 bytes")))
                 }
+                // Overrides say so themselves, and a class that has some needs not be written down.
+                Some(name) if has_star(name) => {
+                    if !self.overrides.iter().any(|(_, class, _)| class == name) {
+                        problems.push(Problem::new(path, IDLE_CLASS));
+                    }
+                }
                 Some(name) if classes.iter().any(|known| *known.name == *name) => {
                     problems.push(Problem::new(path, "found twice, each class is allowed once"));
                 }
@@ -111,12 +118,20 @@ impl Rules {
             let known =
                 classes.iter_mut().find(|known| *known.name == **class || class == OTHERS && known.name.is_empty());
             let Some(known) = known else {
+                if class != OTHERS && has_star(class) {
+                    problems.push(Problem::new(path, IDLE_CLASS));
+                    continue;
+                }
                 problems.push(Problem::new(
                     path,
                     format!("found class {class:?}, allowed are those under classes, and {OTHERS}"),
                 ));
                 continue;
             };
+            if let Some(problem) = key.idle_star() {
+                problems.push(Problem::new(path, problem));
+                continue;
+            }
             match key.target() {
                 None => problems.push(Problem::new(path, "found an empty name, allowed are 1 to 256 bytes")),
                 Some(target) => {
@@ -134,7 +149,26 @@ impl Rules {
 /// Kinds of work are told apart by small numbers, and those with rules are the first of them.
 const MOST_CLASSES: usize = 32;
 
+const IDLE_CLASS: &str = "found a * that matches nothing, allowed is the whole name of a class, or * alone for requests \
+     whose class has no limits";
+
 impl Key {
+    /// What is wrong with a `*` that stands for no whole label. Under `label_overrides` it is a part of the name.
+    fn idle_star(&self) -> Option<String> {
+        let Self::Text(text) = self else { return None };
+        let (namespace, label) = text.split_once(':').map_or((None, text.as_str()), |(one, two)| (Some(one), two));
+        let stands_for_any = label.trim() == OTHERS;
+        let in_namespace = namespace.is_some_and(has_star);
+        if !in_namespace && (stands_for_any || !has_star(label)) {
+            return None;
+        }
+        let hint = match namespace.map(str::trim) {
+            Some("*") if stands_for_any || !has_star(label) => format!("; {:?} is for any namespace", label.trim()),
+            _ => "; a label with a * in its name goes under label_overrides".to_owned(),
+        };
+        Some(format!("found a * that matches nothing, allowed are label, namespace:label, namespace:* and *{hint}"))
+    }
+
     const fn setting(&self) -> &'static str {
         match self {
             Self::Text(_) => "overrides",

@@ -3,17 +3,27 @@
 use crate::engine::{plan::PartitionMode, shares::WHOLE};
 
 /// A percentage of the limit, and what a partition may do beyond it. Made by [`percent`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Share {
     percent: f64,
     mode: PartitionMode,
     observes: bool,
+    /// Whether it was written with its unit, so that it can't be a part of one.
+    has_unit: bool,
+}
+
+impl PartialEq for Share {
+    /// Shares that do the same are equal, however they were written.
+    fn eq(&self, other: &Self) -> bool {
+        (self.percent, self.mode, self.observes) == (other.percent, other.mode, other.observes)
+    }
 }
 
 /// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
 ///
-/// What is not above 0 and at most 100 is an error when the handle is built.
+/// What is not above 0 and at most 100 is an error when the handle is built. What is below 1 is [warned
+/// about](crate::Admission::warnings): `percent(0.6)` is 0.6 %, and 60 % is `percent(60)`. Configurations say `60%` or `0.6`.
 ///
 /// ```
 /// use tower_admission::percent;
@@ -22,10 +32,20 @@ pub struct Share {
 /// let batch = percent(12.5).hard_cap();
 /// ```
 pub fn percent(value: impl Into<f64>) -> Share {
-    Share { percent: value.into(), mode: PartitionMode::Burst, observes: false }
+    Share { has_unit: false, ..Share::written(value.into()) }
 }
 
 impl Share {
+    /// So many percent, as a configuration says it.
+    pub(super) const fn written(percent: f64) -> Self {
+        Self { percent, mode: PartitionMode::Burst, observes: false, has_unit: true }
+    }
+
+    /// Whether it looks like a part of one that was taken for a percentage.
+    pub(super) const fn may_be_a_part_of_one(self) -> bool {
+        !self.has_unit && self.percent > 0.0 && self.percent < 1.0
+    }
+
     /// Never runs more than its share, even if the server is idle: [`PartitionMode::HardCap`].
     pub const fn hard_cap(self) -> Self {
         self.with_mode(PartitionMode::HardCap)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::{fmt, time::Duration};
 
+use super::store_address;
 use crate::{
     problem::Problem,
     store::{Keys, Leases, StoreError},
@@ -44,39 +45,27 @@ pub(crate) struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// What is wrong with them.
+    /// The problems of these settings. They do not depend on the clients of this program: nothing is connected to.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        self.open().err().unwrap_or_default()
+        let millisecond = Duration::from_millis(1);
+        let times = [("timeout", self.timeout, millisecond), ("expiry", self.expiry, millisecond * 100)];
+        let short = times.into_iter().filter(|(_, time, least)| time < least);
+        let short = short.map(|(name, time, least)| (name, format!("found {time:?}, allowed is {least:?} or more")));
+        let keys = self.keys().err().map(|error| ("prefix", said(&error)));
+        let url = self.url.as_ref().and_then(|url| Some(("url", store_address::problem(url.reveal())?)));
+        short.chain(keys).chain(url).map(|(name, message)| about(name, message)).collect()
     }
 
     /// The store, if an address is set. It connects when it is first asked.
     pub(crate) fn open(&self) -> Result<Option<(Leases, Keys)>, Vec<Problem>> {
-        let mut problems = Vec::new();
-        let millisecond = Duration::from_millis(1);
-        for (name, time, least) in [("timeout", self.timeout, millisecond), ("expiry", self.expiry, millisecond * 100)]
-        {
-            if time < least {
-                let message = format!("found {time:?}, allowed is {least:?} or more");
-                problems.push(Problem::new(format!("store.{name}"), message));
-            }
-        }
-        let about = |setting: &str, error: &StoreError| {
-            let message = match error {
-                StoreError::Configuration(problem) => problem.clone(),
-                other => other.to_string(),
-            };
-            Problem::new(format!("store.{setting}"), message)
-        };
-        let keys = Keys::new(&self.prefix).map_err(|error| problems.push(about("prefix", &error)));
-        let keys = keys.ok().map(|keys| if self.hashed_keys { keys.hashed() } else { keys });
-        let Some((url, keys)) = self.url.as_ref().zip(keys) else {
-            return if problems.is_empty() { Ok(None) } else { Err(problems) };
-        };
-        let leases = self.leases(url, &keys).map_err(|error| problems.push(about("url", &error)));
-        match leases {
-            Ok(leases) if problems.is_empty() => Ok(Some((leases, keys))),
-            _ => Err(problems),
-        }
+        let Some(url) = &self.url else { return Ok(None) };
+        let keys = self.keys().map_err(|error| vec![about("prefix", said(&error))])?;
+        let leases = self.leases(url, &keys).map_err(|error| vec![about("url", said(&error))])?;
+        Ok(Some((leases, keys)))
+    }
+
+    fn keys(&self) -> Result<Keys, StoreError> {
+        Keys::new(&self.prefix).map(|keys| if self.hashed_keys { keys.hashed() } else { keys })
     }
 
     #[cfg(feature = "redis")]
@@ -92,7 +81,8 @@ impl StoreSettings {
 
     #[cfg(not(feature = "redis"))]
     fn leases(&self, _: &StoreUrl, _: &Keys) -> Result<Leases, StoreError> {
-        Err(StoreError::Configuration("found an address, allowed is none without the feature redis".to_owned()))
+        let message = "found an address, allowed is none in a program without the feature redis of this crate";
+        Err(StoreError::Configuration(message.to_owned()))
     }
 
     /// What a reload would change of them, and can't: whoever holds something of a store holds it there.
@@ -109,5 +99,16 @@ impl StoreSettings {
         let changed = same.into_iter().filter(|(_, same)| !same);
         let message = "found another value than that at the start, which a reload can't change";
         changed.map(|(name, _)| Problem::new(format!("store.{name}"), message)).collect()
+    }
+}
+
+fn about(setting: &str, message: String) -> Problem {
+    Problem::new(format!("store.{setting}"), message)
+}
+
+fn said(error: &StoreError) -> String {
+    match error {
+        StoreError::Configuration(problem) => problem.clone(),
+        other => other.to_string(),
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::Share;
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
     rules::{ClassPlan, LimitsPlan, Resolved, Target},
     shares::allocate,
 };
+use crate::matching::has_star;
 
 /// What is known beside the plan, for some of it changes nothing in the engine.
 #[derive(Debug)]
@@ -41,6 +43,18 @@ pub(super) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
         warnings.extend(idle_rules(class, largest));
     }
     warnings
+}
+
+/// Shares below one percent that code may have meant as parts of one.
+pub(super) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
+    let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
+    let warning = |(name, share): &(String, Share)| {
+        let percent = share.as_percent();
+        // 0.29 times 100 is 28.999999999999996.
+        let meant = (percent * 1e11).round() / 1e9;
+        format!("partitions.{name} is {percent} % of the limit: if {meant} % is meant, write percent({meant})")
+    };
+    doubtful.map(warning).collect()
 }
 
 fn without_effect(plan: &Plan, beside: &Beside) -> Option<String> {
@@ -133,6 +147,8 @@ fn idle_rules(class: &ClassPlan, largest: Option<usize>) -> Vec<String> {
     let mut keys: Vec<&Target> = class.overrides.keys().collect();
     keys.sort();
     let mut warnings = Vec::new();
+    // Keys with a * are patterns or errors, but for those of `label_overrides`.
+    warnings.extend(keys.iter().filter_map(|key| literal_star(key, class_name)));
     let mut judge = |path: String, own: &LimitsPlan, resolved: &Resolved| {
         let caps = [
             ("max_in_flight", own.in_flight.flatten()),
@@ -169,6 +185,18 @@ fn idle_rules(class: &ClassPlan, largest: Option<usize>) -> Vec<String> {
     warnings
 }
 
+fn literal_star(key: &Target, class: &str) -> Option<String> {
+    let has_star = match key {
+        Target::Exact { namespace, label } => has_star(namespace) || has_star(label),
+        Target::Label(label) => has_star(label),
+        Target::Namespace(_) | Target::Any => false,
+    };
+    has_star.then(|| {
+        let path = format!("label_overrides.{}.{class}", written(key));
+        format!("{path} has a * that stands for itself: there are no patterns under label_overrides")
+    })
+}
+
 fn written(key: &Target) -> String {
     match key {
         Target::Exact { namespace, label } => format!("{namespace}:{label}"),
@@ -180,7 +208,7 @@ fn written(key: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Labels, Limits, Rate, Rules, Settings, percent};
+    use crate::config::{Labels, Limits, Rate, Rules, Settings};
 
     use super::*;
 
@@ -233,7 +261,9 @@ mod tests {
     fn partitions_that_round_to_nothing() {
         let settings = |limit: usize| Settings {
             limit: crate::engine::limit::Fixed::new(limit).into(),
-            partitions: vec![("a".into(), percent(50)), ("b".into(), percent(0.1)), ("c".into(), percent(0.2))],
+            partitions: [("a", 50.0), ("b", 0.1), ("c", 0.2)]
+                .map(|(name, it)| (name.into(), Share::written(it)))
+                .into(),
             ..Settings::default()
         };
         assert_eq!(warning(settings(3)), "at a limit of 3 no slot is left for the partitions b: they only take turns");

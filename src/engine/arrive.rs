@@ -17,7 +17,7 @@ impl Engine {
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
         let ask = &self.redirect(ask);
-        if self.mode == Mode::Off {
+        if self.is_off() {
             return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, OBSERVED));
         }
         let label = self.label_of(now, ask);
@@ -64,12 +64,13 @@ impl Engine {
 
     /// Whether a request that arrives may run at once.
     fn may_start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
+        self.decay_due(now);
         if !self.rules.is_empty() && self.next_rate() <= now {
             // Those who waited for a rate that has room by now came first.
             self.settle(now);
         }
         let in_time = ask.deadline > now || self.mode != Mode::Enforce;
-        in_time && self.stopped_by(now, label).is_none() && self.finds_room(now, ask, label)
+        in_time && self.stopped_by(now, label).is_none() && self.may_run(ask, label)
     }
 
     /// Lets a request run that may, or lets it ask.
@@ -81,11 +82,12 @@ impl Engine {
             let served = self.waiting.served(ask.partition, ask.criticality.level());
             let one = self.labels.get_mut(label);
             one.admitted += 1;
+            one.stall.started(now);
             one.start = one_turn(served, one.rule.weight);
         }
         self.charge(now, holder);
         if shadow & OUTSIDE == 0 {
-            self.drain.started(now);
+            self.note_started(now, ask.partition);
         }
         if let Some(rules) = self.has_to_ask(label) {
             return self.ask_first(now, ask, holder, in_flight, rules);
@@ -95,11 +97,23 @@ impl Engine {
         Arrival::Admit(self.lend(now, ask.class, holder, in_flight))
     }
 
+    /// Notes that a request took a slot of the limit.
+    #[inline]
+    pub(super) fn note_started(&mut self, now: Timestamp, partition: u16) {
+        self.drain.stall.started(now);
+        self.partitions[partition as usize].stall.started(now);
+    }
+
+    /// Whether nothing is decided or counted. A handle that drains is not reopened by any mode.
+    const fn is_off(&self) -> bool {
+        matches!(self.mode, Mode::Off) && !self.closed
+    }
+
     /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.
     fn redirect<'a>(&mut self, ask: &Ask<'a>) -> Ask<'a> {
         let retired = self.partitions[ask.partition as usize].retired;
         let ask = Ask { partition: if retired { 0 } else { ask.partition }, ..*ask };
-        if self.mode != Mode::Off {
+        if !self.is_off() {
             self.partitions[ask.partition as usize].counts.arrived += 1;
         }
         ask
@@ -107,6 +121,9 @@ impl Engine {
 
     pub(super) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.rules.class_of(ask.class);
+        if class > 0 {
+            self.met.note(class);
+        }
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),
             // What a class allows as a whole holds for those without a label as well.

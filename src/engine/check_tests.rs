@@ -2,10 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, Key, Stage, labels::LabelId, runs, slot::OUTSIDE, tenure::Holder, waiters::Waiter};
+use super::{
+    Engine, Key, Partition, Stage, labels::LabelId, plan::Mode, runs, slot::OUTSIDE, tenure::Holder, waiters::Waiter,
+};
 use crate::time::Timestamp;
 
 impl Engine {
+    /// Asserts what holds after every verb. See the module `engine`.
+    pub(super) fn check(&self) {
+        let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
+        assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
+        let all = || (0..=u16::MAX).take(self.partitions.len());
+        assert_eq!(
+            self.in_line,
+            all().map(|it| self.waiting.in_line(it)).sum::<usize>(),
+            "waiters in line are conserved"
+        );
+        assert_eq!(
+            self.at_gate,
+            all().map(|it| self.waiting.at_gate(it)).sum::<usize>(),
+            "waiters at the gate are conserved"
+        );
+        assert_eq!(self.outside, sum(|it| it.outside), "requests outside of the limit are conserved");
+        assert!(self.waiting.len() >= self.in_line + self.at_gate, "every waiter has an entry");
+        assert_eq!(self.running, self.running_by_level.iter().sum::<usize>(), "running requests have a level");
+        assert!(self.limit >= 1, "the limit is never below 1");
+        for partition in all() {
+            let stuck = self.partition_is_served(partition) && self.waiting.next(partition).is_some();
+            assert!(!stuck || self.mode != Mode::Enforce, "a free slot and a waiter that may take it coexist");
+            let enters = self.waiting.first_at_gate(partition).is_some() && self.line_has_room(partition);
+            assert!(!enters, "room in the line and a waiter at the gate coexist");
+        }
+        assert!(self.mode == Mode::Enforce || self.in_line + self.at_gate == 0, "nobody waits for what doesn't bind");
+    }
+
     /// Asserts everything that is kept twice, once as it is and once as a sum, a set or a heap.
     pub(super) fn check_all(&self) {
         self.check();
@@ -29,7 +59,7 @@ impl Engine {
         self.check_deadlines(&live);
         self.check_runs(&live);
         self.check_holders(&live);
-        self.check_kept();
+        self.check_reserved();
     }
 
     fn check_deadlines(&self, live: &[(Key, &Waiter)]) {
@@ -77,7 +107,7 @@ impl Engine {
             at_most(self.labels.get(id).running, holders.iter().filter(|it| it.label == id).count());
         }
         holders.retain(|holder| holder.shadow & OUTSIDE == 0);
-        for (level, &running) in self.levels.running.iter().enumerate() {
+        for (level, &running) in self.running_by_level.iter().enumerate() {
             at_most(running, holders.iter().filter(|it| usize::from(it.level) == level).count());
         }
         for (partition, it) in (0..).zip(&self.partitions) {
@@ -85,13 +115,10 @@ impl Engine {
         }
     }
 
-    fn check_kept(&self) {
-        let of_partitions = self.partitions.iter().flat_map(|it| [it.slots.until(), it.places.until()]);
-        let of_labels = self.labels.ids().map(|id| self.labels.get(id).kept.until());
-        let first = of_partitions.chain(of_labels).min().unwrap_or(Timestamp::NEVER);
-        assert!(self.lets_go_at <= first, "whatever is kept is let go in time");
-        let nobody_waits = self.in_line + self.at_gate == 0;
-        assert!(nobody_waits || !self.keeps_for_some(), "room is kept for labels and levels where nobody can wait");
+    fn check_reserved(&self) {
+        self.reserved.check_all(self.limit);
+        let nobody_can_wait = self.line.places.count(self.limit) == 0;
+        assert!(nobody_can_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
         let default = self.labels.get(LabelId::DEFAULT);
         assert!(default.workers.is_none() && default.rule.cap.is_none(), "who has no label has no bound of its own");
     }

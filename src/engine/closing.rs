@@ -9,6 +9,7 @@ impl Engine {
         let now = self.advance(now);
         let from = std::mem::replace(&mut self.mode, mode);
         if from != mode {
+            self.clear_reserved();
             self.note_change(now, Event::Mode { from, to: mode });
         }
         self.settle(now);
@@ -19,6 +20,7 @@ impl Engine {
         let now = self.advance(now);
         self.serves_waiting = serves_waiting;
         if !std::mem::replace(&mut self.closed, true) {
+            self.clear_reserved();
             self.note_change(now, Event::Drain);
         }
         if !serves_waiting {

@@ -25,8 +25,8 @@ use crate::{rejection::Reason, time::Timestamp};
 /// A shared rule that has no room, as whoever asked was told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRoom {
-    /// The index of the rule.
-    pub(crate) rule: usize,
+    /// Which it is. Not its index: the rules may have been replaced while the store was asked.
+    pub(crate) rule: Counted,
     /// When there is room again, if time alone makes some.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -44,7 +44,7 @@ impl Engine {
         self.labels.get(label).account.as_ref()?.consent.as_deref()
     }
 
-    fn consent_mut(&mut self, label: LabelId) -> Option<&mut Consent> {
+    pub(super) fn consent_mut(&mut self, label: LabelId) -> Option<&mut Consent> {
         self.labels.get_mut(label).account.as_mut()?.consent.as_deref_mut()
     }
 
@@ -73,6 +73,7 @@ impl Engine {
     /// Notes that a request that asked runs now.
     pub(super) fn note_consent(&mut self, now: Timestamp, key: Key, stood: bool) {
         let (party, holder) = (self.waiting.get(key).party(), self.waiting.get(key).holder());
+        self.note_answer(now, holder.label, true);
         if stood {
             self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
         } else {
@@ -106,16 +107,17 @@ impl Engine {
     pub(crate) fn deny(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Refusal {
         let now = self.advance(now);
         let (partition, label) = self.give_up(now, place.0);
+        self.note_answer(now, label, true);
         let until = no_room.retry_after.map(|after| now.after(after));
-        let rule = self.consent(label).and_then(|consent| consent.rules.rules.get(no_room.rule)).copied();
+        let rule = self.consent(label).and_then(|consent| consent.rules.find(no_room.rule));
         let party = self.waiting.get(place.0).party();
         let refusal = match rule {
-            Some(rule) => {
+            Some((index, rule)) => {
                 let (when_full, bound) = (rule.when_full, rule.most());
                 if let Some(consent) = self.consent_mut(label) {
                     // Until then, nobody need ask.
                     let known = until.filter(|_| when_full != WhenFull::Wait);
-                    consent.barred = known.map(|until| (no_room.rule, until)).or(consent.barred);
+                    consent.barred = known.map(|until| (index, until)).or(consent.barred);
                 }
                 let full = Full { reason: rule.reason(), when_full, until, bound, meter: None };
                 let cause = self.cause_of_rule(now, label, &full);
@@ -138,6 +140,7 @@ impl Engine {
     ) -> Refusal {
         let now = self.advance(now);
         let (partition, label) = self.give_up(now, place.0);
+        self.note_answer(now, label, false);
         let fails_fast = self.labels.get(label).account.as_ref().is_some_and(|it| it.rules.pending.is_some());
         let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
         let party = self.waiting.get(place.0).party();
@@ -171,9 +174,14 @@ impl Engine {
             self.leave_for_good(now, key, label);
             return Err(refusal);
         }
+        self.note_answer(now, label, true);
         if let Some(consent) = self.consent_mut(label) {
             let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
-            consent.closed = Some(Closed { rule: no_room.rule, until, one_may_ask: false });
+            // Where there is no such rule any more, nothing is known of those that there are: it asks for them anew.
+            let found = consent.rules.find(no_room.rule).filter(|(_, rule)| rule.when_full == WhenFull::Wait);
+            if let Some((rule, _)) = found {
+                consent.closed = Some(Closed { rule, until, one_may_ask: false });
+            }
         }
         self.give_up(now, key);
         self.change(label, |label| label.waiting += 1);

@@ -25,7 +25,7 @@ pub enum LabelStatus {
     NoSlots,
     /// It had workers, and none was heard of in time.
     NoActiveWorkers,
-    /// A rule that instances share can't be checked.
+    /// A rule that instances share can't be checked, or the handle drains.
     Unavailable,
 }
 
@@ -76,7 +76,7 @@ pub struct Blocked {
 impl Engine {
     /// How a label fares, judged from what its next request asks for.
     pub(super) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
-        if self.store.is_down() && self.consent(id).is_some_and(|consent| consent.rules.closes().is_some()) {
+        if self.closed || self.closes_without_store(id).is_some() {
             return LabelStatus::Unavailable;
         }
         if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
@@ -126,8 +126,7 @@ impl Engine {
             return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
         }
         if let Some(consent) = self.consent(id) {
-            let closes = consent.rules.closes().filter(|_| self.store.is_down());
-            if let Some(when_full) = closes {
+            if let Some(when_full) = self.closes_without_store(id) {
                 return blocked("store", 0, 0, when_full.as_str());
             }
             if let Some(full) = consent.full(self.now) {

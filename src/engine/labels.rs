@@ -1,9 +1,13 @@
 //! The labels that are known: a bounded table, because their names come from strangers.
 //!
 //! A label is interned when it is first seen. Where the table is full, the label that has been idle for longest makes
-//! room; one that runs, waits, or has workers is never forgotten. Where all are in use, further ones of a class share one
-//! entry, so that a flood of invented names costs a constant amount of memory and none of the others its place. What the
-//! class says about any label holds for all that share it together: there is no way around a rule by inventing names.
+//! room. A label is never forgotten while it runs, waits, has workers, or has used some of a rate that still counts, its
+//! own, that of its namespace or that of its group. Where all are in use, further ones of a class share one entry (those
+//! of named namespaces another), so that a flood of invented names costs a constant amount of memory and none of the
+//! others its place. What the class says about any label holds for all that share it together: there is no way around a
+//! rule by inventing names.
+//!
+//! Requests without a label have an entry of their own in each class of rules, which is never forgotten.
 
 #[cfg(test)]
 mod check_tests;
@@ -13,8 +17,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     ask::Subject,
+    drain::Stall,
     fair_queue::{STRIDE, Standing},
-    kept::Kept,
     plan::{LabelPlan, LabelRule},
     rules::{Account, Rule, Rules},
     workers::Workers,
@@ -54,6 +58,8 @@ pub(super) struct Label {
     pub(super) class: u8,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
+    /// Whether it stands for labels of any namespace but the empty one.
+    pub(super) spans_namespaces: bool,
     pub(super) rule: LabelRule,
     /// What is counted for it, if its class has rules.
     pub(super) account: Option<Box<Account>>,
@@ -62,13 +68,13 @@ pub(super) struct Label {
     pub(super) running: usize,
     /// How many of those that run do so outside of the limit.
     pub(super) outside: usize,
+    /// Since when none of it ended.
+    pub(super) stall: Stall,
     /// In line and at the gate.
     pub(super) waiting: usize,
     /// How many of both, and of those that run, are beyond what observing rules allow.
     pub(super) beyond: usize,
     pub(super) beyond_running: usize,
-    /// What is kept for it because it was turned away below its fair share.
-    pub(super) kept: Kept,
     pub(super) workers: Option<Box<Workers>>,
     pub(super) admitted: u64,
     pub(super) rejected: u64,
@@ -90,15 +96,16 @@ impl Label {
             class,
             namespace: namespace.into(),
             name: name.into(),
+            spans_namespaces: false,
             rule,
             account: None,
             cap: rule.cap.unwrap_or(usize::MAX),
             running: 0,
             outside: 0,
+            stall: Stall::default(),
             waiting: 0,
             beyond: 0,
             beyond_running: 0,
-            kept: Kept::default(),
             workers: None,
             admitted: 0,
             rejected: 0,
@@ -163,26 +170,29 @@ pub(super) struct Labels {
     /// Those that could be forgotten, the one that is idle for longest first.
     idle_first: u32,
     idle_last: u32,
-    /// The last of the entries that are never forgotten: the default one, and one for each class to share.
+    /// The last of the entries that are there from the start: the default one, and those for each class to share.
     last_fixed: LabelId,
+    /// How many entries are for requests without a label, besides the default one.
+    unlabelled: usize,
     /// How many run or wait.
     active: usize,
     /// How often a label was forgotten, and how often one found no room.
     pub(super) evicted: u64,
     pub(super) overflowed: u64,
-    /// How many slots are kept for labels, and for which ones any are.
-    pub(super) kept: usize,
-    pub(super) keeping: Vec<LabelId>,
 }
 
 impl Labels {
     pub(super) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
         let mut entries = vec![Label::new(0, "", "", LabelRule::default())];
-        for class in 0..rules.classes().max(1) {
-            let mut shared = Label::new(class, "", "", plan.default);
-            shared.account = rules.open(Timestamp::ZERO, class, "", "");
-            shared.find_cap(plan.enforce_workers);
-            entries.push(shared);
+        // Where no rules count by namespace, labels of all namespaces share the same one.
+        for spans_namespaces in if rules.is_empty() { &[false][..] } else { &[false, true] } {
+            let spans_namespaces = *spans_namespaces;
+            for class in 0..rules.classes().max(1) {
+                let mut shared = Label { spans_namespaces, ..Label::new(class, "", "", plan.default) };
+                shared.account = rules.open(&shared);
+                shared.find_cap(plan.enforce_workers);
+                entries.push(shared);
+            }
         }
         let last_fixed = LabelId(u32::try_from(entries.len() - 1).unwrap_or(LabelId::OVERFLOW.0));
         Self {
@@ -192,11 +202,10 @@ impl Labels {
             idle_first: LabelId::NONE,
             idle_last: LabelId::NONE,
             last_fixed,
+            unlabelled: 0,
             active: 0,
             evicted: 0,
             overflowed: 0,
-            kept: 0,
-            keeping: Vec::new(),
         }
     }
 
@@ -206,7 +215,7 @@ impl Labels {
         let binds = self.plan.enforce_workers;
         for (number, label) in (0..).zip(&mut self.entries).skip(1) {
             let is_shared = number <= self.last_fixed.0;
-            label.rule = if is_shared { self.plan.default } else { self.plan.rule(&label.namespace, &label.name) };
+            label.rule = if is_shared { self.plan.default } else { rule_of(&self.plan, &label.namespace, &label.name) };
             rules.reopen(now, label);
             label.find_cap(binds);
         }
@@ -252,6 +261,11 @@ impl Labels {
         known.chain(overflow).map(|number| (LabelId(number), &self.entries[number as usize]))
     }
 
+    /// How many labels are known by name, once for each class of rules.
+    pub(super) const fn known(&self) -> usize {
+        self.entries.len() - 1 - self.last_fixed.0 as usize - self.unlabelled
+    }
+
     pub(super) const fn active(&self) -> usize {
         self.active
     }
@@ -262,17 +276,14 @@ impl Labels {
         if let Some(known) = self.find(class, namespace, name) {
             return known;
         }
-        let Some(id) = self.free_entry(now, rules) else {
+        let Some(id) = self.free_entry(now, name, rules) else {
             self.overflowed += 1;
-            // A class that came with a reload has none of its own.
-            return LabelId((LabelId::OVERFLOW.0 + u32::from(class)).min(self.last_fixed.0));
+            return self.shared_entry(class, namespace);
         };
-        let label = &mut self.entries[id.0 as usize];
-        // What holds for labels doesn't hold for requests that have none.
-        let rule = if name.is_empty() { LabelRule::default() } else { self.plan.rule(namespace, name) };
-        *label = Label::new(class, namespace, name, rule);
-        label.account = rules.open(now, class, namespace, name);
+        let mut label = Label::new(class, namespace, name, rule_of(&self.plan, namespace, name));
+        label.account = rules.open(&label);
         label.find_cap(self.plan.enforce_workers);
+        self.entries[id.0 as usize] = label;
         if self.numbers.len() <= usize::from(class) {
             self.numbers.resize_with(usize::from(class) + 1, HashMap::new);
         }
@@ -290,70 +301,25 @@ impl Labels {
         self.numbers.get(usize::from(class))?.get(namespace)?.get(label).map(|&number| LabelId(number))
     }
 
-    /// An entry for a new label: one more, or that of the label that is idle for longest and may be forgotten.
-    fn free_entry(&mut self, now: Timestamp, rules: &mut Rules) -> Option<LabelId> {
-        /// So many labels are asked whether they may be forgotten.
-        const TRIES: usize = 8;
-        if self.entries.len() - 1 - (self.last_fixed.0 as usize) < self.plan.max_labels {
-            self.entries.push(Label::new(0, "", "", LabelRule::default()));
-            return u32::try_from(self.entries.len() - 1).ok().map(LabelId);
-        }
-        for _ in 0..TRIES {
-            let id = Some(LabelId(self.idle_first)).filter(|id| id.0 != LabelId::NONE)?;
-            if !self.get(id).account.as_ref().is_some_and(|account| account.is_depleted(now)) {
-                self.forget(now, id, rules);
-                return Some(id);
-            }
-            // Forgotten, it would have its whole rate again.
-            self.wake(id);
-            self.rest(id);
-        }
-        None
-    }
-
-    /// Frees the entry of an idle label.
-    fn forget(&mut self, now: Timestamp, id: LabelId, rules: &mut Rules) {
-        self.wake(id);
-        self.evicted += 1;
-        let label = &mut self.entries[id.0 as usize];
-        self.kept -= label.kept.unused(0, usize::MAX);
-        label.kept = Kept::default();
-        self.keeping.retain(|&it| it != id);
-        if let Some(account) = label.account.take() {
-            rules.close(now, &account);
-        }
-        let (namespace, name) = (std::mem::take(&mut label.namespace), std::mem::take(&mut label.name));
-        let namespaces = &mut self.numbers[usize::from(label.class)];
-        if let Some(names) = namespaces.get_mut(&namespace) {
-            names.remove(&name);
-            if names.is_empty() {
-                namespaces.remove(&namespace);
-            }
-        }
-    }
-
     /// Changes what a label runs and waits, and answers whether it was at its cap before and whether it is now.
     #[inline]
     pub(super) fn change(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> (bool, bool) {
-        if id == LabelId::DEFAULT && self.kept == 0 {
-            // The way of most requests: it has no cap and no workers, is never forgotten, and nothing is kept.
+        if id == LabelId::DEFAULT {
+            // The way of most requests: it has no cap and no workers, and is never forgotten.
             let label = &mut self.entries[0];
             self.active += usize::from(!label.is_active());
             change(label);
             self.active -= usize::from(!label.is_active());
-            self.kept = label.kept.unused(label.within(), usize::MAX);
             return (false, false);
         }
         let binds = self.plan.enforce_workers;
         let label = &mut self.entries[id.0 as usize];
         let (was_active, was_idle, was_full) = (label.is_active(), label.is_idle(), label.is_full());
-        let kept_before = label.kept.unused(label.within(), usize::MAX);
         change(label);
         if binds {
             label.find_cap(binds);
         }
         let (is_idle, is_full) = (label.is_idle(), label.is_full());
-        self.kept = self.kept - kept_before + label.kept.unused(label.within(), usize::MAX);
         self.active = self.active - usize::from(was_active) + usize::from(label.is_active());
         match (was_idle, is_idle) {
             (true, false) => self.wake(id),
@@ -388,10 +354,15 @@ impl Labels {
         };
     }
 
-    /// What one label may run where all that are active run as much: at least 1.
+    /// What one label may run where all that are active run as much, rounded up.
     pub(super) fn fair_share(&self, limit: usize) -> usize {
-        (limit / self.active.max(1)).max(1)
+        limit.div_ceil(self.active.max(1))
     }
+}
+
+/// What holds for labels doesn't hold for requests that have none.
+fn rule_of(plan: &LabelPlan, namespace: &str, name: &str) -> LabelRule {
+    if name.is_empty() { LabelRule::default() } else { plan.rule(namespace, name) }
 }
 
 /// Where a flow of this weight goes on after its label was served without having to wait: one turn behind.

@@ -9,7 +9,6 @@ use super::{
     Engine, Slot,
     journal::Event,
     limit::{Basis, Law, Sample},
-    plan::Mode,
     series::LabelOutcome,
     shares::allocate,
     slot::OBSERVED,
@@ -100,41 +99,8 @@ impl Engine {
         self.limit = limit.max(1);
         allocate(self.limit, &self.parts, &mut self.shares);
         for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
-            self.kept -= it.kept_slots();
             it.resize(self.limit, share);
-            self.kept += it.kept_slots();
         }
-    }
-
-    /// Asserts, in debug builds, what holds after every verb. See the module `engine`.
-    pub(super) fn check(&self) {
-        if !cfg!(debug_assertions) {
-            return;
-        }
-        let sum = |count: fn(&super::Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
-        assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
-        let all = || (0..=u16::MAX).take(self.partitions.len());
-        assert_eq!(
-            self.in_line,
-            all().map(|it| self.waiting.in_line(it)).sum::<usize>(),
-            "waiters in line are conserved"
-        );
-        assert_eq!(
-            self.at_gate,
-            all().map(|it| self.waiting.at_gate(it)).sum::<usize>(),
-            "waiters at the gate are conserved"
-        );
-        assert_eq!(self.outside, sum(|it| it.outside), "requests outside of the limit are conserved");
-        assert!(self.waiting.len() >= self.in_line + self.at_gate, "every waiter has an entry");
-        assert_eq!(self.running, self.levels.running.iter().sum::<usize>(), "running requests have a level");
-        assert_eq!(self.kept, sum(super::Partition::kept_slots), "what is kept is conserved");
-        assert!(self.limit >= 1, "the limit is never below 1");
-        for partition in all() {
-            let stuck = self.partition_is_served(partition) && self.waiting.next(partition).is_some();
-            assert!(!stuck || self.mode != Mode::Enforce, "a free slot and a waiter that may take it coexist");
-            let enters = self.waiting.first_at_gate(partition).is_some() && self.line_has_room(partition);
-            assert!(!enters, "room in the line and a waiter at the gate coexist");
-        }
-        assert!(self.mode == Mode::Enforce || self.in_line + self.at_gate == 0, "nobody waits for what doesn't bind");
+        self.trim_reserved();
     }
 }

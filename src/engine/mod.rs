@@ -28,7 +28,6 @@ mod drain;
 mod fair_queue;
 mod histogram;
 mod journal;
-mod kept;
 mod label_snapshot;
 mod label_status;
 mod labels;
@@ -39,9 +38,12 @@ mod parking;
 mod partition;
 mod patience;
 pub(crate) mod plan;
+#[cfg(feature = "introspect")]
+mod recent;
 mod refuse;
 mod reload;
 mod reports;
+mod reservation;
 mod room;
 pub(crate) mod rules;
 mod runs;
@@ -53,6 +55,7 @@ mod slot;
 mod snapshot;
 mod tenure;
 mod tick;
+mod unmet;
 mod waiter_snapshot;
 mod waiters;
 #[cfg(feature = "introspect")]
@@ -94,6 +97,7 @@ pub(crate) use series::{LabelOutcome, LabelSeries, named};
 pub use shadow::ShadowSnapshot;
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub use snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot};
+pub(crate) use unmet::Unmet;
 pub use waiter_snapshot::WaiterSnapshot;
 pub(crate) use waiters::Key;
 
@@ -109,13 +113,14 @@ use self::{
     outage::Outage,
     partition::Partition,
     plan::{Bound, Discipline, Mode, Plan},
-    room::Levels,
+    room::Reservations,
     rules::Rules,
     runs::Runs,
     series::AllSeries,
     shadow::ShadowLaw,
     slot::{COUNTED, IN_SHADOW},
     tenure::Tenures,
+    unmet::Met,
     waiters::{Stage, Waiter},
     work::Work,
 };
@@ -147,10 +152,8 @@ pub(crate) struct Engine {
     line: Bound,
     gate: Bound,
     queue: Option<usize>,
-    /// How many slots are kept for partitions that were turned away below their share.
-    kept: usize,
-    /// When some of what is kept, slots or places, is let go; never, where nothing is.
-    lets_go_at: Timestamp,
+    /// Slots and places that are held back for requests that were refused below their share.
+    reserved: Reservations,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     discipline: Discipline,
@@ -163,7 +166,7 @@ pub(crate) struct Engine {
     rules: Rules,
     /// When the rates have room again for which labels wait.
     rates_due: Deadlines,
-    levels: Levels,
+    running_by_level: [usize; 4],
     runs: Runs,
     deadlines: Deadlines,
     time_to_live: Option<Duration>,
@@ -177,6 +180,7 @@ pub(crate) struct Engine {
     drain: Drain,
     work: Work,
     classes: Classes,
+    met: Met,
     law_panics: u64,
     shadow: ShadowLaw,
     /// How often the settings were changed.
@@ -208,8 +212,7 @@ impl Engine {
             line: plan.line,
             gate: plan.gate,
             queue: plan.queue,
-            kept: 0,
-            lets_go_at: Timestamp::NEVER,
+            reserved: Reservations::none(),
             discipline: plan.discipline,
             last_empty: Timestamp::ZERO,
             credit: Credit::default(),
@@ -217,7 +220,7 @@ impl Engine {
             series: AllSeries::default(),
             rules,
             rates_due: Deadlines::default(),
-            levels: Levels::default(),
+            running_by_level: [0; 4],
             runs: Runs::default(),
             deadlines: Deadlines::default(),
             time_to_live: plan.time_to_live,
@@ -229,6 +232,7 @@ impl Engine {
             drain: Drain::default(),
             work: Work::default(),
             classes: Classes::default(),
+            met: Met::default(),
             law_panics: 0,
             shadow: ShadowLaw::default(),
             reloads: 0,
@@ -279,6 +283,7 @@ impl Engine {
             self.next_may_ask(label);
             self.settle(now);
         }
+        #[cfg(test)]
         self.check();
         Poll::Ready(answer)
     }
@@ -323,7 +328,7 @@ impl Engine {
             }
             self.vacate(holder);
         }
-        if self.in_line + self.at_gate > 0 || within_limit && self.lets_go_at <= now {
+        if self.in_line + self.at_gate > 0 {
             self.settle(now);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Engine, journal::Event};
+use super::{Engine, journal::Event, labels::LabelId, rules::WhenFull};
 use crate::time::Timestamp;
 
 /// Whether a store answers.
@@ -33,7 +33,14 @@ pub(super) struct Outage {
     state: StoreState,
     /// When it went down, if it is.
     since: Timestamp,
+    /// When it gave no answer to a request, unless it gave one since.
+    unanswered: Option<Timestamp>,
+    /// When it was back.
+    back: Timestamp,
 }
+
+/// For how long a store that gave no answer counts as gone although it is still asked: after that nothing is known.
+const LATELY: Duration = Duration::from_secs(10);
 
 impl Outage {
     pub(super) const fn is_down(self) -> bool {
@@ -53,14 +60,42 @@ pub(crate) struct StoreChange {
 impl Engine {
     /// Takes note of the state of the store and, if it is down, for how long. Answers how that differs from before.
     pub(crate) fn tell_store(&mut self, now: Timestamp, to: StoreState, down_for: Duration) -> Option<StoreChange> {
-        let Outage { state: from, since } = self.store;
+        let Outage { state: from, since, .. } = self.store;
         if from == to {
             return None;
         }
         let now = self.advance(now);
         let change = StoreChange { from, to, down_for: self.store.is_down().then(|| now.since(since)) };
-        self.store = Outage { state: to, since: now.before(down_for) };
+        (self.store.state, self.store.since) = (to, now.before(down_for));
+        if to == StoreState::Up {
+            (self.store.unanswered, self.store.back) = (None, now);
+        }
         self.note_change(now, Event::Store(change));
         Some(change)
+    }
+
+    /// Notes that the store gave a request of a label an answer, or none.
+    pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
+        let unanswered = (!answered).then_some(now);
+        let known = self.store.unanswered;
+        let Some(consent) = self.consent_mut(label) else { return };
+        if answered && known.is_none() && consent.unanswered.is_none() {
+            return;
+        }
+        // What is let in without the store says nothing about it.
+        if consent.rules.closes().is_some() {
+            consent.unanswered = unanswered;
+            self.store.unanswered = unanswered;
+        }
+    }
+
+    /// What becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    pub(super) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
+        let consent = self.consent(label)?;
+        let lately = |unanswered: Option<Timestamp>| {
+            unanswered.is_some_and(|at| at >= self.store.back && self.now.since(at) < LATELY)
+        };
+        let is_gone = self.store.is_down() || lately(self.store.unanswered) || lately(consent.unanswered);
+        consent.rules.closes().filter(|_| is_gone)
     }
 }

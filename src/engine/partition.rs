@@ -1,8 +1,10 @@
 //! One partition: its share of the limit, who runs and waits in it, and what happened to them.
 
+#[cfg(feature = "introspect")]
+use super::recent::Recent;
 use super::{
+    drain::Stall,
     histogram::Histogram,
-    kept::Kept,
     plan::{PartitionMode, PartitionPlan},
     shares::{WHOLE, ceil_share},
 };
@@ -25,10 +27,11 @@ pub(crate) struct Partition {
     pub(crate) running: usize,
     /// How many run besides, because its decisions don't bind.
     pub(crate) outside: usize,
-    /// What is kept for it because it was turned away below its share.
-    pub(super) slots: Kept,
-    pub(super) places: Kept,
+    /// Since when none of its slots came free.
+    pub(super) stall: Stall,
     pub(crate) counts: Counts,
+    #[cfg(feature = "introspect")]
+    pub(super) recent: Recent,
 }
 
 /// What happened in a partition since the handle was made.
@@ -65,9 +68,10 @@ impl Partition {
             overcommit: 0,
             running: 0,
             outside: 0,
-            slots: Kept::default(),
-            places: Kept::default(),
+            stall: Stall::default(),
             counts: Counts::default(),
+            #[cfg(feature = "introspect")]
+            recent: Recent::default(),
         }
     }
 
@@ -92,11 +96,6 @@ impl Partition {
         !self.retired || self.running + self.outside > 0
     }
 
-    /// How many slots are kept for it.
-    pub(crate) fn kept_slots(&self) -> usize {
-        self.slots.unused(self.running, self.owed)
-    }
-
     /// Its share of so many places in line.
     pub(crate) fn share_of(&self, places: usize) -> usize {
         // Nobody has trillions of places; beyond that, rounding first is exact enough.
@@ -104,10 +103,5 @@ impl Partition {
             Some(product) => product / WHOLE as usize,
             None => places / WHOLE as usize * self.plan.part as usize,
         }
-    }
-
-    /// How many of so many places in line are kept for it.
-    pub(crate) fn kept_places(&self, in_line: usize, places: usize) -> usize {
-        self.places.unused(in_line, self.share_of(places))
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Ask, Engine, Refusal,
     fair_queue::FlowKey,
+    journal::Party,
     labels::LabelId,
     plan::{Mode, PartitionMode},
     rules::{Full, Rules, WhenFull},
@@ -34,7 +35,7 @@ impl Engine {
         let reason = self.reason_for_not_waiting(ask.partition, label);
         // Where it ran into a bound of its own, nothing needs to be kept for it.
         if reason != Reason::LabelCap {
-            self.keep_slot(now, ask, label);
+            self.reserve_slot(now, ask, label);
         }
         self.note_refused(now, ask, label, reason);
         self.refuse(now, ask.partition, label, reason)
@@ -73,24 +74,34 @@ impl Engine {
     pub(super) fn refuse(&mut self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
         self.labels.get_mut(label).rejected += 1;
         self.tally(label, |series| series.ended(LabelOutcome::of_rejected(reason)));
+        self.refuse_uncounted(now, partition, label, reason)
+    }
+
+    /// The same, but for what is counted by label.
+    fn refuse_uncounted(&mut self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
         self.shadow.refused(reason);
         let waiting = self.waiting.in_line(partition) + self.waiting.at_gate(partition);
         let it = &mut self.partitions[partition as usize];
         it.counts.rejected[reason.index()] += 1;
-        let (ahead, slots) = match reason {
+        let (ahead, slots, stall) = match reason {
             Reason::LabelCap | Reason::LabelQueueFull => {
                 let (label, cap) = (self.labels.get(label), self.labels.cap(label));
-                ((label.running + label.waiting + 1).saturating_sub(cap).max(1), cap)
+                ((label.running + label.waiting + 1).saturating_sub(cap).max(1), cap, label.stall)
             }
-            _ if it.running >= it.cap => (it.running + waiting + 1 - it.cap, it.cap),
+            _ if it.running >= it.cap => (it.running + waiting + 1 - it.cap, it.cap, it.stall),
             _ => {
                 let inside = self.running + self.in_line + self.at_gate;
-                (inside.saturating_sub(self.limit) + 1, self.limit)
+                (inside.saturating_sub(self.limit) + 1, self.limit, self.drain.stall)
             }
         };
         let slots = slots.min(self.limit);
-        let retry_after = self.drain.estimate(now, ahead, slots);
-        Refusal { reason, retry_after, partition, bound: slots, empty: false }
+        let bound = match reason {
+            Reason::LabelQueueFull => self.labels.plan().max_waiting,
+            Reason::RunCap => self.labels.plan().max_waiting_per_run,
+            _ => slots,
+        };
+        let retry_after = self.drain.retry_after(now, ahead, slots, stall);
+        Refusal { reason, retry_after, partition, bound, empty: false, timed_out: false, over: false }
     }
 
     /// The rule that has no room for one more request of a label, if there is one.
@@ -123,8 +134,16 @@ impl Engine {
     /// Turns away a request because of a rule.
     pub(super) fn refuse_by(&mut self, now: Timestamp, partition: u16, label: LabelId, full: Full) -> Refusal {
         let refusal = self.refuse(now, partition, label, full.reason);
+        self.as_rule_says(now, refusal, full)
+    }
+
+    /// A refusal with the numbers of the rule that is full.
+    fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: Full) -> Refusal {
+        // One of what the meter counts has to end.
+        let by_meter = full.meter.filter(|_| full.until.is_none());
+        let by_meter = by_meter.map(|(meter, _)| self.drain.retry_after(now, 1, full.bound, self.rules.stall(meter)));
         Refusal {
-            retry_after: full.retry_after(now).unwrap_or(refusal.retry_after),
+            retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
             bound: full.bound,
             empty: full.when_full == WhenFull::Empty,
             ..refusal
@@ -134,20 +153,22 @@ impl Engine {
     /// Turns away a request whose deadline comes before its turn; it would have had a chance that much later.
     pub(super) fn refuse_too_late(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
+        let wait = wait.max(self.drain.stalled(now, self.drain.stall).unwrap_or_default());
         let refusal = self.refuse(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
-            _ => refusal,
+            _ => Refusal { over: ask.deadline <= now, ..refusal },
         }
     }
 
     /// Ends a wait that took too long, or that leads nowhere.
     pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, reason: Reason) {
-        let party = self.waiting.get(key).party();
+        let waiter = self.waiting.get(key);
+        let (party, over) = (waiter.party(), reason == Reason::Deadline && waiter.caller_deadline <= now);
         self.note_ended(now, party, reason);
         self.leave(key);
         let refusal = self.refuse(now, party.partition, party.label, reason);
-        self.answer(key, refusal);
+        self.answer(key, Refusal { over, ..refusal });
     }
 
     /// Ends the wait of somebody whose turn it is and whom a rule turns away.
@@ -164,15 +185,31 @@ impl Engine {
         self.notices.push_back(key);
     }
 
-    /// Ends the wait of somebody whose time is over.
+    /// Ends a wait whose time is over. What is told is the rule that was in its way, where that was not the limit.
     pub(super) fn expire(&mut self, now: Timestamp, key: Key) {
         let waiter = self.waiting.get(key);
-        let reason = match waiter.stage {
-            _ if waiter.caller_deadline <= now => Reason::Deadline,
-            Stage::Gate => Reason::GateTimeout,
-            _ => Reason::QueueTimeout,
-        };
-        self.end_wait(now, key, reason);
+        if waiter.caller_deadline <= now {
+            return self.end_wait(now, key, Reason::Deadline);
+        }
+        let party = waiter.party();
+        let Party { partition, label, .. } = party;
+        let timeout = if waiter.stage == Stage::Gate { Reason::GateTimeout } else { Reason::QueueTimeout };
+        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Wait);
+        let full = full.filter(|_| !self.labels.is_full(label));
+        let reason = full.map_or_else(
+            || match self.reason_for_refusing(partition, label) {
+                reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+                _ => timeout,
+            },
+            |full| full.reason,
+        );
+        self.note_timed_out(now, party, reason);
+        self.leave(key);
+        self.labels.get_mut(label).rejected += 1;
+        self.tally(label, |series| series.ended(LabelOutcome::Timeout));
+        let refusal = self.refuse_uncounted(now, partition, label, reason);
+        let refusal = full.map_or(refusal, |full| self.as_rule_says(now, refusal, full));
+        self.answer(key, Refusal { timed_out: true, ..refusal });
     }
 
     /// How long a request that joins the line now waits for a slot, judged from how fast slots came free; `None` while
@@ -190,10 +227,10 @@ impl Engine {
         let (in_partition, in_all) = self.waiting.turns_before(key, weight, self.is_backed_up(now));
         let it = &self.partitions[ask.partition as usize];
         let beyond = self.running.saturating_sub(self.limit);
-        let by_limit = self.drain.estimate(now, in_all + beyond, self.limit);
+        let by_limit = self.drain.estimate(in_all + beyond, self.limit);
         let by_share = (it.share > 0).then(|| {
             let beyond = it.running.saturating_sub(it.share);
-            self.drain.estimate(now, in_partition + beyond, it.share)
+            self.drain.estimate(in_partition + beyond, it.share)
         });
         let hard = it.plan.mode == PartitionMode::HardCap;
         let by_partition = match by_share {
@@ -203,7 +240,7 @@ impl Engine {
         };
         let (cap, one) = (self.labels.cap(label), self.labels.get(label));
         let by_cap = if cap < self.limit {
-            self.drain.estimate(now, (one.running + one.waiting + 1).saturating_sub(cap), cap)
+            self.drain.estimate((one.running + one.waiting + 1).saturating_sub(cap), cap)
         } else {
             Duration::ZERO
         };

@@ -35,7 +35,7 @@ impl Engine {
         (self.discipline, self.time_to_live) = (discipline, time_to_live);
         let by_arrival = discipline == Discipline::Fifo;
         self.waiting.reorder(self.partitions.len(), by_arrival, aging);
-        self.rules.replace(rules);
+        self.rules.replace(now, rules);
         let classes = &mut self.classes;
         self.rules.number_classes(|name| classes.number(name));
         self.labels.replace(now, labels, &mut self.rules);
@@ -43,8 +43,10 @@ impl Engine {
             self.waiting.weigh(label, self.labels.get(label).rule.weight);
             self.waiting.park(label, self.labels.is_full(label));
         }
+        self.clear_reserved();
         self.reserve_series();
         self.reloads += 1;
+        self.expect_anew();
         let from = self.limit_as_noted();
         self.resize(self.law.limit());
         self.journal.resize(journal);

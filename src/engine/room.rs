@@ -1,30 +1,81 @@
-//! For whom room is kept, and for how long; what that means is in [`kept`](super::kept).
+//! For which requests slots and places in line are held back, and from which; how many is up to [`reservation`].
 //!
-//! Room is kept for partitions, out of slots and out of places in line. Where nobody can wait there is no line in which
-//! labels could take turns, and none from which a more important request could push out a less important one; there, slots
-//! are also kept for labels that were turned away below their fair share (the limit over the labels that are active), and
-//! for levels of importance. Whoever is above its own share leaves alone what is kept for others of the same sort.
+//! They are held back for partitions. Where nobody can wait there is no line in which labels could take turns, and none
+//! from which a more important request could push out a less important one; there, slots are also held back for labels
+//! below their fair share (the limit over the labels that are active), and for levels of importance. A request that is
+//! beyond the share of its own leaves them alone.
+//!
+//! A reservation begins with a request that found nothing left. While slots are free, nothing is reserved: a request that
+//! is refused because of a reservation adds nothing to any.
+//!
+//! [`reservation`]: super::reservation
 
 use std::time::Duration;
 
-use super::{Ask, Engine, kept::Kept, labels::LabelId, plan::PartitionMode};
+use super::{
+    Ask, Engine,
+    labels::LabelId,
+    plan::PartitionMode,
+    reservation::{Reservation, most_places, most_slots},
+    tenure::Holder,
+};
 use crate::time::Timestamp;
 
-/// What runs and what is kept for each level of importance.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Levels {
-    pub(super) running: [usize; 4],
-    kept: [Kept; 4],
+/// All that is held back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reservations {
+    partitions: Reservation,
+    places: Reservation,
+    labels: Reservation,
+    levels: [Reservation; 4],
+    /// When any of them may shrink by itself; never, where nothing is held back.
+    next_decay: Timestamp,
 }
 
-impl Levels {
-    /// How many slots are kept for what is more important than `level`.
-    fn kept_above(&self, level: usize, limit: usize) -> usize {
-        (0..level).map(|above| self.kept[above].unused(self.running[above], limit)).sum()
+impl Reservations {
+    pub(super) fn none() -> Self {
+        Self { next_decay: Timestamp::NEVER, ..Self::default() }
     }
 
-    fn keeps_any(&self) -> bool {
-        self.kept.iter().any(|kept| kept.until() != Timestamp::NEVER)
+    pub(super) const fn next_decay(&self) -> Timestamp {
+        self.next_decay
+    }
+
+    const fn are_none(&self) -> bool {
+        self.next_decay.as_nanos() == Timestamp::NEVER.as_nanos()
+    }
+
+    /// How many slots are held back for what is more important than `level`.
+    fn above(&self, level: usize) -> usize {
+        self.levels[..level].iter().map(Reservation::count).sum()
+    }
+
+    /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
+    #[cfg(test)]
+    pub(super) fn check_all(&self, limit: usize) {
+        let next = self.all().map(Reservation::next_decay).min();
+        assert_eq!(Some(self.next_decay), next, "the next decay is known");
+        let of_slots = [&self.partitions, &self.labels].into_iter().chain(&self.levels);
+        assert!(of_slots.map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
+        assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
+    }
+
+    /// Whether anything is held back where nobody can wait.
+    #[cfg(test)]
+    pub(super) fn are_for_labels_or_levels(&self) -> bool {
+        self.labels.count() + self.above(4) > 0
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Reservation> {
+        [&self.partitions, &self.places, &self.labels].into_iter().chain(&self.levels)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Reservation> {
+        [&mut self.partitions, &mut self.places, &mut self.labels].into_iter().chain(&mut self.levels)
+    }
+
+    fn find_next_decay(&mut self) {
+        self.next_decay = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
     }
 }
 
@@ -34,138 +85,137 @@ impl Engine {
     /// It is never asked whether somebody else came first: after every verb nobody who waits may run, so whoever may
     /// run overtakes nobody who could have.
     ///
-    /// Beyond its share a partition leaves alone what is kept for others.
+    /// Beyond its share a partition leaves alone what is held back for others.
     pub(super) fn partition_may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
-        let kept = if it.running < it.owed { 0 } else { self.kept - it.kept_slots() };
-        (self.running + kept < self.limit && it.running < it.cap) || it.running < it.overcommit
+        let reserved = if it.running < it.owed { 0 } else { self.reserved.partitions.count() };
+        (self.running + reserved < self.limit && it.running < it.cap) || it.running < it.overcommit
     }
 
     /// Whether a request that arrives may run.
     pub(super) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let it = &self.partitions[ask.partition as usize];
         self.partition_may_run(ask.partition)
             && !self.labels.is_full(label)
-            && (!self.keeps_for_some() || it.running < it.overcommit || self.leaves_kept_alone(ask, label))
+            && (self.reserved.are_none() || self.leaves_reserved(ask, label))
     }
 
-    /// Whether a request that arrives and that no rule stops may run, after what is kept for nobody any more was let go.
-    pub(super) fn finds_room(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        if self.lets_go_at <= now && !self.may_run(ask, label) {
-            self.settle(now);
-        }
-        self.may_run(ask, label)
-    }
-
-    /// Whether anything is kept for labels or levels.
-    pub(super) fn keeps_for_some(&self) -> bool {
-        self.labels.kept > 0 || self.lets_go_at != Timestamp::NEVER && self.levels.keeps_any()
-    }
-
-    /// Whether a request would leave alone what is kept for other labels and for more important requests.
-    pub(super) fn leaves_kept_alone(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let one = self.labels.get(label);
-        let for_labels = if one.within() < self.labels.fair_share(self.limit) {
-            0
-        } else {
-            self.labels.kept - one.kept.unused(one.within(), usize::MAX)
-        };
-        let for_levels = self.levels.kept_above(usize::from(ask.criticality.level()), self.limit);
-        self.running + for_labels.max(for_levels) < self.limit
-    }
-
-    /// Keeps room for whoever was turned away: a place in line where its partition has a share of them left, else a slot.
-    pub(super) fn keep_room(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
-        let until = now.after(self.keep_time());
-        let places = self.line.places.count(self.limit);
-        let waiting = self.waiting.in_line(ask.partition);
-        let it = &mut self.partitions[ask.partition as usize];
-        let share = it.share_of(places);
-        if share > 0 && waiting < share {
-            it.places.raise(waiting, share, until);
-            self.lets_go_at = self.lets_go_at.min(it.places.until());
-        } else if places == 0 {
-            self.keep_slot(now, ask, label);
-        } else {
-            self.keep_slot_for_partition(until, ask.partition);
-        }
-    }
-
-    /// Keeps a slot for its partition and, where nobody can wait, for its label and its level. Those who wait would take
-    /// it: their turn goes by labels and levels anyway.
-    pub(super) fn keep_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
-        let until = now.after(self.keep_time());
-        self.keep_slot_for_partition(until, ask.partition);
+    /// Whether a request would leave alone what is held back for labels and for more important requests.
+    fn leaves_reserved(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         let it = &self.partitions[ask.partition as usize];
-        if self.line.places.count(self.limit) > 0 || it.running >= it.cap {
+        let below = self.is_below_fair_share(label);
+        let for_labels = if below { 0 } else { self.reserved.labels.count() };
+        let for_levels = self.reserved.above(usize::from(ask.criticality.level())).min(most_slots(self.limit));
+        it.running < it.overcommit || self.running + for_labels.max(for_levels) < self.limit
+    }
+
+    fn is_below_fair_share(&self, label: LabelId) -> bool {
+        self.labels.get(label).within() < self.labels.fair_share(self.limit)
+    }
+
+    /// Holds something back for a request that is refused: a place in line where its partition has a share of them left,
+    /// else a slot.
+    pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
+        let places = self.line.places.count(self.limit);
+        let share = self.partitions[ask.partition as usize].share_of(places);
+        if self.waiting.in_line(ask.partition) >= share {
+            self.reserve_slot(now, ask, label);
+        } else if self.in_line >= places {
+            let hold = self.reserve_time();
+            self.reserved.places.reserve(now, hold, most_places(places));
+            self.reserved.find_next_decay();
+        }
+    }
+
+    /// Holds a slot back for partitions below their share and, where nobody can wait, for labels and levels. Those who
+    /// wait would take it: their turn goes by labels and levels anyway.
+    pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
+        if self.running < self.limit {
             return;
         }
-        let (limit, fair) = (self.limit, self.labels.fair_share(self.limit));
-        if self.labels.active() > 1 || self.labels.kept > 0 {
-            let before = self.labels.kept;
-            self.labels.change(label, |one| one.kept.raise(one.within(), fair, until));
-            if self.labels.kept > before && !self.labels.keeping.contains(&label) {
-                self.labels.keeping.push(label);
+        let (hold, most) = (self.reserve_time(), most_slots(self.limit));
+        let it = &self.partitions[ask.partition as usize];
+        if it.running < it.owed && it.plan.mode != PartitionMode::Overcommit {
+            self.reserved.partitions.reserve(now, hold, most);
+        }
+        if self.line.places.count(self.limit) == 0 && it.running < it.cap {
+            if self.labels.active() > 1 && self.is_below_fair_share(label) {
+                self.reserved.labels.reserve(now, hold, most);
             }
-            self.lets_go_at = self.lets_go_at.min(self.labels.get(label).kept.until());
+            let level = usize::from(ask.criticality.level());
+            if self.running_by_level[level + 1..].iter().any(|&running| running > 0) {
+                self.reserved.levels[level].reserve(now, hold, most);
+            }
         }
-        let level = usize::from(ask.criticality.level());
-        if self.levels.running[level + 1..].iter().any(|&running| running > 0) {
-            let kept = &mut self.levels.kept[level];
-            kept.raise(self.levels.running[level], limit, until);
-            self.lets_go_at = self.lets_go_at.min(kept.until());
-        }
+        self.reserved.find_next_decay();
     }
 
-    fn keep_slot_for_partition(&mut self, until: Timestamp, partition: u16) {
-        let it = &mut self.partitions[partition as usize];
-        if it.plan.mode != PartitionMode::Overcommit {
-            let before = it.kept_slots();
-            it.slots.raise(it.running, it.owed, until);
-            self.kept += it.kept_slots() - before;
-            self.lets_go_at = self.lets_go_at.min(it.slots.until());
+    /// Notes which reservations a request draws on that takes a slot now.
+    pub(super) fn draw_on_slots(&mut self, holder: Holder) {
+        if self.reserved.are_none() {
+            return;
         }
-    }
-
-    /// How many places in line are kept for partitions other than this one, which needs to heed that beyond its share.
-    pub(super) fn places_kept_for_others(&self, partition: u16, places: usize) -> usize {
-        let it = &self.partitions[partition as usize];
-        if self.waiting.in_line(partition) < it.share_of(places) {
-            return 0;
+        let left = self.limit.saturating_sub(self.running);
+        let it = &self.partitions[holder.partition as usize];
+        if it.running < it.owed {
+            self.reserved.partitions.take(left);
         }
-        let all = (0..=u16::MAX).zip(&self.partitions);
-        let others = all.filter(|&(other, _)| other != partition);
-        others.map(|(other, it)| it.kept_places(self.waiting.in_line(other), places)).sum()
+        if self.is_below_fair_share(holder.label) {
+            self.reserved.labels.take(left);
+        }
+        let level = usize::from(holder.level);
+        self.reserved.levels[level].take(left.saturating_sub(self.reserved.above(level)));
     }
 
-    /// How often half of what is kept and not used is let go: after some times of what a request holds its slot.
-    pub(super) fn keep_time(&self) -> Duration {
-        (self.drain.mean() * 8).clamp(Duration::from_millis(50), Duration::from_secs(10))
-    }
-
-    /// Lets go of half of what was kept and not used for some time.
-    pub(super) fn let_go(&mut self, now: Timestamp) {
-        let until = now.after(self.keep_time());
+    /// The same for one that takes a place in line.
+    pub(super) fn draw_on_places(&mut self, partition: u16) {
+        if self.reserved.are_none() {
+            return;
+        }
         let places = self.line.places.count(self.limit);
-        let mut next = Timestamp::NEVER;
-        for (partition, it) in (0..=u16::MAX).zip(&mut self.partitions) {
-            self.kept -= it.kept_slots();
-            let slots = it.slots.let_go(it.running, it.owed, now, until);
-            self.kept += it.kept_slots();
-            let places = it.places.let_go(self.waiting.in_line(partition), it.share_of(places), now, until);
-            next = next.min(slots).min(places);
+        if self.waiting.in_line(partition) < self.partitions[partition as usize].share_of(places) {
+            self.reserved.places.take_cheap(places.saturating_sub(self.in_line));
         }
-        for (kept, &running) in self.levels.kept.iter_mut().zip(&self.levels.running) {
-            next = next.min(kept.let_go(running, self.limit, now, until));
+    }
+
+    /// How many places in line a partition has to leave alone: none below its share of them.
+    pub(super) fn places_reserved_from(&self, partition: u16, places: usize) -> usize {
+        let reserved = self.reserved.places.count().min(most_places(places));
+        let below = || self.waiting.in_line(partition) < self.partitions[partition as usize].share_of(places);
+        if reserved == 0 || below() { 0 } else { reserved }
+    }
+
+    /// For how long a reservation lasts that is not used: as long as a request holds its slot.
+    pub(super) fn reserve_time(&self) -> Duration {
+        const UNKNOWN: Duration = Duration::from_millis(50);
+        let hold = self.drain.mean();
+        if hold.is_zero() { UNKNOWN } else { hold.clamp(Duration::from_millis(1), Duration::from_secs(10)) }
+    }
+
+    /// Lets go of what was not needed lately, and lets those run who waited for it.
+    pub(super) fn decay_due(&mut self, now: Timestamp) {
+        if self.reserved.next_decay <= now {
+            self.settle(now);
         }
-        for label in std::mem::take(&mut self.labels.keeping) {
-            let mut again = Timestamp::NEVER;
-            self.labels.change(label, |one| again = one.kept.let_go(one.within(), usize::MAX, now, until));
-            if again != Timestamp::NEVER {
-                self.labels.keeping.push(label);
-                next = next.min(again);
-            }
+    }
+
+    /// Lets go of what was not needed lately.
+    pub(super) fn decay(&mut self, now: Timestamp) {
+        self.reserved.all_mut().for_each(|it| it.decay(now));
+        self.reserved.find_next_decay();
+    }
+
+    /// Holds back no more than the present limit allows.
+    pub(super) fn trim_reserved(&mut self) {
+        if self.reserved.are_none() {
+            return;
         }
-        self.lets_go_at = next;
+        let most = most_slots(self.limit);
+        let slots = [&mut self.reserved.partitions, &mut self.reserved.labels].into_iter();
+        slots.chain(&mut self.reserved.levels).for_each(|it| it.trim(most));
+    }
+
+    /// Holds nothing back any more: what it was for may be settled otherwise now.
+    pub(super) fn clear_reserved(&mut self) {
+        self.reserved = Reservations::none();
     }
 }

@@ -33,6 +33,9 @@ impl Engine {
             holder.shadow |= self.shadow.enter(self.line.places.count(self.limit) > 0);
         }
         let outside = usize::from(holder.shadow & OUTSIDE != 0);
+        if outside == 0 {
+            self.draw_on_slots(*holder);
+        }
         self.change(holder.label, |label| {
             label.running += 1;
             label.outside += outside;
@@ -42,13 +45,13 @@ impl Engine {
         }
         self.running += 1;
         let it = &mut self.partitions[holder.partition as usize];
-        self.kept -= usize::from(it.kept_slots() > 0);
         it.running += 1;
-        debug_assert!(
+        #[cfg(test)]
+        assert!(
             self.mode != Mode::Enforce || self.running <= self.limit || it.running <= it.overcommit,
             "more run than the limit allows"
         );
-        self.levels.running[usize::from(holder.level)] += 1;
+        self.running_by_level[usize::from(holder.level)] += 1;
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
@@ -57,8 +60,9 @@ impl Engine {
             let it = &mut self.partitions[holder.partition as usize];
             self.running -= 1;
             it.running -= 1;
-            self.kept += usize::from(it.kept_slots() > 0);
-            self.levels.running[usize::from(holder.level)] -= 1;
+            it.stall.freed();
+            self.drain.stall.freed();
+            self.running_by_level[usize::from(holder.level)] -= 1;
         }
         if holder.shadow != 0 {
             self.leave_shadow(holder);
@@ -67,6 +71,7 @@ impl Engine {
         self.change(holder.label, |label| {
             label.running -= 1;
             label.outside -= outside;
+            label.stall.freed();
         });
         if !self.rules.is_empty() {
             self.rules.release(self.labels.get(holder.label), holder.shadow & BEYOND != 0);
@@ -93,6 +98,7 @@ impl Engine {
             // Its turn may have come already, and only a rule be in the way: the driver has to know when that ends.
             self.settle(now);
         }
+        #[cfg(test)]
         self.check();
         arrival
     }
@@ -110,7 +116,7 @@ impl Engine {
                 self.refuse(now, ask.partition, label, reason)
             }
             _ => {
-                self.keep_room(now, ask, label);
+                self.reserve(now, ask, label);
                 self.refuse(now, ask.partition, label, reason)
             }
         }
@@ -134,7 +140,7 @@ impl Engine {
             if self.labels.get(label).waiting >= plan.max_waiting {
                 return Err(Reason::LabelQueueFull);
             }
-            if subject.run.is_some_and(|run| self.runs.waiting(run) >= plan.max_waiting_per_run) {
+            if subject.run.is_some_and(|run| self.runs.waiting(subject.namespace, run) >= plan.max_waiting_per_run) {
                 return Err(Reason::RunCap);
             }
         }
@@ -158,18 +164,18 @@ impl Engine {
 
     /// Whether one more of this partition may wait in line. What waits there is bounded by the queue, and together with
     /// what runs by the gate: both matter, for a partition at its hard cap waits while the server runs less than its
-    /// limit, and a limit that shrank runs more. Beyond its share a partition leaves alone what is kept for others.
+    /// limit, and a limit that shrank runs more. Beyond its share a partition leaves alone what is held back for others.
     pub(super) fn line_has_room(&self, partition: u16) -> bool {
         let places = self.line.places.count(self.limit);
         if self.in_line >= places {
             return false;
         }
-        let kept = if self.lets_go_at == Timestamp::NEVER { 0 } else { self.places_kept_for_others(partition, places) };
+        let reserved = self.places_reserved_from(partition, places);
         let within_gate = self.queue.is_none_or(|queue| {
             let gate = self.limit.saturating_add(queue);
             self.running.saturating_add(self.in_line) < gate
         });
-        self.in_line.saturating_add(kept) < places && within_gate
+        self.in_line.saturating_add(reserved) < places && within_gate
     }
 
     fn join(
@@ -184,10 +190,9 @@ impl Engine {
             self.last_empty = now;
         }
         self.sequence += 1;
-        let run = ask
-            .subject
-            .and_then(|subject| subject.run)
-            .map_or(runs::NONE, |run| self.runs.join(run, self.journal.forgotten_until()));
+        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
+        let forgotten = self.journal.forgotten_until();
+        let run = run.map_or(runs::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
         let waiter = Waiter::new(ask, label, run, self.sequence, now);
         let Some(key) = self.waiting.insert(waiter) else {
             self.runs.leave(run, self.journal.sequence());
@@ -208,7 +213,10 @@ impl Engine {
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
     fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
-        let label = self.waiting.get(key).label;
+        let &Waiter { label, partition, .. } = self.waiting.get(key);
+        if stage == Stage::Line {
+            self.draw_on_places(partition);
+        }
         self.waiting.enlist(key, stage, self.labels.standing(label));
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
         self.begin_wait(now, key, stage);
@@ -218,10 +226,11 @@ impl Engine {
     pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage) {
         let label = self.waiting.get(key).label;
         let wait = if stage == Stage::Line { self.wait_in_line(now) } else { self.gate.wait };
+        // The bound of its label is one for gate and line together.
         let own = self.labels.plan().wait.filter(|_| self.labels.is_explicit(label));
-        let wait = wait.into_iter().chain(own).min();
         let waiter = self.waiting.get_mut(key);
-        waiter.deadline = wait.map_or(Timestamp::NEVER, |wait| now.after(wait)).min(waiter.caller_deadline);
+        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
+        waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
     }
 
@@ -260,8 +269,8 @@ impl Engine {
 
     /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
     pub(super) fn settle(&mut self, now: Timestamp) {
-        if self.lets_go_at <= now {
-            self.let_go(now);
+        if self.reserved.next_decay() <= now {
+            self.decay(now);
         }
         if self.in_line == 0 {
             self.last_empty = now;
@@ -284,6 +293,7 @@ impl Engine {
                 }
             }
         }
+        #[cfg(test)]
         self.check();
     }
 
@@ -315,13 +325,15 @@ impl Engine {
         self.waiting.serve(key);
         self.leave(key);
         let in_flight = self.take_slot(&mut holder);
-        self.labels.get_mut(holder.label).admitted += u64::from(holder.label != LabelId::DEFAULT);
+        let label = self.labels.get_mut(holder.label);
+        label.admitted += u64::from(holder.label != LabelId::DEFAULT);
+        label.stall.started(now);
         self.charge_turn(now, holder);
         if self.has_to_ask(holder.label).is_none() {
             self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
         }
         if holder.shadow & OUTSIDE == 0 {
-            self.drain.started(now);
+            self.note_started(now, holder.partition);
         }
         let waiter = self.waiting.get_mut(key);
         (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until }, holder.shadow);

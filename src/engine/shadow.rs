@@ -215,18 +215,25 @@ impl Engine {
             Err(self.reason_for_not_waiting(ask.partition, label))
         };
         let would = Would::have(place, || self.reason_for_not_waiting(ask.partition, label));
-        self.keep_as_if(now, ask, label, place, may_wait);
+        self.reserve_as_if(now, ask, label, place, may_wait);
         self.note_shadow(now, self.party(now, ask, label), place);
         let arrival = self.occupy(now, ask, label, BEYOND | OUTSIDE);
         Some(self.take_along(arrival, would))
     }
 
-    /// Whoever is turned away below its share has room kept for it; so it is for one that would have been.
-    fn keep_as_if(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, place: Result<(), Reason>, may_wait: bool) {
+    /// For a request that is refused below its share something is held back; so it is for one that would have been.
+    fn reserve_as_if(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        place: Result<(), Reason>,
+        may_wait: bool,
+    ) {
         use Reason::{GateFull, Limit, PartitionCap, QueueFull};
         match place {
-            Err(Limit | PartitionCap | QueueFull | GateFull) if may_wait => self.keep_room(now, ask, label),
-            Err(Limit | PartitionCap) => self.keep_slot(now, ask, label),
+            Err(Limit | PartitionCap | QueueFull | GateFull) if may_wait => self.reserve(now, ask, label),
+            Err(Limit | PartitionCap) => self.reserve_slot(now, ask, label),
             _ => {}
         }
     }
@@ -238,7 +245,7 @@ impl Engine {
             let rule = self.full_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
         });
-        self.keep_as_if(now, ask, label, place, true);
+        self.reserve_as_if(now, ask, label, place, true);
         self.note_shadow(now, self.party(now, ask, label), place);
         self.partitions[ask.partition as usize].counts.admitted += 1;
         let shadow = if self.shadow.is_on() { self.shadow.enter(place.is_ok()) } else { 0 };

@@ -149,4 +149,8 @@ pub(crate) struct Refusal {
     pub(crate) bound: usize,
     /// Whether it should be answered as if there were nothing, rather than as a rejection.
     pub(crate) empty: bool,
+    /// Whether it waited for as long as it might.
+    pub(crate) timed_out: bool,
+    /// Whether the deadline of the request is over.
+    pub(crate) over: bool,
 }

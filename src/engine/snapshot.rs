@@ -202,8 +202,7 @@ impl Engine {
             overdue: self.overdue,
             labels_evicted: self.labels.evicted,
             labels_overflowed: self.labels.overflowed,
-            // Two entries are for no label in particular.
-            labels_known: self.labels.ids().count().saturating_sub(2),
+            labels_known: self.labels.known(),
             shadow: self.shadow.snapshot(&*self.law),
             labels: Vec::new(),
             store: None,

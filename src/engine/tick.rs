@@ -7,10 +7,10 @@ impl Engine {
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
         let deadline = self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at);
-        // What is let go may be for those who wait.
+        // What is no longer held back may be for those who wait.
         let waiting = self.in_line + self.at_gate > 0;
-        let lets_go = if waiting { self.lets_go_at } else { Timestamp::NEVER };
-        let next = deadline.min(lets_go).min(self.next_rate()).min(self.tenures.next_end()).min(self.workers_due);
+        let decay = if waiting { self.reserved.next_decay() } else { Timestamp::NEVER };
+        let next = deadline.min(decay).min(self.next_rate()).min(self.tenures.next_end()).min(self.workers_due);
         (next != Timestamp::NEVER).then_some(next)
     }
 
@@ -31,6 +31,8 @@ impl Engine {
         if self.workers_due <= now {
             self.sweep_workers(now);
         }
+        #[cfg(feature = "introspect")]
+        self.note_recent(now);
         self.settle(now);
     }
 

@@ -152,7 +152,8 @@ impl Waiters {
 
     pub(crate) fn get(&self, key: Key) -> &Waiter {
         let entry = &self.entries[key.index as usize];
-        debug_assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
+        #[cfg(test)]
+        assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
         entry
     }
 
@@ -164,7 +165,8 @@ impl Waiters {
 
     pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
         let entry = &mut self.entries[key.index as usize];
-        debug_assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
+        #[cfg(test)]
+        assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
         entry
     }
 
@@ -172,6 +174,7 @@ impl Waiters {
         Key { index, generation: self.entries[index as usize].links.generation }
     }
 
+    #[cfg(any(test, feature = "introspect"))]
     pub(crate) const fn len(&self) -> usize {
         self.entries.len() - self.vacant
     }

@@ -189,7 +189,7 @@ const PAGE: &str = include_str!("page.html");
 ///
 /// Whoever changes the page changes these: a browser refuses it otherwise, and its console names the right ones.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-o/aq4fPUVqCesUd++KkQP7+7GvVATD3sFNwdtp7qDQk='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
+    script-src 'sha256-HF2j4krXFNWE9W3GtjLepFo37zBeYAUU7Y0QQPkxli8='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{labels::LabelPage, query::LabelQuery, section::Fields};
 use crate::{
-    engine::{Histogram, PartitionSnapshot, Snapshot, plan::PartitionMode},
+    engine::{Histogram, LabelStatus, PartitionSnapshot, Snapshot},
     runtime::Admission,
 };
 
@@ -72,18 +72,19 @@ impl Partitions {
 
 /// The state without labels, and its partitions on their own; both from one turn.
 fn look(admission: &Admission) -> (Snapshot, Vec<PartitionItem>) {
-    let (mut snapshot, counts) = admission.shared.look(|engine, _| {
+    let (mut snapshot, statuses, counts) = admission.shared.look(|engine, now| {
+        let statuses = engine.partition_statuses(now);
         let counts = engine.partitions().map(|(.., counts)| (counts.rtt.clone(), counts.wait.clone()));
         let counts: Vec<_> = counts.collect();
-        (engine.snapshot(), counts)
+        (engine.snapshot(), statuses, counts)
     });
     snapshot.name = admission.shared.name().to_owned();
     snapshot.warnings = admission.warnings();
     snapshot.store = admission.shared.store_snapshot();
     let partitions = std::mem::take(&mut snapshot.partitions);
-    let items = partitions.into_iter().zip(counts);
-    let items = items.map(|(partition, (rtt, wait))| PartitionItem {
-        admission: section(&snapshot, &partition),
+    let items = partitions.into_iter().zip(statuses).zip(counts);
+    let items = items.map(|((partition, status), (rtt, wait))| PartitionItem {
+        admission: section(&partition, status),
         rtt_counts: counted(&rtt),
         wait_counts: counted(&wait),
         snapshot: partition,
@@ -99,12 +100,9 @@ fn counted(histogram: &Histogram) -> Vec<(f64, u64)> {
 }
 
 /// What is told about labels, as far as partitions have it: their share is their slots.
-fn section(whole: &Snapshot, one: &PartitionSnapshot) -> Fields {
-    let is_full = one.in_flight >= one.share;
-    let stays_within = one.mode == PartitionMode::HardCap.as_str();
-    let saturated = is_full && (stays_within || whole.available() == 0);
+fn section(one: &PartitionSnapshot, status: LabelStatus) -> Fields {
     let mut fields = Fields::default();
-    fields.put("status", if saturated { "saturated" } else { "accepting" });
+    fields.put("status", status.as_str());
     fields.put("configured_slot_count", one.share);
     fields.put("leased_count", one.in_flight);
     fields.put("ready_count", one.waiting + one.at_gate);

@@ -36,10 +36,7 @@ impl<H: Handle + Clone + Unpin> Entry<H> {
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
-            Arrival::Admit(slot) => {
-                trace::admitted(shared, &slot, None);
-                Self::Admit(Held::new(handle.clone(), slot))
-            }
+            Arrival::Admit(slot) => Self::Admit(Held::admitted(handle.clone(), slot, None)),
             Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
@@ -61,10 +58,7 @@ impl Shared {
             answer
         });
         match answer {
-            Arrival::Admit(slot) => {
-                trace::admitted(self, &slot, None);
-                Ok(Permit::new(Held::new(Arc::clone(self), slot)))
-            }
+            Arrival::Admit(slot) => Ok(Permit::new(Held::admitted(Arc::clone(self), slot, None))),
             Arrival::Ask(place, rules) => {
                 Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
             }
@@ -96,7 +90,6 @@ impl Shared {
         ticket: &Ticket<'_>,
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> R,
     ) -> R {
-        self.ensure_driver();
         let now = self.time.now();
         let subject = ticket.label_name().map(|label| Subject {
             namespace: ticket.namespace_name(),
@@ -105,12 +98,18 @@ impl Shared {
         });
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: 0, criticality: ticket.how_critical(), subject, deadline };
-        self.turn(|state, _| {
+        let mut is_stale = false;
+        let answer = self.turn(|state, _| {
+            is_stale = state.schedule.is_stale(now);
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }
             answer(state, now, &ask)
-        })
+        });
+        if is_stale {
+            self.drive_again();
+        }
+        answer
     }
 }
 
@@ -149,8 +148,7 @@ impl Future for Admit {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
                     Arrival::Admit(slot) => {
-                        trace::admitted(&shared, &slot, None);
-                        return Poll::Ready(Ok(Permit::new(Held::new(shared, slot))));
+                        return Poll::Ready(Ok(Permit::new(Held::admitted(shared, slot, None))));
                     }
                     Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
                         Ok(held) => return Poll::Ready(Ok(Permit::new(held))),

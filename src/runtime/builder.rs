@@ -28,9 +28,12 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct AdmissionBuilder {
     name: Option<String>,
-    clock: Option<Arc<dyn Clock>>,
+    clock: Option<TimeSource>,
     desk: Option<Desk>,
     admission_lock: Option<AdmissionLock>,
+    /// The configuration that the settings come from.
+    #[cfg(feature = "config")]
+    pub(super) origin: Option<Box<AdmissionConfig>>,
     pub(super) settings: Settings,
 }
 
@@ -255,7 +258,7 @@ impl AdmissionBuilder {
 
     /// Takes the time from `clock` rather than from Tokio.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Some(TimeSource::custom(clock));
         self
     }
 
@@ -278,9 +281,11 @@ impl AdmissionBuilder {
             (desk, _) => desk,
         };
         let name = self.name.unwrap_or_else(next_name);
-        let time = self.clock.map_or_else(TimeSource::tokio, TimeSource::Custom);
+        let time = self.clock.unwrap_or_else(TimeSource::tokio);
         let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, desk);
         let shared = shared.with_lock(self.admission_lock);
+        #[cfg(feature = "config")]
+        let shared = shared.with_origin(self.origin);
         #[cfg(feature = "introspect")]
         let shared = shared.described(policy);
         let admission = Admission { shared: Arc::new(shared) };
@@ -295,7 +300,8 @@ impl AdmissionBuilder {
 impl From<AdmissionConfig> for AdmissionBuilder {
     fn from(config: AdmissionConfig) -> Self {
         let name = (!config.name.is_empty()).then(|| config.name.clone());
-        Self { name, settings: config.to_settings(), ..Self::default() }
+        let settings = config.to_settings();
+        Self { name, settings, origin: Some(Box::new(config)), ..Self::default() }
     }
 }
 

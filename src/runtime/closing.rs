@@ -1,11 +1,16 @@
 //! Shutting down without losing anybody.
 
 use std::{
-    future::{Future, poll_fn},
-    task::Poll,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
 };
 
-use super::Admission;
+use super::{Admission, Shared, foreign::discard};
 
 /// What becomes of those who wait when a server shuts down.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -61,14 +66,42 @@ impl Admission {
     ///
     /// Cancel safe: it only waits.
     pub fn drained(&self) -> impl Future<Output = ()> {
-        poll_fn(|cx| {
-            self.shared.turn(|state, _| {
-                if state.engine.is_drained() {
-                    return Poll::Ready(());
-                }
-                state.register_leaving(cx.waker());
-                Poll::Pending
-            })
-        })
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Drained { shared: &self.shared, number: MADE.fetch_add(1, Ordering::Relaxed), is_registered: false }
+    }
+}
+
+/// Waits until nobody is left; gives its waker back when dropped.
+struct Drained<'a> {
+    shared: &'a Arc<Shared>,
+    number: u64,
+    is_registered: bool,
+}
+
+impl Future for Drained<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Cloning a waker is foreign code, and dropping it may drop a task that wants the lock: neither happens under it.
+        let waker = cx.waker().clone();
+        let (shared, number) = (self.shared, self.number);
+        let (answer, unused) = shared.turn(|state, _| {
+            if state.engine.is_drained() {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, state.register_leaving(number, waker))
+        });
+        self.is_registered = answer.is_pending();
+        discard(unused);
+        answer
+    }
+}
+
+impl Drop for Drained<'_> {
+    fn drop(&mut self) {
+        if self.is_registered {
+            let number = self.number;
+            discard(self.shared.turn(|state, _| state.unregister_leaving(number)));
+        }
     }
 }

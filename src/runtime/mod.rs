@@ -6,6 +6,7 @@ mod builder;
 mod capture;
 mod closing;
 mod driver;
+mod foreign;
 mod journal;
 mod lease;
 mod lease_lost;
@@ -16,6 +17,7 @@ mod recorder;
 mod reload;
 mod trace;
 mod turn;
+mod unmet;
 mod waiting;
 #[cfg(feature = "config")]
 mod watch;
@@ -108,7 +110,8 @@ impl Admission {
         self.shared.try_arrive(&ticket)
     }
 
-    /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once.
+    /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once. No mode reopens
+    /// a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
         self.shared.turn(|state, time| {
             state.engine.set_mode(time.now(), mode);
@@ -182,8 +185,15 @@ impl Admission {
     }
 
     /// Settings and uses that are allowed and are likely to be mistakes.
+    ///
+    /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among these.
     pub fn warnings(&self) -> Vec<String> {
-        turn::lock(&self.shared.warnings).clone()
+        let mut warnings = turn::lock(&self.shared.warnings).clone();
+        if self.shared.time.has_panicked() {
+            warnings.push("the clock panicked: the last time that it told was taken instead".to_owned());
+        }
+        warnings.extend(self.shared.unmet());
+        warnings
     }
 
     /// Publishes all metrics now, to the recorder of this thread. The driver does so each second.

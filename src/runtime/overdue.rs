@@ -80,6 +80,7 @@ impl<H: Handle> Held<H> {
             }
             state.register_holder(tenure, waker)
         });
+        shared.drive_here();
         Some(Overdue(flag))
     }
 }

@@ -8,7 +8,12 @@ use std::{
 
 #[cfg(feature = "introspect")]
 use super::capture::Step;
-use super::{lease_lost::LeaseLost, turn::Shared};
+use super::{
+    foreign::discard,
+    lease_lost::LeaseLost,
+    trace::{self, Since},
+    turn::Shared,
+};
 use crate::{engine::Slot, outcome::Outcome, store};
 
 /// The right to run, until it is dropped.
@@ -82,8 +87,11 @@ pub(crate) struct Held<H: Handle> {
 }
 
 impl<H: Handle> Held<H> {
-    pub(super) const fn new(handle: H, slot: Slot) -> Self {
-        Self { handle, slot, lease: None }
+    /// The guard of a slot. It is there before anything foreign is told of the slot: what panics gives it back.
+    pub(super) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
+        let held = Self { handle, slot, lease: None };
+        trace::admitted(held.handle.shared(), &held.slot, since);
+        held
     }
 
     /// The same with what it holds of shared rules.
@@ -125,19 +133,25 @@ impl<H: Handle> Held<H> {
     fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(tenure) = self.slot.tenure() else { return Poll::Pending };
         let shared = self.handle.shared();
-        shared.ensure_driver();
         let waker = cx.waker().clone();
-        let (answer, _dropped_outside) = shared.turn(|state, _| {
+        let (answer, unused) = shared.turn(|state, _| {
             if state.engine.is_overdue(tenure) {
                 return (Poll::Ready(()), Some(waker));
             }
             (Poll::Pending, state.register_holder(tenure, waker))
         });
+        discard(unused);
+        shared.drive_here();
         answer
     }
 
     pub(crate) fn finish(mut self, outcome: Outcome) {
         self.give_back(outcome);
+    }
+
+    /// Gives the slot back without a word on how the work went; `learned` says what is learned from that.
+    pub(crate) fn abandon(mut self, learned: impl FnOnce(Outcome) -> Outcome) {
+        self.give_back(learned(unsaid()));
     }
 
     pub(crate) const fn is_observed(&self) -> bool {
@@ -154,11 +168,12 @@ impl<H: Handle> Held<H> {
     }
 
     fn give_back(&mut self, outcome: Outcome) {
-        // First, so that whoever gets the slot finds room.
-        drop(self.lease.take());
+        // First, so that whoever gets the slot finds room. A store is foreign code.
+        discard(self.lease.take());
         let shared = self.handle.shared();
         let now = (!self.slot.is_observed()).then(|| shared.time.now());
-        shared.turn(|state, time| {
+        let unwatched = shared.turn(|state, time| {
+            let unwatched = self.slot.tenure().and_then(|tenure| state.unregister_holder(tenure));
             #[cfg(feature = "introspect")]
             state.note(|| Step::Finish { slot: self.slot.fingerprint(), outcome: now.map(|_| outcome) });
             let engine = &mut state.engine;
@@ -169,15 +184,21 @@ impl<H: Handle> Held<H> {
                 let now = if engine.is_saturated() { time.now() } else { engine.now() };
                 engine.finish(now, &mut self.slot);
             }
+            unwatched
         });
+        discard(unwatched);
     }
 }
 
 impl<H: Handle> Drop for Held<H> {
     fn drop(&mut self) {
         if !self.slot.is_finished() {
-            let outcome = if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled };
-            self.give_back(outcome);
+            self.give_back(unsaid());
         }
     }
+}
+
+/// What it means that a permit is dropped without a word.
+fn unsaid() -> Outcome {
+    if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled }
 }

@@ -1,5 +1,7 @@
 //! Other settings for a handle that is at work.
 
+#[cfg(feature = "introspect")]
+use super::capture::{Reload, Step};
 use super::{Admission, AdmissionBuilder, turn::lock};
 use crate::{
     config::Settings,
@@ -43,6 +45,10 @@ impl Admission {
         let is_shared = self.shared.desk.is_some();
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.store.as_ref()))?;
+        #[cfg(feature = "config")]
+        let origin = settings.origin;
+        #[cfg(feature = "introspect")]
+        let words = settings.settings.describe();
         let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
@@ -53,12 +59,17 @@ impl Admission {
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
         let added = shared.turn(|state, time| {
+            let added = state.engine.reload(time.now(), plan);
             #[cfg(feature = "introspect")]
-            state.note(|| super::capture::Step::Unknown("a reload"));
-            state.engine.reload(time.now(), plan)
+            state.note(|| Step::Reload(Box::new(Reload { words, added: added.clone() })));
+            added
         });
         shared.add_partitions(added);
         *known = warnings;
+        #[cfg(feature = "config")]
+        {
+            *lock(&shared.origin) = origin;
+        }
         drop(known);
         shared.tell_now();
         Ok(())

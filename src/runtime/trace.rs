@@ -18,7 +18,7 @@ mod with {
     use crate::{
         engine::{Slot, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
-        runtime::{Shared, turn::lock},
+        runtime::{Shared, foreign::shielded, turn::lock},
         time::Timestamp,
     };
 
@@ -28,48 +28,64 @@ mod with {
 
     impl Since {
         pub(crate) fn now(shared: &Shared) -> Option<Self> {
-            (!Span::current().is_disabled()).then(|| Self(shared.time.now()))
+            let wanted = told(shared, || !Span::current().is_disabled()).unwrap_or(false);
+            wanted.then(|| Self(shared.time.now()))
         }
+    }
+
+    /// Calls the subscriber. A panic of its own must not end the request that it is told of, or the driver.
+    fn told<R>(shared: &Shared, tell: impl FnOnce() -> R) -> Option<R> {
+        let answer = shielded(tell);
+        if answer.is_none() {
+            shared.warn("the tracing subscriber panicked");
+        }
+        answer
     }
 
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
     pub(crate) fn admitted(shared: &Shared, slot: &Slot, since: Option<Since>) {
-        let span = Span::current();
-        if !span.is_disabled() {
-            let (outcome, reason) = slot.would().outcome();
-            span.record("admission.outcome", outcome);
-            if let Some(reason) = reason {
-                span.record("admission.reason", reason.as_str());
+        let _ = told(shared, || {
+            let span = Span::current();
+            if !span.is_disabled() {
+                let (outcome, reason) = slot.would().outcome();
+                span.record("admission.outcome", outcome);
+                if let Some(reason) = reason {
+                    span.record("admission.reason", reason.as_str());
+                }
+                span.record("admission.partition", &*shared.partition_name(slot.partition()));
+                record_wait(shared, &span, since);
             }
-            span.record("admission.partition", &*shared.partition_name(slot.partition()));
-            record_wait(shared, &span, since);
-        }
+        });
     }
 
     /// Notes on the current span that a request was rejected, and why.
     pub(crate) fn rejected(shared: &Shared, rejection: &Rejection, since: Option<Since>) {
-        let span = Span::current();
-        if !span.is_disabled() {
-            span.record("admission.outcome", "rejected");
-            span.record("admission.reason", rejection.reason().as_str());
-            span.record("admission.partition", rejection.partition());
-            record_wait(shared, &span, since);
-        }
+        let _ = told(shared, || {
+            let span = Span::current();
+            if !span.is_disabled() {
+                span.record("admission.outcome", "rejected");
+                span.record("admission.reason", rejection.reason().as_str());
+                span.record("admission.partition", rejection.partition());
+                record_wait(shared, &span, since);
+            }
+        });
     }
 
     /// Tells that the store that counts shared rules went down, is back, or fails.
     pub(crate) fn store_changed(shared: &Shared, change: StoreChange) {
-        let limiter = &*shared.name;
-        let (from, to) = (change.from.as_str(), change.to.as_str());
-        match (change.to, change.down_for) {
-            (StoreState::Down, _) => warn!(limiter, from, to, "the store of shared rules is down"),
-            (_, Some(down)) => {
-                info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
+        let _ = told(shared, || {
+            let limiter = &*shared.name;
+            let (from, to) = (change.from.as_str(), change.to.as_str());
+            match (change.to, change.down_for) {
+                (StoreState::Down, _) => warn!(limiter, from, to, "the store of shared rules is down"),
+                (_, Some(down)) => {
+                    info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
+                }
+                (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
+                (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules fails no more"),
             }
-            (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
-            (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules fails no more"),
-        }
+        });
     }
 
     fn record_wait(shared: &Shared, span: &Span, since: Option<Since>) {
@@ -156,7 +172,7 @@ mod with {
         pub(crate) fn tell_changes(&self, snapshot: &Snapshot) {
             let now = Told::of(snapshot);
             let before = std::mem::replace(&mut *lock(&self.told), now.clone());
-            before.tell(&now, &self.name);
+            let _ = told(self, || before.tell(&now, &self.name));
         }
 
         /// The same right after a change that somebody asked for.
@@ -200,10 +216,8 @@ mod without {
     }
 
     impl Shared {
-        pub(crate) const fn tell_changes(&self, _: &Snapshot) {
+        pub(crate) const fn tell_now(&self) {
             let _ = &self.told;
         }
-
-        pub(crate) const fn tell_now(&self) {}
     }
 }

@@ -1,7 +1,7 @@
 //! The one lock, and the one function that takes it.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
@@ -12,7 +12,15 @@ use std::{
 
 #[cfg(feature = "introspect")]
 use super::capture::{Step, Tape};
-use super::{driver::Driver, lease::Desk, recorder::Recorder, trace::Told};
+use super::{
+    driver::{Drivers, Schedule},
+    foreign::wake,
+    lease::Desk,
+    recorder::Recorder,
+    trace::Told,
+};
+#[cfg(feature = "config")]
+use crate::config::file::AdmissionConfig;
 use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
@@ -38,7 +46,7 @@ pub(crate) struct Shared {
     pub(super) warnings: Mutex<Vec<String>>,
     /// How often layers of this handle were made, cloned or applied.
     pub(crate) places: AtomicUsize,
-    pub(super) driver: Driver,
+    pub(super) drivers: Drivers,
     pub(super) recorder: Mutex<Recorder>,
     /// The settings that it was made with, in words, or what there are no words for.
     #[cfg(feature = "introspect")]
@@ -47,6 +55,9 @@ pub(crate) struct Shared {
     pub(super) desk: Option<Desk>,
     /// Whose waits are published.
     pub(super) admission_lock: Option<AdmissionLock>,
+    /// The configuration that the present settings come from.
+    #[cfg(feature = "config")]
+    pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
     /// What was told of changes.
     pub(super) told: Mutex<Told>,
 }
@@ -59,10 +70,10 @@ pub(crate) struct State {
     wakers: Vec<Option<Waker>>,
     /// The same for holders of permits that want to know when their time is over, by the number of the tenure.
     holders: Vec<Option<Waker>>,
-    /// Those who want to know when nobody is left.
-    leaving: Vec<Waker>,
-    /// When the driver will look at the engine again.
-    pub(super) armed: Timestamp,
+    /// Those who want to know when nobody is left, by the number of their future.
+    leaving: BTreeMap<u64, Waker>,
+    /// When the drivers will look at the engine again.
+    pub(super) schedule: Schedule,
     /// Where all that the engine is told is written down, while somebody wants that.
     #[cfg(feature = "introspect")]
     pub(super) tape: Option<Box<Tape>>,
@@ -85,8 +96,8 @@ impl Shared {
                 engine,
                 wakers: Vec::new(),
                 holders: Vec::new(),
-                leaving: Vec::new(),
-                armed: Timestamp::NEVER,
+                leaving: BTreeMap::new(),
+                schedule: Schedule::default(),
                 #[cfg(feature = "introspect")]
                 tape: None,
             }),
@@ -98,18 +109,27 @@ impl Shared {
             has_added: AtomicBool::new(false),
             warnings: Mutex::new(warnings),
             places: AtomicUsize::new(0),
-            driver: Driver::default(),
+            drivers: Drivers::default(),
             recorder: Mutex::default(),
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
             desk,
             admission_lock: None,
+            #[cfg(feature = "config")]
+            origin: Mutex::default(),
         }
     }
 
     /// The same, with a lock whose waits it publishes.
     pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
         self.admission_lock = lock;
+        self
+    }
+
+    /// The same, with the configuration that its settings come from.
+    #[cfg(feature = "config")]
+    pub(super) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
+        self.origin = Mutex::new(origin);
         self
     }
 
@@ -132,7 +152,7 @@ impl Shared {
         let answer = step(&mut state, &self.time);
         #[cfg(feature = "introspect")]
         state.close_row(untold);
-        let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.armed);
+        let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.schedule.armed);
         if earlier || state.engine.has_notices() || state.engine.is_closed() {
             self.tell(state, earlier);
         }
@@ -142,23 +162,24 @@ impl Shared {
     /// Wakes those whose wait ended, a batch at a time and never under the lock.
     #[cold]
     fn tell<'a>(&'a self, mut state: MutexGuard<'a, State>, earlier: bool) {
+        let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
         if earlier {
-            state.armed = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
+            state.schedule.armed = next;
         }
         loop {
             let batch = state.take_batch();
             drop(state);
-            batch.into_iter().flatten().for_each(Waker::wake);
+            batch.into_iter().flatten().for_each(wake);
             state = lock(&self.state);
             if !state.engine.has_notices() {
                 break;
             }
         }
-        let left = if state.engine.is_drained() { std::mem::take(&mut state.leaving) } else { Vec::new() };
+        let left = if state.engine.is_drained() { std::mem::take(&mut state.leaving) } else { BTreeMap::new() };
         drop(state);
-        left.into_iter().for_each(Waker::wake);
+        left.into_values().for_each(wake);
         if earlier {
-            self.driver.look_again();
+            self.drivers.arm(next);
         }
     }
 
@@ -206,6 +227,8 @@ impl Shared {
         let partition = self.partition_name(refusal.partition);
         Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
             .answered_with_nothing(refusal.empty)
+            .after_a_wait(refusal.timed_out)
+            .after_its_deadline(refusal.over)
     }
 
     /// Notes something that is likely to be a mistake, once.
@@ -269,11 +292,22 @@ impl State {
         remember(&mut self.holders, tenure, waker)
     }
 
-    /// Remembers whom to wake once nobody is left.
-    pub(super) fn register_leaving(&mut self, waker: &Waker) {
-        if !self.leaving.iter().any(|known| known.will_wake(waker)) {
-            self.leaving.push(waker.clone());
-        }
+    /// Forgets the holder of a tenure. Answers its waker, to be dropped outside the lock.
+    #[must_use]
+    pub(super) fn unregister_holder(&mut self, tenure: u32) -> Option<Waker> {
+        self.holders.get_mut(tenure as usize)?.take()
+    }
+
+    /// Remembers whom to wake once nobody is left; answers the waker before, to be dropped outside the lock.
+    #[must_use]
+    pub(super) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
+        self.leaving.insert(number, waker)
+    }
+
+    /// Forgets it, since its future is gone. Answers its waker, to be dropped outside the lock.
+    #[must_use]
+    pub(super) fn unregister_leaving(&mut self, number: u64) -> Option<Waker> {
+        self.leaving.remove(&number)
     }
 
     /// Forgets whom to wake. Answers it, to be dropped outside the lock.

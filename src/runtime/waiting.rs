@@ -10,9 +10,10 @@ use std::{
 #[cfg(feature = "introspect")]
 use super::capture::Step;
 use super::{
+    foreign::discard,
     lease::Question,
     permit::{Handle, Held},
-    trace::{self, Since},
+    trace::Since,
 };
 use crate::{
     engine::{
@@ -44,8 +45,9 @@ enum Look {
 
 impl<H: Handle> Waiting<H> {
     pub(super) fn new(handle: H, place: Place) -> Self {
-        let since = Since::now(handle.shared());
-        Self { handle, place: Some(place), question: None, since }
+        let mut waiting = Self { handle, place: Some(place), question: None, since: None };
+        waiting.since = Since::now(waiting.handle.shared());
+        waiting
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -61,9 +63,9 @@ impl<H: Handle> Waiting<H> {
     fn look(&self, cx: &mut Context<'_>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
-        shared.ensure_driver();
-        let waker = cx.waker().clone();
-        let (look, _dropped_outside) = shared.turn(|state, time| {
+        // Cloned before the lock and, where it is not registered, dropped after it.
+        let mut waker = Some(cx.waker().clone());
+        let (look, replaced) = shared.turn(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.unregister(place.key()));
             }
@@ -73,14 +75,20 @@ impl<H: Handle> Waiting<H> {
                 state.note(|| Step::claim(place, answer));
             }
             let dropped = match answer {
-                Poll::Pending => state.register(place.key(), waker),
+                Poll::Pending => waker.take().and_then(|waker| state.register(place.key(), waker)),
                 Poll::Ready(_) => state.unregister(place.key()),
             };
             (Err(answer), dropped)
         });
+        // Shielded: a slot that was claimed must not be lost to the panic of a waker.
+        discard(waker);
+        discard(replaced);
         match look {
             Ok(rules) => Look::HasToAsk(rules),
-            Err(Poll::Pending) => Look::Waits,
+            Err(Poll::Pending) => {
+                shared.drive_here();
+                Look::Waits
+            }
             Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.turn_away(refusal, self.since))),
         }
     }
@@ -101,8 +109,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
 
     /// What it waited for.
     fn hold(&self, slot: Slot) -> Held<H> {
-        trace::admitted(self.handle.shared(), &slot, self.since);
-        Held::new(self.handle.clone(), slot)
+        Held::admitted(self.handle.clone(), slot, self.since)
     }
 
     /// Rejects one that has to ask and can't wait for an answer.
@@ -138,15 +145,16 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
 
     /// A shared rule has no room: it waits for that, or is turned away.
     fn no_room(&mut self, rules: &SharedRules, rule: usize, retry_after: std::time::Duration) -> Option<Rejection> {
+        // A claim that was not made is no answer.
+        let Some(&known) = rules.rules.get(rule) else { return Some(self.reject_without_store(None)) };
         let shared = self.handle.shared();
         let place = self.place();
-        let known = rules.rules.get(rule);
         // When a lease of a cap expires is no forecast: those who are alive renew theirs. Nor is what holds while the
         // store is gone: it may be back at any time.
-        let is_rate = known.is_some_and(|rule| matches!(rule.bound, SharedBound::Rate(_)));
+        let is_rate = matches!(known.bound, SharedBound::Rate(_));
         let is_up = shared.desk.as_ref().is_some_and(|desk| desk.is_up());
-        let no_room = NoRoom { rule, retry_after: (is_rate && is_up).then_some(retry_after) };
-        let waits = known.is_some_and(|rule| rule.when_full == WhenFull::Wait);
+        let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
+        let waits = known.when_full == WhenFull::Wait;
         let (label, refusal) = shared.turn(|state, time| {
             let (label, now) = (state.engine.label_at(place), time.now());
             if waits {
@@ -232,12 +240,13 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
 impl<H: Handle> Drop for Waiting<H> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let _dropped_outside = self.handle.shared().turn(|state, time| {
+            let unused = self.handle.shared().turn(|state, time| {
                 state.engine.cancel(time.now(), &place);
                 #[cfg(feature = "introspect")]
                 state.note(|| Step::leave(&place));
                 state.unregister(place.key())
             });
+            discard(unused);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Admission, AdmissionBuilder};
+use super::{Admission, AdmissionBuilder, turn::lock};
 use crate::config::file::{ConfigError, Sources};
 
 /// Follows the files of a configuration until it is dropped. Made by [`Admission::watch`].
@@ -20,6 +20,9 @@ impl Drop for Watch {
 
 impl Admission {
     /// Takes the settings of `sources` whenever these change: looks each `interval`, and tells `report` what came of it.
+    ///
+    /// Settings that the handle was made from, or last reloaded with, are no change: what was set by hand since then stays
+    /// until the sources say something else. A handle with settings from elsewhere takes those of the sources at once.
     ///
     /// A configuration with a mistake changes nothing; its problems are reported once. Files are read whole, so a file should be
     /// replaced rather than written in place. Polling finds any change, those of links and mounted directories too.
@@ -47,9 +50,9 @@ impl Admission {
         report: impl Fn(Result<(), ConfigError>) + Send + 'static,
     ) -> Watch {
         let shared = Arc::downgrade(&self.shared);
+        let mut known = lock(&self.shared.origin).as_deref().cloned();
         Watch(tokio::spawn(async move {
             let sources = Arc::new(sources);
-            let mut known = None;
             let mut mistake = None;
             loop {
                 let reader = Arc::clone(&sources);

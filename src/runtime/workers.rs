@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::Admission;
+#[cfg(feature = "introspect")]
+use super::capture::{Step, Worker};
 use crate::{engine::Subject, ticket::normal};
 
 /// What a worker says: for which label it works, how many requests it can take at once, and how long that holds.
@@ -82,12 +84,15 @@ impl Admission {
     /// Answers false if the report could not be noted: its label is empty, or it has 10,000 workers already.
     pub fn report_worker(&self, report: &WorkerReport) -> bool {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return false };
-        self.shared.ensure_driver();
+        self.shared.drive_here();
         self.shared.turn(|state, time| {
             let now = time.now();
             let class = report.class.as_deref();
             #[cfg(feature = "introspect")]
-            state.note(|| super::capture::Step::Unknown("a report of a worker"));
+            state.note(|| {
+                let (slots, valid_for) = (report.max_concurrent, report.valid_for);
+                Step::Worker(Worker::new(&subject, class, worker, slots, valid_for))
+            });
             state.engine.report_worker(now, class, &subject, worker, report.max_concurrent, report.valid_for)
         })
     }
@@ -98,7 +103,7 @@ impl Admission {
         let class = report.class.as_deref();
         self.shared.turn(|state, time| {
             #[cfg(feature = "introspect")]
-            state.note(|| super::capture::Step::Unknown("a report of a worker"));
+            state.note(|| Step::WorkerGone(Worker::new(&subject, class, worker, 0, Duration::ZERO)));
             state.engine.remove_worker(time.now(), class, &subject, worker);
         });
     }

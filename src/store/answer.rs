@@ -68,6 +68,8 @@ pub struct Full {
 pub struct Renewed {
     /// The indices of those that are lost.
     pub lost: Vec<usize>,
+    /// The indices of those that the store could not be asked for this time.
+    pub unknown: Vec<usize>,
     /// When they were renewed.
     pub at: StoreTime,
 }
@@ -97,9 +99,12 @@ pub struct BlockRequest {
     pub bound: NonZeroU32,
     /// How many units are in use: they are not taken away.
     pub used: u32,
+    /// How many units could be in use now: those that are, and one for each request that waits for one.
+    pub need: u32,
     /// How many units the block shall have; 0 gives it back.
     pub want: u32,
-    /// How many units the store granted last: it restores as many after it lost its data.
+    /// How many units the store granted last and are not returned by this: as many are restored after it lost its data, and
+    /// may come into use before the answer.
     pub had: u32,
     /// Larger than in any request before.
     pub sequence: u64,
@@ -112,7 +117,7 @@ pub struct BlockRequest {
 impl BlockRequest {
     /// The first request of a holder: for one unit of the cap at `key`, none of it in use.
     pub const fn new(token: Token, key: Key, bound: NonZeroU32, expiry: Duration) -> Self {
-        Self { token, key, bound, used: 0, want: 1, had: 0, sequence: 1, expiry, waits: false }
+        Self { token, key, bound, used: 0, need: 1, want: 1, had: 0, sequence: 1, expiry, waits: false }
     }
 }
 
@@ -122,8 +127,11 @@ impl BlockRequest {
 pub struct Block {
     /// Its units.
     pub units: u32,
-    /// Whether somebody waits for this cap: whoever has units to spare should return them.
+    /// Whether others wait for this cap: units that are not used should be returned.
     pub wanted: bool,
+    /// To how many units a block should come down as they come free, although requests of its process wait for them:
+    /// its part of the cap, by what each process needs. The bound unless others wait.
+    pub target: u32,
     /// How long until the first lease or block of the cap expires; for those who got nothing.
     pub retry_after: Duration,
     /// When that was so.

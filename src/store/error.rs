@@ -2,6 +2,9 @@
 
 use std::{fmt, time::Duration};
 
+#[cfg(feature = "redis")]
+use super::breaker::Trouble;
+
 /// Why a store gave no answer.
 ///
 /// Holds words and durations only: neither addresses, nor keys, nor what the server said beyond its error code.
@@ -16,7 +19,7 @@ pub enum StoreError {
     NoRandomness,
     /// The server is a replica. The connection is made anew at once.
     ReadOnly,
-    /// The store answered, but not what was asked: the code of its error, such as `NOPERM`.
+    /// The store answered, but not what was asked: the code of its error, such as `WRONGTYPE`.
     Refused(String),
     /// The store came back without its data and grants nothing until those who held something before have come back.
     Restarted {
@@ -28,6 +31,8 @@ pub enum StoreError {
         /// How long was waited.
         after: Duration,
     },
+    /// The store answers that it can't do its work: the code of its error, such as `OOM`. It was not done.
+    Unable(String),
     /// The connection could not be made, or broke. What was asked for may have been done.
     Unavailable,
 }
@@ -43,6 +48,7 @@ impl StoreError {
             Self::Refused(_) => "refused",
             Self::Restarted { .. } => "restarted",
             Self::TimedOut { .. } => "timed_out",
+            Self::Unable(_) => "unable",
             Self::Unavailable => "unavailable",
         }
     }
@@ -50,9 +56,12 @@ impl StoreError {
     /// Whether the store is gone rather than in disagreement: [`WhenGone`](super::WhenGone) decides then.
     pub const fn is_gone(&self) -> bool {
         match self {
-            Self::BreakerOpen | Self::ReadOnly | Self::Restarted { .. } | Self::TimedOut { .. } | Self::Unavailable => {
-                true
-            }
+            Self::BreakerOpen
+            | Self::ReadOnly
+            | Self::Restarted { .. }
+            | Self::TimedOut { .. }
+            | Self::Unable(_)
+            | Self::Unavailable => true,
             Self::Configuration(_) | Self::NoRandomness | Self::Refused(_) => false,
         }
     }
@@ -60,6 +69,30 @@ impl StoreError {
     /// Whether the store may have done what was asked for.
     pub const fn is_ambiguous(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Unavailable)
+    }
+
+    /// How much it says of the server.
+    #[cfg(feature = "redis")]
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::ReadOnly | Self::TimedOut { .. } | Self::Unavailable => Some(Trouble::Everything),
+            Self::Unable(code) => Some(match code.as_str() {
+                "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS" => Trouble::Everything,
+                "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM" | "UNKILLABLE" => Trouble::Decisions,
+                _ => Trouble::Request,
+            }),
+            Self::BreakerOpen
+            | Self::Configuration(_)
+            | Self::NoRandomness
+            | Self::Refused(_)
+            | Self::Restarted { .. } => None,
+        }
+    }
+
+    /// Whether it may be about one of several keys: then the others are worth asking for without that one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn may_be_of_one_key(&self) -> bool {
+        matches!(self, Self::Refused(_)) || self.trouble() == Some(Trouble::Request)
     }
 }
 
@@ -75,6 +108,7 @@ impl fmt::Display for StoreError {
                 write!(f, "the shared store came back empty and grants nothing for {retry_after:?}")
             }
             Self::TimedOut { after } => write!(f, "the shared store did not answer within {after:?}"),
+            Self::Unable(code) => write!(f, "the shared store can't do its work: {code}"),
             Self::Unavailable => f.write_str("the shared store can't be reached"),
         }
     }

@@ -1,9 +1,12 @@
 //! The one place where keys are made.
 //!
 //! ```text
-//! PREFIX:{NAMESPACE}:cap:SCOPE:NAME      the holders of a cap
+//! PREFIX:{NAMESPACE}:cap:SCOPE:NAME      the holders of a cap, and who waits for it
 //! PREFIX:{NAMESPACE}:rate:SCOPE:NAME     what was charged on a rate
 //! PREFIX:admission:ORG                   the admission lock
+//! PREFIX:{PREFIX:admission:ORG}:queue    who waits for it; in the slot of the lock
+//! PREFIX:{PREFIX:admission:ORG}:asked    when they asked last; in the slot of the lock
+//! PREFIX:mark, PREFIX:probe              whether data was lost, and whether the server takes writes
 //! ```
 //!
 //! All keys of a namespace carry the same hash tag, so one script may decide over any of them in a Redis Cluster.
@@ -64,7 +67,7 @@ impl Keys {
         Key { tag: None, text: text.into() }
     }
 
-    /// The prefix that all keys begin with.
+    /// The prefix that all keys begin with, those that a store makes for itself as well.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -109,6 +112,12 @@ impl Key {
     /// The whole key.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The key that is written like this, whoever made it.
+    pub(crate) fn named(text: &Arc<str>) -> Self {
+        let tag = text.find('{').and_then(|open| Some((open + 1, open + text[open..].find('}')?)));
+        Self { text: Arc::clone(text), tag }
     }
 
     pub(crate) const fn text(&self) -> &Arc<str> {
@@ -163,6 +172,9 @@ mod tests {
         assert_eq!(key.tag(), Some("acme"));
         assert_eq!(keys().rate("", "group", "a b").as_str(), "adm:{default}:rate:group:a%20b");
         assert_eq!(keys().admission(" acme ").as_str(), "adm:admission:acme");
+        for key in [key, keys().admission("acme")] {
+            assert_eq!(Key::named(key.text()), key);
+        }
     }
 
     #[test]

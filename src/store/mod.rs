@@ -31,11 +31,12 @@ mod redis;
 mod share;
 #[cfg(test)]
 mod share_tests;
+mod side_by_side;
 mod token;
 mod turnstile;
 mod waits;
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 pub(crate) use self::leases::LossSignal;
 #[cfg(feature = "redis")]
@@ -72,6 +73,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired>;
 
     /// Lets leases live for another expiry, and says which of them are lost. Lost ones hold nothing any more.
+    ///
+    /// An error says that none of them could be asked for; where some could, [`Renewed::unknown`] has the others.
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed>;
 
     /// Gives the caps of leases back; what was charged on rates stays charged. Others' leases are never touched,
@@ -102,4 +105,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Whether the store answers.
     fn health(&self) -> Health;
+
+    /// How long an answer takes at most; `None` if it takes no time. A request that needs several has no more time for
+    /// all of them.
+    fn time_limit(&self) -> Option<Duration> {
+        None
+    }
 }

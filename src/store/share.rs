@@ -23,6 +23,9 @@ use super::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
 /// The part of its expiry for which a block may be used.
 const USABLE: f64 = 0.7;
 
+/// For how long it is remembered that others want some of a cap: the store says it again while it is so.
+const WANTED: Duration = Duration::from_secs(2);
+
 /// Tells those who hold a lease or a unit that it is lost.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
@@ -65,9 +68,17 @@ struct Share {
     step: u32,
     /// When the block was last asked for.
     asked_at: Instant,
+    /// Since when the store is being asked for more. The answer keeps the block as well.
+    refilling: Option<Instant>,
     /// How often the store was asked for more: who stood in line meanwhile need not ask again.
     answers: u64,
     retry_after: Duration,
+    /// Until when it is known that others wait for some of it.
+    wanted_until: Option<Instant>,
+    /// How many units this process should come down to while they do, as units come free.
+    target: u32,
+    /// How many requests of this process wait for a unit, as of the last time that it mattered.
+    standing: u32,
     /// How many more are used than the store still counts: work that goes on although its unit is lost.
     uncounted: u32,
     loss: Arc<Loss>,
@@ -115,21 +126,30 @@ impl Shares {
         Self { caps: HashMap::new(), purses: HashMap::new(), expiry, lost: 0 }
     }
 
-    /// Takes one unit for each claim, or none.
-    pub(crate) fn take(&mut self, claims: &[Claim], now: Instant) -> Result<Vec<Unit>, Missing> {
-        for (index, claim) in claims.iter().enumerate() {
-            let (there, answers, retry_after) = if claim.is_cap() {
-                self.caps.get(&claim.key).map_or((false, 0, Duration::ZERO), |share| {
+    /// What of these claims can't be met from here.
+    pub(crate) fn missing(&self, claims: &[Claim], now: Instant) -> Vec<Missing> {
+        self.lacking(claims, now).collect()
+    }
+
+    fn lacking(&self, claims: &[Claim], now: Instant) -> impl Iterator<Item = Missing> {
+        claims.iter().enumerate().filter_map(move |(claim, of)| {
+            let (there, answers, retry_after) = if of.is_cap() {
+                self.caps.get(&of.key).map_or((false, 0, Duration::ZERO), |share| {
                     (share.has_room(now, self.expiry), share.answers, share.retry_after)
                 })
             } else {
-                self.purses.get(&claim.key).map_or((false, 0, Duration::ZERO), |purse| {
+                self.purses.get(&of.key).map_or((false, 0, Duration::ZERO), |purse| {
                     (purse.units > 0 && now < purse.until, purse.answers, purse.retry_after)
                 })
             };
-            if !there {
-                return Err(Missing { claim: index, answers, retry_after });
-            }
+            (!there).then_some(Missing { claim, answers, retry_after })
+        })
+    }
+
+    /// Takes one unit for each claim, or none.
+    pub(crate) fn take(&mut self, claims: &[Claim], now: Instant) -> Result<Vec<Unit>, Missing> {
+        if let Some(missing) = self.lacking(claims, now).next() {
+            return Err(missing);
         }
         let mut taken = Vec::with_capacity(claims.len());
         for claim in claims {
@@ -144,11 +164,43 @@ impl Shares {
         Ok(taken)
     }
 
-    /// Gives one unit back, unless the whole block was lost meanwhile.
-    pub(crate) fn put_back(&mut self, unit: &Unit) {
-        if let Some(share) = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block) {
-            share.used = share.used.saturating_sub(1);
+    /// Gives one unit back, unless the whole block was lost meanwhile. Answers what to return to the store of it.
+    ///
+    /// While others wait, this process keeps what it uses, and what its own requests wait for (`standing`, which is looked
+    /// at only then) up to its part of the cap.
+    pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<BlockRequest> {
+        let share = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block)?;
+        share.used = share.used.saturating_sub(1);
+        let until = share.wanted_until?;
+        let now = Instant::now();
+        if now >= until {
+            share.wanted_until = None;
+            return None;
         }
+        share.standing = u32::try_from(standing()).unwrap_or(u32::MAX);
+        let keep = if share.standing > 0 { share.used.max(share.target) } else { share.used };
+        if share.units <= keep || now >= share.asked_at + self.expiry {
+            return None;
+        }
+        Some(share.ask(keep, share.standing > 0, self.expiry))
+    }
+
+    /// Others wait for some of the cap with this key, it was said. Answers whether some of it is held here.
+    pub(crate) fn others_want(&mut self, key: &Key, now: Instant) -> bool {
+        let Some(share) = self.caps.get_mut(key) else { return false };
+        if share.wanted_until.is_none_or(|until| until <= now) {
+            share.target = u32::MAX;
+        }
+        share.wanted_until = Some(now + WANTED);
+        share.units > 0
+    }
+
+    /// Nobody here waits for a unit any more: what to tell the store, so that it keeps none for this process.
+    pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<BlockRequest> {
+        self.forget_if_expired(key, now);
+        let share = self.caps.get_mut(key).filter(|share| share.standing > 0)?;
+        share.standing = 0;
+        Some(share.ask(share.units, false, self.expiry))
     }
 
     /// What to ask the store for when a claim of a cap can't be met: one for each who stands in line, and some more.
@@ -169,6 +221,8 @@ impl Shares {
         let standing = u32::try_from(standing).unwrap_or(u32::MAX);
         let want = share.used.saturating_add(share.step.max(standing)).min(share.claim.bound().get());
         share.step = share.step.saturating_mul(2).min(share.claim.bound().get());
+        share.standing = standing;
+        share.refilling = Some(now);
         Ok(share.ask(want, waits, self.expiry))
     }
 
@@ -177,14 +231,24 @@ impl Shares {
     pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<BlockRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key)?;
+        if !give_all && share.refilling.is_some_and(|since| now < since + self.expiry / 8) {
+            // A renewal would overtake the answer, and take back what a request is about to be given.
+            return None;
+        }
         let want = if give_all { share.used } else { share.peak.max(share.used) };
         if give_all && want >= share.units {
             return None;
         }
+        if give_all {
+            share.standing = 0;
+        }
         share.peak = share.used;
         share.step = (share.step / 2).max(1);
         if want == 0 && share.units == 0 {
-            self.caps.remove(key);
+            // Requests that wait for their first unit keep their turn, which goes by the token.
+            if std::mem::take(&mut share.standing) == 0 {
+                self.caps.remove(key);
+            }
             return None;
         }
         Some(share.ask(want, false, self.expiry))
@@ -199,8 +263,11 @@ impl Shares {
             // A newer question is on its way, and its answer is what counts.
             return;
         }
+        share.refilling = None;
         share.units = block.units;
         share.asked_at = sent;
+        share.wanted_until = block.wanted.then_some(sent + WANTED);
+        share.target = block.target;
         let uncounted = share.used.saturating_sub(block.units);
         if uncounted > share.uncounted {
             self.lost += u64::from(uncounted - share.uncounted);
@@ -246,10 +313,12 @@ impl Shares {
         self.caps.get(key).map_or((0, 0), |share| (share.units, share.used))
     }
 
-    /// Gives up the blocks that are over by then, and forgets what nobody can use any more.
-    pub(crate) fn give_up(&mut self, over_by: Instant) {
+    /// Gives up the blocks that are over by then, but for those that were asked for since `began`: these only if they are
+    /// over now. Forgets what nobody can use any more.
+    pub(crate) fn give_up(&mut self, began: Instant, now: Instant, over_by: Instant) {
         for key in self.keys() {
-            self.forget_if_expired(&key, over_by);
+            let asked = self.caps.get(&key).is_some_and(|share| share.asked_at >= began);
+            self.forget_if_expired(&key, if asked { now } else { over_by });
         }
         self.purses.retain(|_, purse| over_by < purse.until + self.expiry);
     }
@@ -275,8 +344,12 @@ impl Share {
             peak: 0,
             step: 1,
             asked_at: now,
+            refilling: None,
             answers: 0,
             retry_after: Duration::ZERO,
+            wanted_until: None,
+            target: u32::MAX,
+            standing: 0,
             uncounted: 0,
             loss: Arc::default(),
         })
@@ -296,6 +369,7 @@ impl Share {
             key: self.claim.key.clone(),
             bound: self.claim.bound(),
             used: self.used,
+            need: self.used.saturating_add(self.standing),
             want,
             had: had.min(want),
             sequence: self.sequence,

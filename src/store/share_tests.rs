@@ -91,7 +91,9 @@ impl World {
             }
             3 if !process.held.is_empty() && rng.u8(..3) == 0 => {
                 let unit = process.held.swap_remove(rng.usize(..process.held.len()));
-                process.shares.put_back(&unit);
+                let standing = rng.usize(..3);
+                let spare = process.shares.put_back(&unit, || standing);
+                process.asked.extend(spare.map(|request| (request, now)));
             }
             // A question arrives: some never do, others late or in another order.
             4..=6 if !process.asked.is_empty() => {
@@ -116,7 +118,7 @@ impl World {
         for process in self.processes.iter_mut().filter(|_| !self.deaf) {
             // Work that is told that it lost its place stops.
             for unit in process.held.extract_if(.., |unit| unit.loss.happened()) {
-                process.shares.put_back(&unit);
+                let _lost = process.shares.put_back(&unit, || 0);
             }
         }
     }
@@ -130,7 +132,7 @@ impl World {
                 if let Some(request) = process.shares.renewal(&claim().key, give_all, now) {
                     process.asked.push((request, now));
                 }
-                process.shares.give_up(now + EXPIRY.mul_f64(0.4));
+                process.shares.give_up(now, now, now + EXPIRY.mul_f64(0.4));
             }
         }
     }

@@ -23,6 +23,10 @@ impl Token {
         Ok(Self(bytes))
     }
 
+    pub(super) const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     /// How it is written in the store: 32 hexadecimal digits.
     #[cfg(feature = "redis")]
     pub(super) fn hex(self) -> String {

@@ -3,21 +3,30 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod changes;
+mod closing;
 mod driver;
+mod estimates;
 mod labels;
 mod metrics;
 mod modes;
-mod moody;
+mod names;
+mod namespaces;
 mod outage;
 mod overdue;
+mod panics;
+mod reserved;
 mod rules;
+mod runtimes;
 mod shadow;
+mod timed_out;
 mod waiting;
+mod warnings;
 #[cfg(feature = "config")]
 mod watch;
 
-use std::{future::Future, pin::Pin, task::Context, time::Duration};
+use std::{future::Future, pin::Pin, task::Context};
 
+use admission_testkit::ms;
 use futures_util::task::noop_waker;
 use tower_admission::{Admission, Admit, Permit, Rejection, Snapshot};
 
@@ -37,8 +46,4 @@ fn assert_at_rest(admission: &Admission, arrived: u64) -> Snapshot {
     let left: u64 = snapshot.partitions.iter().map(|partition| partition.cancelled_waiting).sum();
     assert_eq!(snapshot.admitted() + snapshot.rejected() + left, arrived, "{snapshot:#?}");
     snapshot
-}
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }

@@ -1,12 +1,10 @@
 //! What the journal says of the store: at once where a request meets it, within a second otherwise.
 
+use admission_testkit::{Mood, Moody, ticket};
 use tokio::time::{Instant, sleep};
 use tower_admission::{Admission, Change, JournalEvent, Reason};
 
-use super::{
-    moody::{Mood, Moody, ticket},
-    ms,
-};
+use super::ms;
 
 /// What became of the store, as the journal tells it, and when that was noted.
 fn told(admission: &Admission) -> Vec<(&'static str, &'static str, Option<f64>, f64)> {

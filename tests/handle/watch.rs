@@ -1,9 +1,16 @@
 //! Settings that follow a file.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{sync::mpsc, time::timeout};
-use tower_admission::{Admission, Mode, Sources};
+use tower_admission::{Admission, AdmissionBuilder, Mode, Sources};
 
 use super::ms;
 
@@ -32,6 +39,60 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     write("limit = 9\nmode = \"observe\"");
     assert_eq!(next().await, Ok(()));
     assert_eq!((admission.snapshot().limit, admission.snapshot().mode), (9, Mode::Observe.as_str()));
+    drop(watch);
+    fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn settings_that_a_handle_was_made_from_are_not_taken_anew() {
+    let path = std::env::temp_dir().join(format!("tower-admission-start-{}.toml", std::process::id()));
+    let write = |text: &str| {
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &path).unwrap();
+    };
+    write("limit = 7\nmode = \"observe\"");
+    let sources = || Sources::new().file(&path);
+    let admission = AdmissionBuilder::from(sources().load().unwrap().into_config()).build().unwrap();
+    // What was changed by hand since stays as it is.
+    admission.set_mode(Mode::Enforce);
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looks);
+    let watched = sources().code(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let watch = admission.watch(watched, ms(5), move |outcome| {
+        let _ = report.send(outcome.map_err(|error| error.to_string()));
+    });
+    timeout(Duration::from_secs(30), async {
+        while looks.load(Ordering::Relaxed) < 5 {
+            tokio::time::sleep(ms(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(reports.try_recv().is_err(), "nothing has changed in five looks");
+    assert_eq!((admission.snapshot().reloads, admission.snapshot().mode), (0, Mode::Enforce.as_str()));
+
+    write("limit = 8\nmode = \"observe\"");
+    let change = timeout(Duration::from_secs(30), reports.recv()).await.unwrap().unwrap();
+    assert_eq!((change, admission.snapshot().limit), (Ok(()), 8));
+    drop(watch);
+
+    // Settings that a reload brought are known as well; others than those of the sources are not.
+    let reload = |admission: &Admission, limit: &str| {
+        write(limit);
+        admission.reload(AdmissionBuilder::from(sources().load().unwrap().into_config())).unwrap();
+    };
+    reload(&admission, "limit = 9");
+    write("limit = 10");
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let watch = admission.watch(sources(), ms(5), move |outcome| {
+        let _ = report.send(outcome.is_ok());
+    });
+    assert_eq!(timeout(Duration::from_secs(30), reports.recv()).await.unwrap(), Some(true));
+    assert_eq!((admission.snapshot().limit, admission.snapshot().reloads), (10, 3));
     drop(watch);
     fs::remove_file(&path).unwrap();
 }

@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 mod draining;
+mod generic;
+mod handed_over;
 mod idle_clones;
 mod labels;
 mod one_limit;
@@ -12,4 +14,5 @@ mod reload;
 mod rules;
 mod strangers;
 mod support;
+mod uploads;
 mod wire;

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../handle/moody.rs"]
-mod moody;
 mod outage;
+mod panics;
 mod would;
 
 use std::{

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use admission_testkit::{Mood, Moody, ticket};
 use tokio::time::{Instant, sleep};
 use tracing::Level;
 use tracing_subscriber::prelude::*;
 
-use super::{
-    Kept,
-    moody::{Mood, Moody, ticket},
-};
+use super::Kept;
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_a_warning_and_its_end_is_told() {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::Moody;
 use tower_admission::{
     Admission, Cap, Limits, Mode, PartitionMode, Permit, Rate, Rejection, Rules, Ticket, WhenFull,
     limit::Fixed,
@@ -17,7 +18,7 @@ use tower_admission::{
 use tracing::{Instrument, field::Empty, instrument::Instrumented, subscriber::DefaultGuard};
 use tracing_subscriber::prelude::*;
 
-use super::{Kept, moody::Moody};
+use super::Kept;
 
 /// Requests in spans of their own.
 struct Traced {

@@ -22,9 +22,14 @@ pub fn by_peer_ip() -> By {
 /// By the client's IP address in `X-Forwarded-For`, behind `proxies` proxies that you trust.
 ///
 /// Each of those adds the address it was called from at the right end, so the client is the one at this place counted
-/// from there. Everything further left was sent by the client itself and may say anything. Where there are fewer
-/// addresses than proxies, somebody came past one of them: then the address of the connection counts, as in
-/// [`by_peer_ip`].
+/// from there. Everything further left was sent by the client itself and may say anything, in any bytes: it is not
+/// looked at. Several header lines are one list, and an empty entry is an entry.
+///
+/// Where there are fewer entries than proxies, the request came past one of them. Then the address of the connection
+/// counts, as in [`by_peer_ip`], and so it does where the entry is not an address: a proxy that writes `unknown`, or a
+/// name, tells nothing about its caller. All such requests have the key of the last proxy.
+///
+/// Each address is a key of its own, and a client with IPv6 commonly has 2⁶⁴ of them.
 pub fn by_forwarded_ip(proxies: NonZeroU8) -> By {
     By::new(move |request| {
         let ip = forwarded(request, proxies).or_else(|| peer(request))?;
@@ -43,12 +48,11 @@ fn peer(request: &RequestHead<'_>) -> Option<IpAddr> {
 
 fn forwarded(request: &RequestHead<'_>, proxies: NonZeroU8) -> Option<IpAddr> {
     const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-    let mut values = Vec::new();
-    for header in request.headers().get_all(X_FORWARDED_FOR) {
-        values.extend(header.to_str().ok()?.split(','));
-    }
-    let place = values.len().checked_sub(usize::from(proxies.get()))?;
-    address(values[place].trim())
+    let lines = request.headers().get_all(X_FORWARDED_FOR).iter().rev();
+    // A stranger chose the bytes to the left: only the entry that a proxy has written is taken for text.
+    let mut entries = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
+    let entry = entries.nth(usize::from(proxies.get()) - 1)?;
+    address(std::str::from_utf8(entry.trim_ascii()).ok()?)
 }
 
 /// An address with or without a port, in brackets or not.
@@ -60,14 +64,16 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{HeaderValue, Request};
+    use proptest::{collection::vec, prelude::*};
 
     use super::*;
 
-    fn ip(proxies: u8, values: &[&str], peer: Option<&str>) -> Option<String> {
+    fn ip<V: AsRef<[u8]>>(proxies: u8, values: &[V], peer: Option<&str>) -> Option<String> {
         let mut request = Request::new(());
         for value in values {
-            request.headers_mut().append("x-forwarded-for", value.parse().unwrap());
+            let value = HeaderValue::from_bytes(value.as_ref()).unwrap();
+            request.headers_mut().append("x-forwarded-for", value);
         }
         if let Some(peer) = peer {
             request.extensions_mut().insert(SocketAddr::new(peer.parse().unwrap(), 1));
@@ -91,6 +97,40 @@ mod tests {
         for values in [&[][..], &["1.2.3.4"], &["garbage, 1.2.3.4"], &["", ""]] {
             assert_eq!(ip(2, values, peer).as_deref(), Some("9.9.9.9"), "{values:?}");
         }
-        assert_eq!(ip(2, &[], None), None);
+        assert_eq!(ip::<&str>(2, &[], None), None);
+    }
+
+    #[test]
+    fn what_a_client_sends_is_not_looked_at() {
+        let peer = Some("9.9.9.9");
+        for value in [&b"\xff, 1.2.3.4"[..], b"\xff\xfe,,\x80 , 1.2.3.4", b"unknown, _hidden, for=1, [, ], 1.2.3.4"] {
+            assert_eq!(ip(1, &[value], peer).as_deref(), Some("1.2.3.4"), "{value:?}");
+        }
+        assert_eq!(ip(2, &[&b"\xff"[..], b"1.2.3.4", b"10.0.0.1"], peer).as_deref(), Some("1.2.3.4"));
+        // What a proxy has written is, and may be of no use.
+        for value in
+            [&b"1.2.3.4, \xff"[..], b"1.2.3.4,", b"1.2.3.4, unknown", b"1.2.3.4, 5.6.7.8\xff", b"1.2.3.4, [::1"]
+        {
+            assert_eq!(ip(1, &[value], peer).as_deref(), Some("9.9.9.9"), "{value:?}");
+        }
+        assert_eq!(ip(2, &["6.6.6.6, , 10.0.0.1"], peer).as_deref(), Some("9.9.9.9"), "an empty entry is an entry");
+    }
+
+    proptest! {
+        /// However its own bytes are cut into lines and entries.
+        #[test]
+        fn no_client_changes_its_key(proxies in 1u8..4, own in vec(vec(9u8..=255, 0..40), 0..20)) {
+            let mut lines: Vec<Vec<u8>> = own.into_iter().map(|mut line| {
+                // What a header can't hold never arrives.
+                line.retain(|&byte| HeaderValue::from_bytes(&[byte]).is_ok());
+                line
+            }).collect();
+            lines.push(b"1.2.3.4".to_vec());
+            lines.extend((1..proxies).map(|_| b"10.0.0.1".to_vec()));
+            let apart = ip(proxies, &lines, Some("9.9.9.9"));
+            prop_assert_eq!(apart.as_deref(), Some("1.2.3.4"));
+            let joined = ip(proxies, &[lines.join(&b", "[..])], Some("9.9.9.9"));
+            prop_assert_eq!(joined.as_deref(), Some("1.2.3.4"));
+        }
     }
 }

@@ -13,7 +13,7 @@ use http::HeaderName;
 use super::RequestHead;
 use crate::{criticality::Criticality, ticket::Ticket};
 
-/// Fills in the ticket of a request. Implemented for closures.
+/// Fills in the ticket of a request. Implemented for closures; for those that borrow from the request see [`classify_fn`].
 ///
 /// ```
 /// use tower_admission::{Admission, AdmissionLayer, RequestHead, Ticket, percent};
@@ -43,6 +43,28 @@ where
 }
 
 fn _obj_safe(_: &dyn Classify) {}
+
+/// A classifier from a closure that borrows from the request.
+///
+/// A closure that is not given to this function may only set what it owns: the compiler takes it for one to which request
+/// and ticket are unrelated, and says `lifetime may not live long enough`.
+///
+/// ```
+/// use tower_admission::{Admission, AdmissionLayer, classify_fn};
+///
+/// # let admission = Admission::builder().build().unwrap();
+/// let layer = AdmissionLayer::new(&admission).classify(classify_fn(|request, ticket| {
+///     if let Some(tenant) = request.headers().get("x-tenant").and_then(|tenant| tenant.to_str().ok()) {
+///         ticket.set_label(tenant);
+///     }
+/// }));
+/// ```
+pub const fn classify_fn<F>(classify: F) -> F
+where
+    F: for<'r> Fn(&RequestHead<'r>, &mut Ticket<'r>) + Send + Sync + 'static,
+{
+    classify
+}
 
 type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync;
 
@@ -304,8 +326,7 @@ mod tests {
 
     #[test]
     fn grpc_paths_are_split_and_others_are_missing() {
-        let request =
-            |path: &str, kind: &str| Request::builder().uri(path).header(CONTENT_TYPE, kind).body(()).unwrap();
+        let request = |path: &str, kind: &str| Request::post(path).header(CONTENT_TYPE, kind).body(()).unwrap();
         let call = request("/a.B/Do", "application/grpc");
         assert_eq!(partition(&by_grpc_service(), &call).as_deref(), Some("a.B"));
         assert_eq!(partition(&by_grpc_method(), &call).as_deref(), Some("a.B/Do"));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::setting::settings;
-use crate::{config::labels::Labels, matching::has_wildcard};
+use crate::config::labels::Labels;
 
 settings! {
     /// What holds for requests with a label: `[labels]`; see [`Labels`].
@@ -28,7 +28,8 @@ settings! {
         pub trailing_fallback: bool = true,
         /// Whether a label without a setting of its own has the smallest of the labels that go on where it ends.
         pub prefix_expand: bool = true,
-        /// Whether `*` as a segment of a name under `caps`, `weights` and `only` stands for any one segment.
+        /// Whether `*` as a segment of a name under `caps`, `weights` and `only` stands for any one segment;
+        /// such a name is an error otherwise.
         pub wildcards: bool = false,
         /// How many labels are told apart.
         pub max_labels: usize = 10_000,
@@ -54,14 +55,6 @@ settings! {
 }
 
 impl LabelsConfig {
-    /// Names that look like patterns and aren't taken for any.
-    pub(super) fn idle_wildcards(&self) -> Option<String> {
-        let only = self.only.iter().map(|one| &one.label);
-        let names = self.caps.keys().chain(self.weights.keys()).chain(only);
-        let name = names.into_iter().find(|name| !self.wildcards && has_wildcard(name))?;
-        Some(format!("labels name {name:?}, and wildcards are off: it is for a label with a * in its name"))
-    }
-
     pub(super) fn to_labels(&self) -> Labels {
         let labels = Labels::new()
             .max_waiting(self.max_waiting)

@@ -36,6 +36,7 @@ pub use self::{
     problems::{ConfigError, ConfigProblem},
     sources::{Effective, Loaded, Sources},
     store::{StoreConfig, WhenGoneConfig},
+    times::{parse_time, write_time},
     value::Origin,
 };
 use self::{
@@ -214,7 +215,7 @@ impl AdmissionConfig {
             client_patience: self.client_patience,
             max_concurrent_streams: self.max_concurrent_streams,
             journal: self.journal,
-            notes: self.unknown_classes().into_iter().chain(self.labels.idle_wildcards()).collect(),
+            notes: self.unknown_classes(),
         }
     }
 

@@ -17,8 +17,11 @@ const UNITS: [(&str, u128); 6] = [
     ("ns", 1),
 ];
 
-/// `5s`, `250ms`, `1.5s`, `1m30s`, `1m 30s`; a bare `0` needs no unit.
-pub(super) fn parse_time(text: &str) -> Option<Duration> {
+/// A time as configurations write it: `5s`, `250ms`, `1.5s`, `1m30s` or `1m 30s`; a bare `0` needs no unit.
+///
+/// `None` for anything else, and for more than a hundred years.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     if rest == "0" {
         return Some(Duration::ZERO);
@@ -65,8 +68,9 @@ fn part(number: &str, unit: &str) -> Option<u128> {
     whole.parse::<u128>().ok()?.checked_mul(size)?.checked_add(fraction)
 }
 
-/// The time in the largest unit that it is a whole number of.
-pub(super) fn write_time(time: Duration) -> String {
+/// A time as configurations write it, in the largest unit that it is a whole number of.
+#[must_use]
+pub fn write_time(time: Duration) -> String {
     let nanos = time.as_nanos();
     if nanos == 0 {
         return "0s".to_owned();

@@ -10,7 +10,7 @@ use super::{
     value::Value,
 };
 use crate::{
-    config::share::{Share, percent},
+    config::share::Share,
     engine::{
         plan::{Discipline, Mode, PartitionMode},
         rules::WhenFull,
@@ -157,14 +157,14 @@ impl Setting for Percent {
 impl Setting for Share {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
-            return Percent::read(at).map(|it| percent(it.0));
+            return Percent::read(at).map(|it| Self::written(it.0));
         }
         at.fields(&["percent", "mode", "observe"])?;
         if at.get("percent").is_none() {
             at.problem(format!("percent is missing, allowed is {A_PERCENTAGE}"));
         }
         let mode = at.field("mode").unwrap_or_default();
-        let share = percent(at.field::<Percent>("percent")?.0).with_mode(mode);
+        let share = Self::written(at.field::<Percent>("percent")?.0).with_mode(mode);
         Some(if at.field("observe").unwrap_or_default() { share.observe() } else { share })
     }
 

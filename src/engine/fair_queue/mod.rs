@@ -91,10 +91,11 @@ impl FairQueue {
         }
     }
 
-    /// Gives the flows of a label another weight.
+    /// Gives the flows of a label another weight. None is further than one of its new turns behind.
     pub(super) fn weigh(&mut self, label: LabelId, weight: u32) {
         let (first, last) = FlowKey::all_of(label);
-        for &number in self.numbers.range(first..=last).map(|(_, number)| number) {
+        let flows: Vec<u32> = self.numbers.range(first..=last).map(|(_, &number)| number).collect();
+        for number in flows {
             let flow = &mut self.flows[number as usize];
             let line = &mut self.lines[flow.key.partition as usize];
             let level = flow.key.level;
@@ -106,6 +107,12 @@ impl FairQueue {
             flow.weight = weight;
             if flow.line.len() > 0 {
                 line.lengths.insert((level, flow.length(), number));
+            }
+            if !self.by_arrival {
+                self.requeue(number, |flow, line| {
+                    let served = line.served[usize::from(flow.key.level)];
+                    flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
+                });
             }
         }
     }
@@ -123,6 +130,7 @@ impl FairQueue {
         self.lines[partition as usize].at_gate
     }
 
+    #[cfg(any(test, feature = "introspect"))]
     pub(super) const fn len(&self) -> usize {
         self.waiters.len()
     }

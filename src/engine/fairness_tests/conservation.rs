@@ -99,7 +99,7 @@ proptest! {
         let engine = &room.engine;
         prop_assert_eq!((engine.running, engine.in_line, engine.at_gate), (0, 0, 0));
         prop_assert_eq!((engine.labels.active(), engine.runs.counts().len(), engine.waiting.len()), (0, 0, 0));
-        prop_assert_eq!(engine.levels.running, [0; 4]);
+        prop_assert_eq!(engine.running_by_level, [0; 4]);
         prop_assert!(engine.tenures.holders().is_empty() && engine.deadlines.members().is_empty());
         for id in engine.labels.ids() {
             let label = engine.labels.get(id);

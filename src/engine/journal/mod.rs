@@ -80,7 +80,7 @@ struct Record {
     bar: Bar,
 }
 
-/// What became of a request: in one byte, for reasons come with it.
+/// What became of a request: in one byte, for reasons come with it, of which there may be 32.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Verdict(u8);
 
@@ -92,10 +92,16 @@ impl Verdict {
     /// Admitted because decisions don't bind; it would have waited.
     pub(super) const WOULD_QUEUE: Self = Self(4);
     const REJECTED: u8 = 0x40;
+    const TIMED_OUT: u8 = 0x60;
     const WOULD_REJECT: u8 = 0x80;
 
     pub(super) const fn rejected(reason: Reason) -> Self {
         Self(Self::REJECTED + reason.index() as u8)
+    }
+
+    /// Rejected because its wait was over, and what was in its way.
+    pub(super) const fn timed_out(reason: Reason) -> Self {
+        Self(Self::TIMED_OUT + reason.index() as u8)
     }
 
     /// Admitted because decisions don't bind.
@@ -104,7 +110,13 @@ impl Verdict {
     }
 
     fn reason(self) -> Option<Reason> {
-        Reason::ALL.get(usize::from(self.0.checked_sub(Self::REJECTED)?) % usize::from(Self::REJECTED)).copied()
+        Reason::ALL
+            .get(usize::from(self.0.checked_sub(Self::REJECTED)?) % usize::from(Self::TIMED_OUT - Self::REJECTED))
+            .copied()
+    }
+
+    const fn is_timed_out(self) -> bool {
+        self.0 >= Self::TIMED_OUT && self.0 < Self::WOULD_REJECT
     }
 
     const fn is_rejected(self) -> bool {

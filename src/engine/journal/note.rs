@@ -99,6 +99,15 @@ impl Engine {
         }
     }
 
+    /// Notes that a request waited for as long as it might, and what was in its way.
+    #[cold]
+    pub(in crate::engine) fn note_timed_out(&mut self, now: Timestamp, party: Party, reason: Reason) {
+        if !self.journal.is_off() {
+            let cause = self.cause(now, party.partition, party.label, reason);
+            self.note(now, Verdict::timed_out(reason), party, cause);
+        }
+    }
+
     /// Notes that something changed.
     #[cold]
     pub(in crate::engine) fn note_change(&mut self, now: Timestamp, event: Event) {
@@ -118,7 +127,8 @@ impl Engine {
 
     /// Somebody who has just come, and the run that it belongs to.
     pub(in crate::engine) fn party(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Party {
-        let run = ask.subject.and_then(|subject| subject.run).map_or(runs::NONE, |run| self.runs.find(run));
+        let run = ask.subject.and_then(|subject| Some(self.runs.find(subject.namespace, subject.run?)));
+        let run = run.unwrap_or(runs::NONE);
         Party { run, ..Party::new(now, ask.partition, label) }
     }
 

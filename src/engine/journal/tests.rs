@@ -72,9 +72,9 @@ fn every_verdict_survives_its_byte() {
         assert_eq!(Verdict::rejected(reason).reason(), Some(reason));
         assert_eq!(Verdict::would_reject(reason).reason(), Some(reason));
         assert_eq!(Verdict::would_reject(reason).decision(false), Decision::WouldReject);
-        let timed_out = matches!(reason, Reason::GateTimeout | Reason::QueueTimeout);
-        let expected = if timed_out { Decision::TimedOut } else { Decision::Rejected };
-        assert_eq!(Verdict::rejected(reason).decision(false), expected);
+        assert_eq!(Verdict::rejected(reason).decision(false), Decision::Rejected);
+        assert_eq!(Verdict::timed_out(reason).reason(), Some(reason));
+        assert_eq!(Verdict::timed_out(reason).decision(false), Decision::TimedOut);
     }
     assert_eq!(Verdict::rejected(Reason::Deadline).decision(true), Decision::TimedOut);
     for (verdict, decision) in [

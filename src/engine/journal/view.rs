@@ -174,7 +174,7 @@ impl Verdict {
             (Self::QUEUED, _) => Decision::Queued,
             (Self::GRANTED, _) => Decision::Granted,
             (Self::WOULD_QUEUE, _) => Decision::WouldQueue,
-            (_, Some(Reason::GateTimeout | Reason::QueueTimeout)) if self.is_rejected() => Decision::TimedOut,
+            _ if self.is_timed_out() => Decision::TimedOut,
             (_, Some(Reason::Deadline)) if self.is_rejected() && has_waited => Decision::TimedOut,
             (_, Some(_)) if self.is_rejected() => Decision::Rejected,
             (_, Some(_)) => Decision::WouldReject,

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::{LabelId, Labels};
-use crate::{engine::fair_queue::STRIDE, time::Timestamp};
+use crate::engine::fair_queue::STRIDE;
 
 impl Labels {
     /// Asserts all that can be said of labels without looking at anything else.
     pub(in crate::engine) fn check_all(&self) {
         let fixed = self.last_fixed.0 as usize + 1;
         let named = self.entries.len() - fixed;
-        assert!(named <= self.plan.max_labels, "no more labels are known than allowed");
+        assert!(self.known() <= self.plan.max_labels, "no more labels are known than allowed");
+        let unlabelled = self.entries[fixed..].iter().filter(|label| label.name.is_empty()).count();
+        assert_eq!(self.unlabelled, unlabelled, "entries without a label are counted");
         let found: BTreeSet<_> = self.iter().map(|(id, _)| id).filter(|&id| !self.is_overflow(id)).collect();
         assert_eq!(found.len(), named, "each entry is found by one name");
         for (namespace, names) in self.numbers.iter().flatten() {
@@ -18,14 +20,13 @@ impl Labels {
             for (name, &number) in names {
                 let label = &self.entries[number as usize];
                 assert_eq!((&label.namespace, &label.name), (namespace, name), "an entry knows its name");
-                assert_eq!(label.rule, self.plan.rule(namespace, name), "an entry knows its rule");
+                assert_eq!(label.rule, super::rule_of(&self.plan, namespace, name), "an entry knows its rule");
                 assert!(u64::from(label.rule.weight) <= STRIDE, "no turn is too short to count");
             }
         }
         let active = self.entries.iter().filter(|label| label.running - label.outside + label.waiting > 0).count();
         assert_eq!(self.active, active, "active labels are counted");
         self.check_idle();
-        self.check_kept();
     }
 
     fn check_idle(&self) {
@@ -39,18 +40,7 @@ impl Labels {
         assert_eq!(self.idle_last, previous, "the last idle label is known");
         let idle = (0..).zip(&self.entries).skip(self.last_fixed.0 as usize + 1);
         let idle = idle.filter(|(_, it)| it.running == 0 && it.waiting == 0 && it.workers.is_none());
+        let idle = idle.filter(|(_, it)| !it.name.is_empty());
         assert_eq!(listed, idle.map(|(number, _)| number).collect(), "exactly the idle labels may be forgotten");
-    }
-
-    fn check_kept(&self) {
-        let kept: usize =
-            self.entries.iter().map(|label| label.kept.unused(label.running - label.outside, usize::MAX)).sum();
-        assert_eq!(self.kept, kept, "what is kept for labels is summed up");
-        let keeping: BTreeSet<_> = self.keeping.iter().copied().collect();
-        assert_eq!(keeping.len(), self.keeping.len(), "a label keeps once");
-        for id in self.ids() {
-            let keeps = self.get(id).kept.until() != Timestamp::NEVER;
-            assert!(!keeps || keeping.contains(&id), "whatever is kept is let go in time");
-        }
     }
 }

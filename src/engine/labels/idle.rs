@@ -1,11 +1,11 @@
 //! The list of labels that could be forgotten, the one that is idle for longest first: threaded through their entries.
 
-use super::{LabelId, Labels};
+use super::{Label, LabelId, LabelRule, Labels, Rules, Timestamp};
 
 impl Labels {
     /// Puts a label at the end of those that could be forgotten.
     pub(super) fn rest(&mut self, id: LabelId) {
-        if id <= self.last_fixed {
+        if !self.is_listed(id) {
             return;
         }
         let last = std::mem::replace(&mut self.idle_last, id.0);
@@ -19,7 +19,7 @@ impl Labels {
 
     /// Takes a label out of those that could be forgotten.
     pub(super) fn wake(&mut self, id: LabelId) {
-        if id <= self.last_fixed {
+        if !self.is_listed(id) {
             return;
         }
         let label = &mut self.entries[id.0 as usize];
@@ -32,6 +32,64 @@ impl Labels {
         match next {
             LabelId::NONE => self.idle_last = previous,
             _ => self.entries[next as usize].previous = previous,
+        }
+    }
+
+    /// Whether it could ever be forgotten.
+    fn is_listed(&self, id: LabelId) -> bool {
+        id > self.last_fixed && !self.get(id).name.is_empty()
+    }
+
+    /// An entry for a new label: one more, or that of the label that is idle for longest and may be forgotten.
+    /// Requests without a label have theirs however many labels there are.
+    pub(super) fn free_entry(&mut self, now: Timestamp, name: &str, rules: &mut Rules) -> Option<LabelId> {
+        /// So many labels are asked whether they may be forgotten.
+        const TRIES: usize = 8;
+        self.unlabelled += usize::from(name.is_empty());
+        if name.is_empty() || self.known() < self.plan.max_labels {
+            self.entries.push(Label::new(0, "", "", LabelRule::default()));
+            return u32::try_from(self.entries.len() - 1).ok().map(LabelId);
+        }
+        for _ in 0..TRIES {
+            let id = Some(LabelId(self.idle_first)).filter(|id| id.0 != LabelId::NONE)?;
+            if self.get(id).account.as_ref().is_none_or(|account| rules.may_close(now, account)) {
+                self.forget(now, id, rules);
+                return Some(id);
+            }
+            // Forgotten, it would have its whole rate again.
+            self.wake(id);
+            self.rest(id);
+        }
+        None
+    }
+
+    /// The entry of a label that finds none: apart for the empty namespace, so that invented namespaces use up nothing
+    /// that others are allowed.
+    pub(super) fn shared_entry(&self, class: u8, namespace: &str) -> LabelId {
+        // A class that came with a reload has none of its own.
+        let (mut first, mut shared) = (LabelId::OVERFLOW.0, self.last_fixed.0);
+        if shared > 1 {
+            shared /= 2;
+            first += if namespace.is_empty() { 0 } else { shared };
+        }
+        LabelId(first + u32::from(class).min(shared - 1))
+    }
+
+    /// Frees the entry of an idle label.
+    fn forget(&mut self, now: Timestamp, id: LabelId, rules: &mut Rules) {
+        self.wake(id);
+        self.evicted += 1;
+        let label = &mut self.entries[id.0 as usize];
+        if let Some(account) = label.account.take() {
+            rules.close(now, &account);
+        }
+        let (namespace, name) = (std::mem::take(&mut label.namespace), std::mem::take(&mut label.name));
+        let namespaces = &mut self.numbers[usize::from(label.class)];
+        if let Some(names) = namespaces.get_mut(&namespace) {
+            names.remove(&name);
+            if names.is_empty() {
+                namespaces.remove(&namespace);
+            }
         }
     }
 }

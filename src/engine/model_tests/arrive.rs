@@ -10,10 +10,13 @@ use crate::rejection::Reason;
 impl Model {
     /// A request arrives.
     pub(super) fn arrive(&mut self, ask: &Request, hints: &Hints) -> Answer {
-        if self.mode == Mode::Off {
+        if self.mode == Mode::Off && (!self.closed || self.mistake == Mistake::ReopensADrain) {
             return Answer::Admitted;
         }
         let label = self.intern(ask.name, hints.forgotten);
+        if self.closed {
+            return Answer::Rejected(Reason::Draining);
+        }
         if self.runs_at_once(ask, label) {
             return Answer::Admitted;
         }
@@ -27,7 +30,7 @@ impl Model {
             Err(reason) => {
                 let own = matches!(reason, Reason::LabelCap | Reason::LabelQueueFull | Reason::RunCap);
                 if !own && reason != Reason::Deadline {
-                    self.keep_room(ask, label);
+                    self.hold_back(ask, label);
                 }
                 if self.mode == Mode::Observe { Answer::Admitted } else { Answer::Rejected(reason) }
             }
@@ -40,6 +43,10 @@ impl Model {
             return self.arrive(ask, hints);
         }
         let label = self.intern(ask.name, hints.forgotten);
+        if self.closed {
+            return Answer::Rejected(Reason::Draining);
+        }
+        self.settle();
         if ask.patience == Some(0) {
             return Answer::Rejected(Reason::Deadline);
         }
@@ -49,19 +56,17 @@ impl Model {
         match self.why_full(ask.partition, label) {
             Reason::LabelCap => Answer::Rejected(Reason::LabelCap),
             reason => {
-                self.keep_slot(ask, label);
+                self.hold_slot_back(ask, label);
                 Answer::Rejected(if reason == Reason::PartitionCap { reason } else { Reason::Limit })
             }
         }
     }
 
     fn runs_at_once(&mut self, ask: &Request, label: usize) -> bool {
+        // What was held back for too long is let go first.
+        self.settle();
         if self.mode == Mode::Enforce && ask.patience == Some(0) {
             return false;
-        }
-        if !self.may_run(ask, label) {
-            // What was kept for too long is let go first.
-            self.settle();
         }
         if !self.may_run(ask, label) {
             return false;
@@ -69,6 +74,7 @@ impl Model {
         self.ids += 1;
         let ends = self.end_of_tenure();
         let Request { partition, level, .. } = *ask;
+        self.take_held(partition, label, level);
         self.used.push(Used { id: self.ids, partition, label, level, ends });
         if label > 0 {
             self.labels[label].start = self.served[partition][level] + self.turn_of(label);
@@ -91,7 +97,7 @@ impl Model {
             if of_label >= bounds.max_waiting && self.mistake != Mistake::IgnoresLabelBound {
                 return Err(Reason::LabelQueueFull);
             }
-            let of_run = ask.run.map_or(0, |run| waiting(&|person| person.run == Some(run)));
+            let of_run = ask.run_key().map_or(0, |run| waiting(&|person| person.run == Some(run)));
             if of_run >= bounds.max_waiting_per_run && self.mistake != Mistake::IgnoresRunBound {
                 return Err(Reason::RunCap);
             }
@@ -122,6 +128,9 @@ impl Model {
             }
         }
         self.begin_unless_there(key);
+        if at == At::Line {
+            self.take_held_place(ask.partition);
+        }
         self.ids += 1;
         let patience_ends = ask.patience.map_or(u64::MAX, |patience| self.now + patience);
         self.people.push(Person {
@@ -130,18 +139,26 @@ impl Model {
             partition: ask.partition,
             label,
             level: ask.level,
-            run: ask.run.filter(|_| label > 0),
+            run: ask.run_key(),
+            since: self.now,
             patience_ends,
-            wait_ends: self.end_of_wait(at, label).min(patience_ends),
+            wait_ends: self.end_of_wait(at).min(self.own_end(self.now, label)).min(patience_ends),
             at,
         });
     }
 
+    /// When the wait of a request that came then ends because of its label: one bound for gate and line together, of the
+    /// settings that hold when it joins either.
+    pub(super) fn own_end(&self, since: u64, label: usize) -> u64 {
+        let is_bound = label > 0 && self.mistake != Mistake::IgnoresLabelWait;
+        self.setup.labels.wait.filter(|_| is_bound).map_or(u64::MAX, |wait| since + wait * SECOND)
+    }
+
     /// When a wait that begins now ends.
-    pub(super) fn end_of_wait(&self, at: At, label: usize) -> u64 {
+    pub(super) fn end_of_wait(&self, at: At) -> u64 {
         let after = |seconds: Option<u64>| seconds.map_or(u64::MAX, |seconds| self.now + seconds * SECOND);
         let nanos = |it: std::time::Duration| u64::try_from(it.as_nanos()).unwrap();
-        let ends = match self.setup.discipline {
+        match self.setup.discipline {
             _ if at == At::Gate => after(Some(self.setup.gate_wait)),
             Discipline::AdaptiveLifo { interval, short_wait } => {
                 let backed_up = self.now - self.last_empty > nanos(interval);
@@ -149,8 +166,6 @@ impl Model {
                 after(self.setup.line_wait).min(self.now + bound)
             }
             Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => after(self.setup.line_wait),
-        };
-        let own = label > 0 && self.mistake != Mistake::IgnoresLabelWait;
-        if own { ends.min(after(self.setup.labels.wait)) } else { ends }
+        }
     }
 }

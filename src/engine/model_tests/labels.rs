@@ -13,7 +13,6 @@ pub(super) struct Label {
     /// Where its flow goes on.
     pub(super) start: u64,
     pub(super) workers: Vec<Worker>,
-    pub(super) kept: (usize, u64),
     /// Since which verb it could be forgotten.
     pub(super) idle_since: Option<u64>,
 }

@@ -11,6 +11,8 @@ mod labels;
 mod model;
 mod pair;
 mod queue;
+mod reload;
+mod reserved;
 mod room;
 mod setup;
 
@@ -78,7 +80,12 @@ fn label_setups() -> impl Strategy<Value = LabelSetup> {
 }
 
 fn setups() -> impl Strategy<Value = Setup> {
-    prop_oneof![2 => mixed(), 1 => crowded()]
+    prop_oneof![4 => mixed(), 2 => crowded(), 1 => shedding()]
+}
+
+/// Nobody can wait, so slots are held back for partitions, labels and levels.
+fn shedding() -> impl Strategy<Value = Setup> {
+    (mixed(), 2usize..9).prop_map(|(setup, limit)| Setup { limit, queue: None, extra: 0, ..setup })
 }
 
 /// Few slots and many places, so that it matters whose turn it is.
@@ -140,6 +147,8 @@ fn requests() -> impl Strategy<Value = Request> {
 }
 
 fn verbs() -> impl Strategy<Value = Vec<Verb>> {
+    // A handle that drains has little left to show.
+    let close = (0..6, any::<bool>()).prop_map(|(n, serves)| if n == 0 { Verb::Close(serves) } else { Verb::Tick });
     let verb = prop_oneof![
         16 => requests().prop_map(Verb::Arrive),
         2 => requests().prop_map(Verb::ArriveWithoutWaiting),
@@ -153,7 +162,9 @@ fn verbs() -> impl Strategy<Value = Vec<Verb>> {
         1 => (names(), 0usize..3).prop_map(|(name, worker)| Verb::RemoveWorker { name, worker }),
         1 => (1usize..9).prop_map(Verb::Resize),
         1 => prop_oneof![6 => Just(Mode::Enforce), 1 => Just(Mode::Observe), 1 => Just(Mode::Off)].prop_map(Verb::SetMode),
-        3 => Just(Verb::Tick),
+        1 => setups().prop_map(Verb::Reload),
+        1 => close,
+        2 => Just(Verb::Tick),
         5 => prop_oneof![8 => 0..3 * SECOND, 1 => Just(700 * SECOND)].prop_map(Verb::Pass),
     ];
     prop::collection::vec(verb, 1..200)

@@ -4,6 +4,7 @@ use super::{
     super::plan::{Discipline, Mode},
     labels::Label,
     queue::Flow,
+    reserved::AllHeld,
     setup::{At, Mistake, Setup},
 };
 use crate::rejection::Reason;
@@ -16,8 +17,11 @@ pub(super) struct Person {
     pub(super) partition: usize,
     pub(super) label: usize,
     pub(super) level: usize,
-    pub(super) run: Option<usize>,
+    /// Its namespace and its run.
+    pub(super) run: Option<(usize, usize)>,
     pub(super) patience_ends: u64,
+    /// When it came.
+    pub(super) since: u64,
     pub(super) wait_ends: u64,
     pub(super) at: At,
 }
@@ -45,15 +49,16 @@ pub(super) struct Model {
     pub(super) mistake: Mistake,
     pub(super) limit: usize,
     pub(super) mode: Mode,
+    /// Whether no request is let in any more.
+    pub(super) closed: bool,
+    /// Partitions that a reload took away.
+    pub(super) retired: Vec<bool>,
     pub(super) now: u64,
     pub(super) used: Vec<Used>,
-    /// Up to how many running requests slots are kept for a partition that was turned away below its share, until when.
-    pub(super) kept: Vec<(usize, u64)>,
-    /// The same for places in line, and for slots for each level.
-    pub(super) kept_places: Vec<(usize, u64)>,
-    pub(super) kept_for_levels: [(usize, u64); 4],
-    /// How long that is, and how long work takes, both of which the engine takes from what it measured.
-    pub(super) keep_time: u64,
+    /// What is held back for requests that were refused below their share.
+    pub(super) held: AllHeld,
+    /// How long a request holds its slot, and how long work takes, both of which the engine takes from what it measured.
+    pub(super) hold: u64,
     pub(super) likely: Option<u64>,
     /// In order of arrival.
     pub(super) people: Vec<Person>,
@@ -82,12 +87,12 @@ impl Model {
             mistake,
             limit: setup.limit,
             mode: Mode::Enforce,
+            closed: false,
+            retired: vec![false; partitions],
             now: 0,
             used: Vec::new(),
-            kept: vec![(0, 0); partitions],
-            kept_places: vec![(0, 0); partitions],
-            kept_for_levels: [(0, 0); 4],
-            keep_time: 0,
+            held: AllHeld::default(),
+            hold: 0,
             likely: None,
             people: Vec::new(),
             ids: 0,
@@ -126,8 +131,11 @@ impl Model {
             let person = &self.people[index];
             let reason = match person.at {
                 _ if person.patience_ends <= self.now => Reason::Deadline,
-                At::Gate => Reason::GateTimeout,
-                _ => Reason::QueueTimeout,
+                at => match self.why_full(person.partition, person.label) {
+                    reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+                    _ if at == At::Gate => Reason::GateTimeout,
+                    _ => Reason::QueueTimeout,
+                },
             };
             self.refuse(index, reason);
         }
@@ -168,7 +176,6 @@ impl Model {
 
     /// Grants and moves until nothing changes.
     pub(super) fn settle(&mut self) {
-        self.let_go();
         if self.count(At::Line) == 0 {
             self.last_empty = self.now;
         }
@@ -212,6 +219,7 @@ impl Model {
         self.people[index].at = At::Granted;
         self.end_unless_there(key);
         let Person { id, partition, label, level, .. } = self.people[index];
+        self.take_held(partition, label, level);
         self.used.push(Used { id, partition, label, level, ends: u64::MAX });
     }
 
@@ -221,9 +229,11 @@ impl Model {
             self.end(key);
             self.begin_unless_there(key);
         }
-        let ends = self.end_of_wait(At::Line, key.0);
+        self.take_held_place(key.1);
+        let Person { since, label, patience_ends, .. } = self.people[index];
+        let ends = self.end_of_wait(At::Line).min(self.own_end(since, label)).min(patience_ends);
         let person = &mut self.people[index];
         person.at = At::Line;
-        person.wait_ends = ends.min(person.patience_ends);
+        person.wait_ends = ends;
     }
 }

@@ -40,6 +40,10 @@ pub(super) enum Verb {
     },
     Resize(usize),
     SetMode(Mode),
+    /// No request is let in any more. The flag says whether waiters are served.
+    Close(bool),
+    /// What of these settings can be changed.
+    Reload(Setup),
     Tick,
     Pass(u64),
 }
@@ -84,12 +88,21 @@ impl Pair {
                 self.engine.resize(limit);
                 self.engine.settle(now);
                 self.model.limit = limit;
+                self.model.trim_held();
                 self.model.settle();
             }
             Verb::SetMode(mode) => {
                 self.engine.set_mode(now, mode);
-                self.model.mode = mode;
-                self.model.settle();
+                self.model.set_mode(mode);
+            }
+            Verb::Close(serves_waiting) => {
+                self.engine.close(now, serves_waiting);
+                self.model.close(serves_waiting);
+            }
+            Verb::Reload(ref setup) => {
+                let setup = self.model.reloaded(setup);
+                self.engine.reload(now, setup.plan());
+                self.model.reload(setup);
             }
             Verb::Arrive(request) => self.arrive(request, true)?,
             Verb::ArriveWithoutWaiting(request) => self.arrive(request, false)?,
@@ -122,6 +135,7 @@ impl Pair {
                 // The law brings its own limit back.
                 if self.model.limit != self.engine.limit {
                     self.model.limit = self.engine.limit;
+                    self.model.trim_held();
                     self.model.settle();
                 }
             }
@@ -153,7 +167,7 @@ impl Pair {
 
     /// What the engine learned from times is not the model's business.
     fn measure(&mut self) {
-        self.model.keep_time = nanos(self.engine.keep_time());
+        self.model.hold = nanos(self.engine.reserve_time());
         self.model.likely = self.engine.work.likely(0).map(nanos);
     }
 
@@ -167,6 +181,8 @@ impl Pair {
     fn arrive(&mut self, request: Request, waits: bool) -> Result<(), TestCaseError> {
         let now = self.now();
         let partition = request.partition % self.model.setup.parts.len();
+        // What comes for a partition that is gone goes to the default one.
+        let partition = if self.model.retired[partition] { 0 } else { partition };
         let before = self.names();
         let mut request = Request { partition, ..request };
         if request.patience != Some(0) && self.overflows(&request) {
@@ -180,7 +196,7 @@ impl Pair {
             deadline: request.patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
         };
         let late = self.is_late(&ask);
-        self.arrived += u64::from(self.model.mode != Mode::Off);
+        self.arrived += u64::from(self.model.mode != Mode::Off || self.model.closed);
         let arrival = if waits {
             self.engine.arrive(now, &ask)
         } else {
@@ -220,7 +236,9 @@ impl Pair {
 
     /// Whether its label has no entry and finds no room.
     fn overflows(&mut self, request: &Request) -> bool {
-        let Some(name) = request.name.filter(|_| self.model.mode != Mode::Off) else { return false };
+        let Some(name) = request.name.filter(|_| self.model.mode != Mode::Off || self.model.closed) else {
+            return false;
+        };
         let overflowed = self.engine.labels.overflowed;
         let now = self.now();
         let label = self.engine.labels.intern(now, 0, &subject(name, None), &mut self.engine.rules);
@@ -234,15 +252,13 @@ impl Pair {
     fn is_late(&mut self, ask: &Ask<'_>) -> bool {
         let (now, engine) = (self.now(), &mut self.engine);
         engine.advance(now);
-        if self.model.mode == Mode::Off || ask.deadline == Timestamp::NEVER {
+        if self.model.mode == Mode::Off || self.model.closed || ask.deadline == Timestamp::NEVER {
             return false;
         }
         let overflowed = engine.labels.overflowed;
         let label = engine.label_of(now, ask);
         engine.labels.overflowed = overflowed;
-        if ask.deadline > now || self.model.mode != Mode::Enforce {
-            engine.finds_room(now, ask, label);
-        }
+        engine.decay_due(now);
         engine.comes_too_late(now, ask, label)
     }
 

@@ -41,7 +41,7 @@ impl Model {
     }
 
     /// Where a flow goes on that comes back: not before those who waited, and not more than a turn behind them.
-    fn catch_up(&self, key: FlowKey, start: u64) -> u64 {
+    pub(super) fn catch_up(&self, key: FlowKey, start: u64) -> u64 {
         let served = self.served(key);
         start.clamp(served, served + self.turn_of(key.0))
     }

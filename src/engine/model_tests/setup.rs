@@ -117,6 +117,13 @@ pub(super) struct Request {
     pub(super) patience: Option<u64>,
 }
 
+impl Request {
+    /// What tells its run from others: the namespace and the name.
+    pub(super) fn run_key(&self) -> Option<(usize, usize)> {
+        Some((self.name?.0, self.run?))
+    }
+}
+
 /// What the model is told by the engine: estimates that are tested elsewhere, and choices among equals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
@@ -175,11 +182,13 @@ pub(super) enum Mistake {
     ForgetsTheNewestLabel,
     KeepsNothingForLabels,
     KeepsNothingForLevels,
+    HoldsBackAcrossReloads,
+    ReopensADrain,
     HopesForEver,
 }
 
 impl Mistake {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 28] = [
         Self::LastComeFirstServed,
         Self::ForgetsWhoIsOwed,
         Self::KeepsNothing,
@@ -205,6 +214,8 @@ impl Mistake {
         Self::ForgetsTheNewestLabel,
         Self::KeepsNothingForLabels,
         Self::KeepsNothingForLevels,
+        Self::HoldsBackAcrossReloads,
+        Self::ReopensADrain,
         Self::HopesForEver,
     ];
 }

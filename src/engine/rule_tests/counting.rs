@@ -144,29 +144,42 @@ fn caps_and_rates_of_a_namespace_belong_to_one_class() {
 }
 
 #[test]
-fn counters_that_nobody_needs_are_dropped() {
+fn counters_are_bounded_as_labels_are_and_renewed_by_no_name() {
+    const TOLD_APART: usize = 10;
     let limits = Limits::new().max_in_flight_per_namespace(5).max_per_minute_per_namespace(5).budget("shared", 7);
     let mut settings = plan(100, Rules::new().others(limits));
-    settings.labels.max_labels = 10;
+    settings.labels.max_labels = TOLD_APART;
     let mut desk = Desk::of(settings);
-    for namespace in 0..20_000_u64 {
-        let name = namespace.to_string();
-        let Arrival::Admit(slot) = desk.arrive("", &name, "a") else { panic!("it runs") };
-        desk.finish(slot);
-        desk.pass(SECOND);
-        // What was used matters for two minutes at most; so many namespaces are used in that time.
-        assert!(desk.engine.rules.meters() < 2_200, "{}", desk.engine.rules.meters());
-    }
-    // A namespace that was forgotten as a label is not forgotten as a counter before its time.
-    for _ in 0..5 {
-        let Arrival::Admit(slot) = desk.arrive("", "ns", "a") else { panic!("it runs") };
-        desk.finish(slot);
-        for other in 0..20 {
-            let Arrival::Admit(slot) = desk.arrive("", &format!("other{other}"), "b") else { panic!("it runs") };
+    let one = |desk: &mut Desk, namespace: &str| match desk.arrive("", namespace, "a") {
+        Arrival::Admit(slot) => {
             desk.finish(slot);
+            true
         }
+        Arrival::Reject(refusal) => {
+            assert_eq!(refusal.reason, Reason::Rate);
+            false
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut minutes = Vec::new();
+    for second in 0..6_000_u64 {
+        if second % 60 == 0 {
+            minutes.push(0);
+        }
+        *minutes.last_mut().unwrap() += u32::from(one(&mut desk, &second.to_string()));
+        desk.pass(SECOND);
+        // A namespace and a group for each label, and for each of the three entries that several share.
+        assert!(desk.engine.rules.meters() <= 2 * (TOLD_APART + 3), "{}", desk.engine.rules.meters());
+        desk.engine.check_all();
     }
-    assert_eq!(desk.refused("a").reason, Reason::Rate);
+    assert!(minutes.iter().all(|&minute| minute == 10 + 5), "ten of their own, and five for all others: {minutes:?}");
+    // A namespace is not forgotten before its time.
+    let used = (0..5).filter(|_| one(&mut desk, "ns")).count();
+    for other in 0..200 {
+        one(&mut desk, &format!("other{other}"));
+    }
+    assert_eq!((used, one(&mut desk, "ns")), (5, false));
+    assert!(!one(&mut desk, "one more") && one(&mut desk, ""), "the empty namespace is not what others share");
 }
 
 #[test]

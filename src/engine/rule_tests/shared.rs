@@ -1,6 +1,7 @@
 //! Rules that are counted for all instances: who asks, who waits, and what becomes of those who are told that there is no
 //! room.
 
+mod schedules;
 mod world;
 
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-const FULL: NoRoom = NoRoom { rule: 0, retry_after: None };
+const FULL: NoRoom = NoRoom { rule: Counted::LabelCap, retry_after: None };
 
 fn desk(limit: usize, limits: Limits) -> Desk {
     Desk::of(plan_shared(limit, Rules::new().others(limits), Some(WhenGone::Closed)))
@@ -123,7 +124,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
     let limits = Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Empty));
     let mut desk = desk(10, limits);
     let place = desk.asks("a");
-    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_secs(20)) };
+    let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
     let refusal = desk.engine.deny(desk.now, &place, no_room);
     assert_eq!((refusal.reason, refusal.retry_after, refusal.empty), (Reason::Rate, Duration::from_secs(20), true));
     desk.pass(15 * SECOND);
@@ -139,7 +140,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
 fn who_waits_for_a_rate_asks_when_it_has_room() {
     let mut desk = desk(10, Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Wait)));
     let first = desk.asks("a");
-    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_secs(20)) };
+    let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
     desk.engine.put_back(desk.now, &first, no_room).unwrap();
     let second = desk.waits("a");
     desk.pass(20 * SECOND - 1);
@@ -168,7 +169,7 @@ fn a_wait_is_not_longer_for_having_asked() {
     desk.pass(1);
     let answer = desk.claim(&place);
     assert!(
-        matches!(answer, std::task::Poll::Ready(Err(refusal)) if refusal.reason == Reason::QueueTimeout),
+        matches!(answer, std::task::Poll::Ready(Err(refusal)) if refusal.reason == Reason::LabelCap && refusal.timed_out),
         "{answer:?}"
     );
     let next = desk.asks("a");
@@ -248,7 +249,7 @@ fn rules_of_this_process_and_other_modes_ask_nobody() {
 fn what_is_known_of_a_rule_ends_with_its_time() {
     let mut desk = desk(10, Limits::new().budget("x", Rate::per_minute(1)));
     let place = desk.asks("a");
-    let no_room = NoRoom { rule: 0, retry_after: Some(Duration::from_nanos(MINUTE)) };
+    let no_room = NoRoom { rule: Counted::Budget, retry_after: Some(Duration::from_nanos(MINUTE)) };
     desk.engine.deny(desk.now, &place, no_room);
     let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     let blocked = label.blocked_by.unwrap();

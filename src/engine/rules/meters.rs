@@ -12,7 +12,7 @@ use super::{
     rate::{Rate, RateRule},
 };
 use crate::{
-    engine::{deadlines::Deadlines, labels::LabelId},
+    engine::{deadlines::Deadlines, drain::Stall, labels::LabelId},
     time::Timestamp,
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Meter {
     key: MeterKey,
     accounts: usize,
     pub(super) running: usize,
+    /// Since when none of that ended.
+    pub(super) stall: Stall,
     pub(super) rate: Rate,
     /// How many of those that run an observing rule would not have let run, and the rate without such: what observing
     /// rules see.
@@ -51,7 +53,8 @@ struct Line {
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct MeterKey {
-    pub(super) namespace: Box<str>,
+    /// `None`: all namespaces but the empty one, for labels that share an entry.
+    pub(super) namespace: Option<Box<str>>,
     pub(super) of: MeterOf,
 }
 
@@ -79,10 +82,10 @@ impl Meter {
     }
 
     /// Counts one start; what observing rules see of it, where there are any.
-    pub(super) fn charge(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
-        self.rate.charge(now, rule);
+    pub(super) fn charge(&mut self, now: Timestamp, rule: Rule<RateRule>, is_seen: bool) {
+        self.rate.charge_for(now, rule);
         if is_seen {
-            self.observed.charge(now, rule);
+            self.observed.charge_for(now, rule);
         }
     }
 
@@ -127,36 +130,17 @@ impl Meter {
     }
 }
 
-/// All meters.
-#[derive(Debug)]
+/// All meters: at most two for each label that is known, and what a reload left over that still counts.
+#[derive(Debug, Default)]
 pub(super) struct Meters {
     list: Vec<Meter>,
     numbers: HashMap<MeterKey, u32>,
     free: Vec<u32>,
-    /// With so many meters it is time to look which of them nobody needs.
-    sweep_at: usize,
     /// Meters that may have room for some who wait there.
     freed: Vec<MeterId>,
     /// When others will have, by the passing of time.
     due: Deadlines,
     stamp: u64,
-}
-
-/// Fewer meters than this are not worth a look.
-const FEW: usize = 1_024;
-
-impl Default for Meters {
-    fn default() -> Self {
-        Self {
-            list: Vec::new(),
-            numbers: HashMap::new(),
-            free: Vec::new(),
-            sweep_at: FEW,
-            freed: Vec::new(),
-            due: Deadlines::default(),
-            stamp: 0,
-        }
-    }
 }
 
 impl Meters {
@@ -181,14 +165,10 @@ impl Meters {
     }
 
     /// The meter with this key, for one more account.
-    pub(super) fn join(&mut self, now: Timestamp, key: MeterKey) -> MeterId {
+    pub(super) fn join(&mut self, key: MeterKey) -> MeterId {
         if let Some(&number) = self.numbers.get(&key) {
             self.list[number as usize].accounts += 1;
             return MeterId(number);
-        }
-        if self.numbers.len() >= self.sweep_at {
-            self.sweep(now);
-            self.sweep_at = FEW.max(2 * self.numbers.len());
         }
         let meter = Meter { key: key.clone(), accounts: 1, ..Meter::default() };
         let number = match self.free.pop() {
@@ -205,7 +185,14 @@ impl Meters {
         MeterId(number)
     }
 
-    /// Notes that an account needs a meter no more. What was used of it stays counted as long as that matters.
+    /// Whether an account could do without a meter, and nobody would have a new rate.
+    pub(super) fn may_leave(&self, now: Timestamp, id: MeterId) -> bool {
+        let meter = self.get(id);
+        meter.accounts > 1 || meter.is_fresh(now)
+    }
+
+    /// Notes that an account needs a meter no more. What was used of it stays counted as long as that matters: after a
+    /// reload that took a rule away, which the next one may bring back.
     pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
         let meter = &mut self.list[id.0 as usize];
         meter.accounts -= 1;
@@ -215,8 +202,8 @@ impl Meters {
         }
     }
 
-    /// Forgets meters that nobody uses and whose rates nobody could tell from new ones.
-    fn sweep(&mut self, now: Timestamp) {
+    /// Forgets meters that no label needs and whose rates nobody could tell from new ones.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
         let (list, free) = (&self.list, &mut self.free);
         self.numbers.retain(|_, &mut number| {
             let meter = &list[number as usize];
@@ -232,6 +219,7 @@ impl Meters {
     pub(super) fn release(&mut self, id: MeterId, beyond: bool) {
         let meter = self.get_mut(id);
         meter.running -= 1;
+        meter.stall.freed();
         meter.beyond -= usize::from(beyond);
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);

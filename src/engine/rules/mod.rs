@@ -13,6 +13,7 @@
 //! A rule that *observes* stops nobody. It counts what it would have let run, and nothing else: a request that any of the
 //! observing rules would have turned away runs *beyond* them, and is seen by none of them.
 
+mod account;
 mod meters;
 mod plan;
 mod rate;
@@ -21,6 +22,7 @@ mod rate_tests;
 mod shared;
 mod view;
 
+pub(super) use account::Account;
 pub(super) use meters::{MeterId, Need};
 pub use plan::WhenFull;
 pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
@@ -32,46 +34,16 @@ pub(crate) use shared::{Counted, SharedBound, SharedRules};
 pub use view::RuleSnapshot;
 
 use self::{
-    meters::{MeterKey, MeterOf, Meters},
+    account::Parked,
+    meters::Meters,
     rate::{Rate, retry_after},
     shared::counted_here,
 };
-use super::labels::{Label, LabelId};
+use super::{
+    drain::Stall,
+    labels::{Label, LabelId},
+};
 use crate::{rejection::Reason, time::Timestamp};
-
-/// What holds for one label of one class.
-#[derive(Debug)]
-pub(super) struct Account {
-    pub(super) rules: Resolved,
-    rate: Rate,
-    namespace: MeterId,
-    group: Option<MeterId>,
-    parked: Parked,
-    /// Where some of its rules are shared.
-    pub(super) consent: Option<Box<Consent>>,
-}
-
-/// Where a label waits for room.
-#[derive(Clone, Copy, Debug, Default)]
-struct Parked {
-    at: Option<(MeterId, Need)>,
-    /// Its place in line; kept until it is served, in case that it has to go back.
-    stamp: Option<u64>,
-}
-
-impl Account {
-    /// How many of the label may run before the others wait, if that is what happens at its cap.
-    pub(super) fn waits_at(&self) -> usize {
-        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
-        cap.map_or(usize::MAX, |rule| rule.bound)
-    }
-
-    /// Whether its own rate has no room, so that forgetting it would give it more than it may.
-    pub(super) fn is_depleted(&self, now: Timestamp) -> bool {
-        let rule = counted_here(self.rules.per_minute);
-        rule.is_some_and(|rule| self.rate.allowed_at(now, rule.bound) > now)
-    }
-}
 
 /// Which rules are asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -161,24 +133,9 @@ impl Rules {
         self.by_kind.get(usize::from(class)).copied().unwrap_or(0)
     }
 
-    /// Opens an account for a new label, if its class has rules.
-    pub(super) fn open(&mut self, now: Timestamp, class: u8, namespace: &str, label: &str) -> Option<Box<Account>> {
-        let plan = self.plan.classes.get(usize::from(class))?;
-        let rules = plan.resolve(namespace, label);
-        let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
-        let consent = shared.map(Consent::of);
-        let meter = MeterKey { namespace: namespace.into(), of: MeterOf::Class(class) };
-        let group = rules.budget.as_ref().map(|(group, _)| group.clone());
-        let namespace_meter = self.meters.join(now, meter);
-        let group = group.map(|group| MeterKey { namespace: namespace.into(), of: MeterOf::Group(group) });
-        let group = group.map(|key| self.meters.join(now, key));
-        let rate = Rate::default();
-        let parked = Parked::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, consent }))
-    }
-
     /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
-    pub(super) fn replace(&mut self, plan: RulesPlan) {
+    pub(super) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
+        self.meters.sweep(now);
         self.are_shared |= plan.is_shared();
         let old = std::mem::take(&mut self.plan.classes);
         let mut new = plan.classes;
@@ -193,36 +150,6 @@ impl Rules {
         classes.append(&mut new);
         self.plan.classes = classes;
         self.observes = self.plan.observes();
-    }
-
-    /// Looks up again what holds for a label. What was used of its rates stays used.
-    pub(super) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
-        self.forget_place(label);
-        let old = label.account.take();
-        label.account = self.open(now, label.class, &label.namespace, &label.name);
-        if let (Some(account), Some(old)) = (label.account.as_deref_mut(), &old) {
-            account.rate = old.rate;
-        }
-        if let Some(account) = &label.account {
-            let meter = self.meters.get_mut(account.namespace);
-            meter.running += label.running;
-            meter.beyond += label.beyond_running;
-        }
-        if let Some(old) = old {
-            let meter = self.meters.get_mut(old.namespace);
-            meter.running -= label.running;
-            meter.beyond -= label.beyond_running;
-            self.close(now, &old);
-        }
-    }
-
-    /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
-    pub(super) fn close(&mut self, now: Timestamp, account: &Account) {
-        debug_assert!(account.parked.at.is_none(), "a label that nobody waits for is not parked");
-        self.meters.leave(now, account.namespace);
-        if let Some(group) = account.group {
-            self.meters.leave(now, group);
-        }
     }
 
     /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
@@ -297,16 +224,17 @@ impl Rules {
         let Some(account) = label.account.as_deref_mut() else { return };
         let is_seen = self.observes && !beyond;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
-            account.rate.charge(now, rule.bound);
+            account.rate.charge_for(now, rule);
         }
         let namespace = self.meters.get_mut(account.namespace);
         namespace.running += 1;
+        namespace.stall.started(now);
         namespace.beyond += usize::from(beyond);
         if let Some(rule) = account.rules.per_minute_per_namespace {
-            namespace.charge(now, rule.bound, is_seen);
+            namespace.charge(now, rule, is_seen);
         }
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
-            self.meters.get_mut(group).charge(now, rule.bound, is_seen);
+            self.meters.get_mut(group).charge(now, *rule, is_seen);
         }
         if let Some(consent) = &mut account.consent {
             consent.asks();
@@ -369,6 +297,11 @@ impl Rules {
         if let Some(account) = label.account.as_deref_mut() {
             account.parked.at = None;
         }
+    }
+
+    /// Since when nothing ended of what a meter counts.
+    pub(super) fn stall(&self, meter: MeterId) -> Stall {
+        self.meters.get(meter).stall
     }
 
     /// When time alone makes room on a meter for which labels wait.

@@ -12,6 +12,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use super::Rule;
 use crate::time::{Timestamp, nanos};
 
 const MINUTE: u64 = 60_000_000_000;
@@ -46,6 +47,8 @@ pub(super) struct Rate {
     count: u32,
     /// When the next start would be due, were all evenly spaced ("theoretical arrival time").
     due: u64,
+    /// Until when what was used counts, as the rules have it that are counted here.
+    counts_until: u64,
 }
 
 impl Rate {
@@ -78,6 +81,18 @@ impl Rate {
         self.due = self.due.max(now).saturating_add(interval(rule.max));
     }
 
+    /// The same, and remembers until when it counts. What is counted for all instances is remembered elsewhere.
+    pub(super) fn charge_for(&mut self, now: Timestamp, rule: Rule<RateRule>) {
+        self.charge(now, rule.bound);
+        if rule.shared.is_none() {
+            let until = match rule.bound.mode {
+                RateMode::Minute => (self.minute + 1).saturating_mul(MINUTE),
+                RateMode::Smooth { .. } => self.due,
+            };
+            self.counts_until = self.counts_until.max(until);
+        }
+    }
+
     /// Takes back one start that did not come about.
     pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule) {
         if self.minute == now.as_nanos() / MINUTE {
@@ -102,9 +117,9 @@ impl Rate {
         }
     }
 
-    /// Whether nothing of what was used matters any more.
+    /// Whether nothing of what was used counts any more.
     pub(super) const fn is_fresh(&self, now: Timestamp) -> bool {
-        self.count(now) == 0 && self.due <= now.as_nanos()
+        self.counts_until <= now.as_nanos()
     }
 }
 

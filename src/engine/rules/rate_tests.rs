@@ -7,7 +7,7 @@ use governor::{Quota, RateLimiter, clock::FakeRelativeClock};
 use proptest::prelude::*;
 
 use super::{
-    RateMode, RateRule,
+    RateMode, RateRule, Rule, Source, WhenFull,
     rate::{Rate, retry_after},
 };
 use crate::time::Timestamp;
@@ -16,6 +16,11 @@ const MINUTE: u64 = 60_000_000_000;
 
 fn rule(max: u32, mode: RateMode) -> RateRule {
     RateRule { max: NonZeroU32::new(max).unwrap(), mode }
+}
+
+/// A rule that is counted in this process.
+fn local(bound: RateRule) -> Rule<RateRule> {
+    Rule { bound, when_full: WhenFull::Reject, shared: None, observes: false, source: Source::Class }
 }
 
 fn smooth(max: u32, burst: u32) -> RateRule {
@@ -169,7 +174,7 @@ proptest! {
                 prop_assert_eq!(rate.remaining(now, rule), Rate::default().remaining(now, rule));
             }
             if rate.allowed_at(now, rule) <= now {
-                rate.charge(now, rule);
+                rate.charge_for(now, local(rule));
             }
             let later = now.after(Duration::from_secs(120));
             let tolerance = if matches!(rule.mode, RateMode::Minute) { 0 } else { bound(rule, true) as u64 };

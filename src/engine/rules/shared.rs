@@ -130,6 +130,11 @@ impl SharedRules {
         })
     }
 
+    /// The rule of this kind, of which a label has one at most, and its index.
+    pub(in crate::engine) fn find(&self, counts: Counted) -> Option<(usize, SharedRule)> {
+        self.rules.iter().copied().enumerate().find(|(_, rule)| rule.counts == counts)
+    }
+
     /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
     pub(in crate::engine) fn closes(&self) -> Option<WhenFull> {
         let closed = || self.rules.iter().filter(|rule| rule.when_gone == WhenGone::Closed);
@@ -152,6 +157,8 @@ pub(in crate::engine) struct Consent {
     pub(in crate::engine) closed: Option<Closed>,
     /// A rate that turns requests away has no room until then.
     pub(in crate::engine) barred: Option<(usize, Timestamp)>,
+    /// When the store gave no answer, if that was its last word.
+    pub(in crate::engine) unanswered: Option<Timestamp>,
 }
 
 /// A label whose requests wait for a shared rule: one of them at a time asks again.
@@ -167,7 +174,7 @@ pub(in crate::engine) struct Closed {
 
 impl Consent {
     pub(super) fn of(rules: SharedRules) -> Box<Self> {
-        Box::new(Self { rules: Arc::new(rules), closed: None, barred: None })
+        Box::new(Self { rules: Arc::new(rules), closed: None, barred: None, unanswered: None })
     }
 
     /// The shared rule of which it is known that it has no room for one more, and until when.

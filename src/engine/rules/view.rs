@@ -1,6 +1,6 @@
 //! What can be seen of rules from outside.
 
-use super::{Full, Rate, RateRule, Resolved, Rule, Rules, RulesPlan, Source};
+use super::{ClassPlan, Full, LimitsPlan, Rate, RateRule, Resolved, Rule, Rules, RulesPlan, Source};
 use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
 
 /// One rule that counts a label.
@@ -57,6 +57,13 @@ impl RuleSnapshot {
 }
 
 impl Rules {
+    /// The classes that settings name and bound, by number.
+    pub(in crate::engine) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
+        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
+        let classes = (0..).zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
+        classes.map(|(number, class)| (number, &*class.name))
+    }
+
     /// Whether a class of this name has rules of its own.
     #[cfg(feature = "introspect")]
     pub(in crate::engine) fn has_class(&self, name: &str) -> bool {

@@ -53,6 +53,18 @@ pub(super) struct Line {
     pub(super) mode: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) serves_waiting: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) worker: Option<String>,
+    /// How many requests that worker takes at once, and for how many nanoseconds that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) slots: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) valid_for: Option<u64>,
+    /// The settings of a reload, as those of the header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) policy: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) without_policy: Option<String>,
     /// What it was answered: `slot`, `place`, or the reason of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gets: Option<String>,
@@ -82,5 +94,10 @@ pub(super) enum Verb {
     Tick,
     Mode,
     Drain,
+    /// What a worker said.
+    Worker,
+    /// A worker said goodbye.
+    WorkerGone,
+    Reload,
     End,
 }

@@ -11,6 +11,7 @@ mod tape;
 mod writer;
 
 use std::{
+    collections::HashSet,
     fmt, io,
     io::Write,
     sync::{Arc, mpsc::sync_channel},
@@ -18,7 +19,7 @@ use std::{
 };
 
 pub use replay::{ReplayError, Replayed};
-pub(crate) use tape::{Step, Tape};
+pub(crate) use tape::{Reload, Step, Tape, Worker};
 
 use self::{
     line::{Header, VERSION},
@@ -87,8 +88,7 @@ pub enum CaptureError {
     NotFresh,
     /// The handle counts rules in a shared store, whose answers can't be asked for once more.
     Shared,
-    /// It ended before it was told to: the buffer overflowed, there were too many rows, or something happened that can't be
-    /// recorded. What was written before is good.
+    /// It ended before it was told to: the buffer overflowed, or there were too many rows. What was written before is good.
     Cut(String),
     /// The lines could not be written.
     Io(io::Error),
@@ -158,16 +158,18 @@ impl Capture {
                 return Err(CaptureError::NotFresh);
             }
             state.tape = Some(Box::new(tape));
-            Ok((state.engine.mode(), state.engine.limit()))
+            let partitions = state.engine.partitions().filter(|&(number, ..)| number != 0);
+            let partitions: HashSet<String> = partitions.map(|(_, name, _)| name.to_owned()).collect();
+            Ok((state.engine.mode(), state.engine.limit(), partitions))
         });
-        let (mode, limit) = started?;
+        let (mode, limit, partitions) = started?;
         let (policy, without_policy) = match &shared.policy {
             Ok(policy) => (Some(policy.clone()), None),
             Err(what) => (None, Some(what.clone())),
         };
         let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
         let header = Header { capture: VERSION, name, mode, policy, without_policy, limit };
-        let write = move || writer::write(io::BufWriter::new(out), &header, &rows, &end);
+        let write = move || writer::write(io::BufWriter::new(out), &header, partitions, &rows, &end);
         let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
             Ok(writer) => writer,
             Err(error) => {

@@ -1,6 +1,6 @@
 //! The same inputs once more, at the same times, and what is decided then.
 
-use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll};
+use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll, time::Duration};
 
 use super::{
     line::{Header, Line, VERSION, Verb},
@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     criticality::Criticality,
-    engine::{Arrival, Ask, Engine, Place, Slot, Subject, plan::Mode},
+    engine::{
+        Arrival, Ask, Engine, Place, Slot, Subject,
+        plan::{Mode, Plan},
+    },
     outcome::Outcome,
     problem::BuildError,
     runtime::AdmissionBuilder,
@@ -96,9 +99,47 @@ impl AdmissionBuilder {
     ///
     /// # Errors
     ///
-    /// If the settings can't be used, or a line can't be read.
+    /// If the settings can't be used, a line can't be read, or there is a reload in it: see
+    /// [`replay_with_reloads`](Self::replay_with_reloads).
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn replay(self, lines: impl BufRead) -> Result<Replayed, ReplayError> {
+        self.replay_with_reloads([], lines)
+    }
+
+    /// The same for a capture of a handle that was [reloaded](crate::Admission::reload) meanwhile: each reload in it takes the
+    /// next of these settings. The capture holds the settings of its reloads in words, as its first line holds the first
+    /// ones, and the example `simulate` reads them; a control law of your own has none, and so they are given here.
+    ///
+    /// ```
+    /// use tower_admission::{Admission, Capture, Ticket, limit::Fixed};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let settings = |limit| Admission::builder().limit(Fixed::new(limit)).shed();
+    /// let admission = settings(1).build()?;
+    /// # let file = std::env::temp_dir().join(format!("capture-reload-{}.jsonl", std::process::id()));
+    /// let recording = Capture::new().start(&admission, std::fs::File::create(&file)?)?;
+    /// let first = admission.try_admit(Ticket::new())?;
+    /// admission.reload(settings(2))?;
+    /// let second = admission.try_admit(Ticket::new())?;
+    /// assert_eq!(recording.stop()?, 3);
+    ///
+    /// let lines = std::io::BufReader::new(std::fs::File::open(&file)?);
+    /// assert_eq!(settings(1).replay_with_reloads([settings(2)], lines)?.differences(), 0);
+    /// # std::fs::remove_file(file)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If settings can't be used, a line can't be read, or there are more reloads in it than settings.
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    pub fn replay_with_reloads(
+        self,
+        reloads: impl IntoIterator<Item = Self>,
+        lines: impl BufRead,
+    ) -> Result<Replayed, ReplayError> {
+        let mut reloads = reloads.into_iter();
         let (plan, _) = self.settings.into_plan().map_err(ReplayError::Settings)?;
         let mut lines = (1..).zip(lines.lines());
         let first = lines.next().ok_or_else(|| bad(1, "the file is empty"))?.1.map_err(ReplayError::Io)?;
@@ -116,6 +157,11 @@ impl AdmissionBuilder {
             if line.verb == Verb::End {
                 result.cut = line.error;
                 break;
+            }
+            if line.verb == Verb::Reload {
+                let settings = reloads.next().ok_or_else(|| bad(number, "there are no settings for this reload"))?;
+                let (plan, _) = settings.settings.into_plan().map_err(ReplayError::Settings)?;
+                replay.reload(Timestamp::from_nanos(line.t), plan);
             }
             let now = replay.step(&line).map_err(|problem| bad(number, problem))?;
             result.rows += 1;
@@ -191,7 +237,12 @@ impl Replay {
                 self.engine.close(now, line.serves_waiting.unwrap_or(false));
                 None
             }
-            Verb::End => None,
+            Verb::Worker | Verb::WorkerGone => {
+                self.worker(now, line)?;
+                None
+            }
+            // Its settings are there already.
+            Verb::Reload | Verb::End => None,
         };
         let ended = self.engine.told_since(0).map(|(key, why)| (key.index, answer_word(why)));
         let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();
@@ -200,6 +251,29 @@ impl Replay {
         let limit = self.engine.limit();
         let moved = (std::mem::replace(&mut self.limit, limit) != limit).then_some(limit);
         Ok((gets, ended, moved))
+    }
+
+    fn reload(&mut self, now: Timestamp, plan: Plan) {
+        let added = self.engine.reload(now, plan);
+        let known = self.partitions.len();
+        let numbered =
+            added.iter().zip(known..).filter_map(|(name, at)| Some((name.to_string(), u16::try_from(at).ok()?)));
+        self.partitions.extend(numbered);
+    }
+
+    fn worker(&mut self, now: Timestamp, line: &Line) -> Result<(), String> {
+        let label = line.label.as_deref().ok_or("label: is missing")?;
+        let worker = line.worker.as_deref().ok_or("worker: is missing")?;
+        let subject = Subject { namespace: line.namespace.as_deref().unwrap_or_default(), label, run: None };
+        let class = line.class.as_deref();
+        if line.verb == Verb::WorkerGone {
+            self.engine.remove_worker(now, class, &subject, worker);
+            return Ok(());
+        }
+        let slots = usize::try_from(line.slots.ok_or("slots: is missing")?).unwrap_or(usize::MAX);
+        let valid_for = Duration::from_nanos(line.valid_for.ok_or("valid_for: is missing")?);
+        self.engine.report_worker(now, class, &subject, worker, slots, valid_for);
+        Ok(())
     }
 
     fn arrive(&mut self, now: Timestamp, id: u64, line: &Line) -> Result<String, String> {

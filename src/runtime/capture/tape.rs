@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+
 use crate::{
     criticality::Criticality,
-    engine::{Arrival, Ask, Engine, Place, Refusal, Slot, plan::Mode},
+    engine::{Arrival, Ask, Engine, Place, Refusal, Slot, Subject, plan::Mode},
     outcome::Outcome,
     rejection::Reason,
     ticket::Ticket,
@@ -61,8 +63,48 @@ pub(crate) enum Step {
     Drain {
         serves_waiting: bool,
     },
-    /// Something that can't be written down.
-    Unknown(&'static str),
+    Worker(Box<Worker>),
+    WorkerGone(Box<Worker>),
+    Reload(Box<Reload>),
+}
+
+/// Other settings.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    /// In words, or what there are no words for.
+    pub(crate) words: Result<Value, String>,
+    /// The partitions that came with them.
+    pub(crate) added: Vec<Arc<str>>,
+}
+
+/// What a worker says.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(super) namespace: String,
+    pub(super) label: String,
+    pub(super) class: Option<String>,
+    pub(super) worker: String,
+    pub(super) slots: usize,
+    pub(super) valid_for: Duration,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        subject: &Subject<'_>,
+        class: Option<&str>,
+        worker: &str,
+        slots: usize,
+        valid_for: Duration,
+    ) -> Box<Self> {
+        Box::new(Self {
+            namespace: subject.namespace.to_owned(),
+            label: subject.label.to_owned(),
+            class: class.map(str::to_owned),
+            worker: worker.to_owned(),
+            slots,
+            valid_for,
+        })
+    }
 }
 
 /// A request that comes.
@@ -71,6 +113,8 @@ pub(crate) struct Arrive {
     /// Whether it waits if it has to.
     pub(super) waits: bool,
     pub(super) partition: Option<String>,
+    /// The number that the engine was given for it.
+    pub(super) number: u16,
     pub(super) class: Option<String>,
     pub(super) namespace: String,
     pub(super) label: Option<String>,
@@ -113,6 +157,7 @@ impl Step {
         Self::Arrive(Box::new(Arrive {
             waits,
             partition: owned(ticket.partition_name()),
+            number: ask.partition,
             class: owned(ticket.class_name()),
             namespace: ticket.namespace_name().to_owned(),
             label: owned(ticket.label_name()),
@@ -142,8 +187,6 @@ pub(super) enum Cut {
     Overflow,
     /// As many rows as were wanted are written.
     Full,
-    /// Something happened that can't be written down.
-    Unknown,
 }
 
 /// Why it ended, for both sides.
@@ -156,10 +199,8 @@ impl End {
     }
 
     pub(super) fn get(&self) -> Cut {
-        [Cut::None, Cut::Overflow, Cut::Full, Cut::Unknown]
-            .into_iter()
-            .find(|&cut| cut as u8 == self.0.load(Ordering::Acquire))
-            .unwrap_or(Cut::Unknown)
+        let cut = self.0.load(Ordering::Acquire);
+        [Cut::Overflow, Cut::Full].into_iter().find(|&it| it as u8 == cut).unwrap_or(Cut::None)
     }
 }
 
@@ -186,13 +227,11 @@ impl Tape {
     /// The turn is over; whose wait had ended before it and was not told is `known`. Answers whether to go on.
     pub(crate) fn close(&mut self, engine: &Engine, known: usize) -> bool {
         let Some(step) = self.row.take() else { return true };
-        let is_unknown = matches!(step, Step::Unknown(_));
         let ended = engine.told_since(known).map(|(key, reason)| (key.index, reason)).collect();
         let row = Row { at: engine.now(), step, ended, limit: engine.limit() };
         let cut = match self.rows.try_send(row) {
             Err(TrySendError::Full(_)) => Cut::Overflow,
             Err(TrySendError::Disconnected(_)) => return false,
-            Ok(()) if is_unknown => Cut::Unknown,
             Ok(()) => {
                 self.left -= 1;
                 if self.left > 0 {

@@ -1,7 +1,7 @@
 //! Rows become lines, in a thread of their own: numbers of places and slots become numbers of requests.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, Write},
     sync::{
         Arc,
@@ -12,9 +12,9 @@ use std::{
 use super::{
     Written,
     line::{Header, Line, Verb},
-    tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, deadline},
+    tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
 };
-use crate::{outcome::Outcome, rejection::Reason};
+use crate::{outcome::Outcome, rejection::Reason, time::nanos};
 
 /// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of them is meant makes
 /// no difference to any decision.
@@ -22,6 +22,8 @@ type Alike = Vec<(u64, bool)>;
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
+    /// All partitions that there have been, but for the default one.
+    partitions: HashSet<String>,
     requests: u64,
     limit: usize,
     waiting: HashMap<u32, u64>,
@@ -29,13 +31,18 @@ pub(super) struct Names {
 }
 
 /// Writes until nobody records any more. Answers how many rows there were, and why it ended if not because it was told to.
-pub(super) fn write(mut out: impl Write, header: &Header, rows: &Receiver<Row>, end: &Arc<End>) -> io::Result<Written> {
-    let mut names = Names { limit: header.limit, ..Names::default() };
-    let (mut count, mut last, mut unknown) = (0, 0, None);
+pub(super) fn write(
+    mut out: impl Write,
+    header: &Header,
+    partitions: HashSet<String>,
+    rows: &Receiver<Row>,
+    end: &Arc<End>,
+) -> io::Result<Written> {
+    let mut names = Names { limit: header.limit, partitions, ..Names::default() };
+    let (mut count, mut last) = (0, 0);
     put(&mut out, header)?;
     loop {
         match rows.recv_timeout(PAUSE) {
-            Ok(Row { step: Step::Unknown(what), at, .. }) => (unknown, last) = (Some(what), at.as_nanos()),
             Ok(row) => {
                 last = row.at.as_nanos();
                 put(&mut out, &names.line(row))?;
@@ -49,7 +56,6 @@ pub(super) fn write(mut out: impl Write, header: &Header, rows: &Receiver<Row>, 
         Cut::None => None,
         Cut::Overflow => Some("overflow: rows came faster than they were written".to_owned()),
         Cut::Full => Some("full: as many rows as were wanted are here".to_owned()),
-        Cut::Unknown => Some(format!("{}: can't be recorded", unknown.unwrap_or("something"))),
     };
     let line = Line { t: last, verb: Verb::End, rows: Some(count), error: error.clone(), ..Line::default() };
     put(&mut out, &line)?;
@@ -60,6 +66,11 @@ pub(super) fn write(mut out: impl Write, header: &Header, rows: &Receiver<Row>, 
 fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
+}
+
+fn about(line: &mut Line, worker: Worker) {
+    line.namespace = Some(worker.namespace).filter(|it| !it.is_empty());
+    (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
 }
 
 pub(super) const fn outcome_word(outcome: Outcome) -> &'static str {
@@ -109,7 +120,7 @@ impl Names {
                     self.slots.remove(&slot);
                 }
             }
-            Step::Tick | Step::Unknown(_) => line.verb = Verb::Tick,
+            Step::Tick => line.verb = Verb::Tick,
             Step::Mode(mode) => {
                 line.verb = Verb::Mode;
                 line.mode = Some(mode.as_str().to_owned());
@@ -117,6 +128,24 @@ impl Names {
             Step::Drain { serves_waiting } => {
                 line.verb = Verb::Drain;
                 line.serves_waiting = Some(serves_waiting);
+            }
+            Step::Worker(worker) => {
+                line.verb = Verb::Worker;
+                line.slots = Some(worker.slots as u64);
+                line.valid_for = Some(nanos(worker.valid_for));
+                about(&mut line, *worker);
+            }
+            Step::WorkerGone(worker) => {
+                line.verb = Verb::WorkerGone;
+                about(&mut line, *worker);
+            }
+            Step::Reload(reload) => {
+                line.verb = Verb::Reload;
+                match reload.words {
+                    Ok(policy) => line.policy = Some(policy),
+                    Err(what) => line.without_policy = Some(what),
+                }
+                self.partitions.extend(reload.added.iter().map(|name| name.to_string()));
             }
         }
         let ended = row.ended.into_iter();
@@ -127,7 +156,9 @@ impl Names {
     }
 
     fn arrive(&mut self, line: &mut Line, arrive: Arrive) {
-        let Arrive { waits, partition, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
+        let Arrive { waits, partition, number, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
+        // A request that was on its way here when a reload added its partition went to the default one.
+        let partition = partition.filter(|name| number != 0 || !self.partitions.contains(name));
         self.requests += 1;
         line.verb = Verb::Arrive;
         line.id = Some(self.requests);

@@ -14,7 +14,10 @@ use std::sync::Arc;
 use metrics::{Label, counter, gauge, histogram};
 
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
-use super::turn::{Shared, lock};
+use super::{
+    foreign::shielded,
+    turn::{Shared, lock},
+};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
 use crate::{
@@ -48,10 +51,17 @@ impl Shared {
         &self.name
     }
 
-    /// Publishes all metrics to the recorder of this thread.
-    ///
-    /// One at a time: whoever read first publishes first, or histograms would be asked for what was counted before.
+    /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the
+    /// other from it, should it panic.
     pub(super) fn publish(&self) {
+        if shielded(|| self.publish_to_recorder()).is_none() {
+            self.warn("the metrics recorder panicked");
+        }
+        self.tell_now();
+    }
+
+    /// One at a time: whoever read first publishes first, or histograms would be asked for what was counted before.
+    fn publish_to_recorder(&self) {
         let mut recorder = lock(&self.recorder);
         let (snapshot, counts) = self.turn(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
@@ -63,8 +73,6 @@ impl Shared {
         if let Some(lock) = &self.admission_lock {
             recorder.publish_lock(&self.name, lock);
         }
-        drop(recorder);
-        self.tell_changes(&snapshot);
     }
 }
 

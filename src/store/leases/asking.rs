@@ -29,14 +29,20 @@ impl Leases {
         let deadline = Instant::now() + RECALL.min(self.0.settings.wait);
         let Ok(place) = timeout_at(deadline, self.0.waits.stand(key)).await else { return Err(refused) };
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
-        loop {
+        let decided = loop {
             let pause = (Instant::now() + pauses.wait()).min(deadline);
             let _ = timeout_at(pause, place.freed()).await;
-            match self.try_admit(claims, true).await {
-                Err(Refused::Full { .. }) if Instant::now() < deadline => {}
-                decided => return decided,
+            match timeout_at(deadline, self.try_admit(claims, true)).await {
+                Ok(Err(Refused::Full { .. })) if Instant::now() < deadline => {}
+                Ok(decided) => break decided,
+                Err(_) => break Err(refused),
             }
+        };
+        drop(place);
+        if decided.is_err() {
+            self.0.withdraw(key);
         }
+        decided
     }
 
     /// Calls `look` whenever it may be worth asking again for `key`, until that answers false: with pauses that grow, and

@@ -1,20 +1,17 @@
-//! The one task behind leases: renews what is held, returns what others want, wakes who waits.
+//! The two tasks behind leases: one renews what is held, the other hears what others want and free.
 
 use std::{
-    future::{Future, poll_fn},
-    pin::pin,
     sync::{Arc, PoisonError, Weak},
-    task::Poll,
     time::Duration,
 };
 
 use tokio::{
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{Instant, MissedTickBehavior, interval_at},
 };
 
 use super::Inner;
-use crate::store::{Claim, Debt, Key, Notice, Notices, StoreError};
+use crate::store::{Claim, Debt, Key, Lease, Notice, Notices, StoreError, side_by_side::side_by_side};
 
 /// How often what is held is renewed, as a part of its expiry: three tries before it is over.
 const RENEW: f64 = 0.25;
@@ -23,15 +20,44 @@ const RENEW: f64 = 0.25;
 /// renewed is still told before it is over.
 const MARGIN: f64 = 0.15;
 
+/// How many leases are renewed by one question to the store, and how many questions are on their way at a time.
+const LEASES: usize = 1_024;
+const QUESTIONS: usize = 2;
+
+/// How many blocks are renewed or returned at a time.
+const BLOCKS: usize = 64;
+
+/// The tasks behind leases.
+pub(super) struct Driver {
+    renews: JoinHandle<()>,
+    hears: JoinHandle<()>,
+}
+
+impl Driver {
+    fn is_finished(&self) -> bool {
+        self.renews.is_finished() || self.hears.is_finished()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.renews.abort();
+        self.hears.abort();
+    }
+}
+
 impl Inner {
     /// Sees to it that the driver runs, on the current runtime if it does not.
     pub(super) fn wake_driver(self: &Arc<Self>) {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if driver.as_ref().is_none_or(JoinHandle::is_finished)
+        if driver.as_ref().is_none_or(Driver::is_finished)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let run = run(Arc::downgrade(self), self.store.notices(), self.settings.expiry.mul_f64(RENEW));
-            *driver = Some(runtime.spawn(run));
+            let every = self.settings.expiry.mul_f64(RENEW);
+            *driver = Some(Driver {
+                renews: runtime.spawn(renew(Arc::downgrade(self), every)),
+                hears: runtime.spawn(hear(Arc::downgrade(self), self.store.notices())),
+            });
         }
     }
 
@@ -39,6 +65,8 @@ impl Inner {
     pub(super) async fn refill(&self, claim: &Claim, standing: usize, waits: bool) -> Result<(), StoreError> {
         let sent = Instant::now();
         if claim.is_cap() {
+            // Those who ask now, or those who stand behind the one that does.
+            let standing = standing.max(self.waits.standing(&claim.key));
             let request = self.shares().refill(claim, standing, waits, sent)?;
             let block = self.store.hold(&request).await?;
             self.shares().answered(&request, block, sent);
@@ -53,33 +81,51 @@ impl Inner {
     /// Keeps everything that is held. What the store could not be asked to keep is given up while there is still time
     /// to tell whoever holds it: before it is over, and not when the next try would find it so.
     async fn renew(&self) {
+        let began = Instant::now();
+        // What is over is not asked for: after a restart, the store would believe it.
+        self.give_up(began, began);
         self.renew_single().await;
         let keys = self.shares().keys();
-        for key in keys {
-            self.renew_share(&key, false).await;
-        }
-        let over_by = Instant::now() + self.settings.expiry.mul_f64(RENEW + MARGIN);
+        let renewed = keys.into_iter().map(|key| async move { self.renew_share(&key, false).await });
+        side_by_side(BLOCKS, renewed).await;
+        self.give_up(began, Instant::now() + self.settings.expiry.mul_f64(RENEW + MARGIN));
+    }
+
+    /// Gives up what is over by then; of what was kept since `began` only what is over now.
+    fn give_up(&self, began: Instant, over_by: Instant) {
+        let now = Instant::now();
         let mut lost = Vec::new();
         self.single().retain(|_, one| {
-            let kept = one.asked_at + one.lease.expiry > over_by;
+            let kept = one.asked_at + one.lease.expiry > if one.asked_at >= began { now } else { over_by };
             if !kept {
                 one.loss.happen();
                 lost.push(one.lease.clone());
             }
             kept
         });
-        self.shares().lost += lost.len() as u64;
+        let mut shares = self.shares();
+        shares.lost += lost.len() as u64;
+        shares.give_up(began, now, over_by);
+        drop(shares);
         lost.into_iter().for_each(|lease| self.store.settle(Debt::Lease(lease)));
-        self.shares().give_up(over_by);
     }
 
     async fn renew_single(&self) {
+        let mut leases: Vec<_> = self.single().values().map(|one| one.lease.clone()).collect();
+        // Those of one namespace together: a cluster is asked for each namespace by itself.
+        leases.sort_by(|one, other| one.caps.first().cmp(&other.caps.first()));
+        let leases = &leases;
+        let renewed = (0..leases.len()).step_by(LEASES).map(|from| async move {
+            let to = leases.len().min(from + LEASES);
+            self.renew_some(leases.get(from..to).unwrap_or_default()).await;
+        });
+        side_by_side(QUESTIONS, renewed).await;
+    }
+
+    /// Each answer counts for what was asked with it, from when that was.
+    async fn renew_some(&self, leases: &[Lease]) {
         let asked_at = Instant::now();
-        let leases: Vec<_> = self.single().values().map(|one| one.lease.clone()).collect();
-        if leases.is_empty() {
-            return;
-        }
-        let Ok(renewed) = self.store.renew(&leases).await else { return };
+        let Ok(renewed) = self.store.renew(leases).await else { return };
         let mut lost = 0;
         let mut single = self.single();
         for token in renewed.lost.iter().filter_map(|&index| leases.get(index)).map(|lease| lease.token) {
@@ -89,7 +135,11 @@ impl Inner {
                 one.loss.happen();
             }
         }
-        for lease in &leases {
+        let mut unknown = renewed.unknown.into_iter().peekable();
+        for (index, lease) in leases.iter().enumerate() {
+            if unknown.next_if_eq(&index).is_some() {
+                continue;
+            }
             if let Some(one) = single.get_mut(&lease.token) {
                 one.asked_at = asked_at;
             }
@@ -105,52 +155,52 @@ impl Inner {
         let Some(request) = request else { return };
         if let Ok(block) = self.store.hold(&request).await {
             self.shares().answered(&request, block, sent);
-            if block.wanted && !give_all {
+            if block.wanted && !give_all && self.waits.standing(key) == 0 {
                 Box::pin(self.renew_share(key, true)).await;
             }
         }
     }
 
-    async fn hear(&self, notice: &Notice) {
+    /// Whether there is something to return to others.
+    fn hears(&self, notice: &Notice) -> Option<Key> {
         match notice {
             Notice::Freed(key) => self.waits.ring(key),
             Notice::Missed => self.waits.ring_all(),
             Notice::Wanted(key) => {
-                let ours = self.shares().keys().into_iter().find(|ours| ours.as_str() == &**key);
+                let key = Key::named(key);
+                let is_ours = self.shares().others_want(&key, Instant::now());
                 // Not while somebody here waits for it as well.
-                if let Some(key) = ours.filter(|key| self.waits.standing(key) == 0) {
-                    self.renew_share(&key, true).await;
-                }
+                return (is_ours && self.waits.standing(&key) == 0).then_some(key);
             }
         }
+        None
     }
 }
 
-async fn run(inner: Weak<Inner>, mut notices: Notices, every: Duration) {
+async fn renew(inner: Weak<Inner>, every: Duration) {
     let mut ticks = interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let event = {
-            let mut next = pin!(notices.next());
-            poll_fn(|cx| match ticks.poll_tick(cx) {
-                Poll::Ready(_) => Poll::Ready(Event::Tick),
-                Poll::Pending => next.as_mut().poll(cx).map(Event::Notice),
-            })
-            .await
-        };
+        ticks.tick().await;
         let Some(inner) = inner.upgrade() else { return };
-        match event {
-            Event::Tick => inner.renew().await,
-            Event::Notice(Some(notice)) => inner.hear(&notice).await,
-            // The store is gone for good, which the next question finds out.
-            Event::Notice(None) => return,
-        }
+        inner.renew().await;
     }
 }
 
-enum Event {
-    Tick,
-    Notice(Option<Notice>),
+/// Waits for nothing but notices, unless very much is wanted at once.
+async fn hear(inner: Weak<Inner>, mut notices: Notices) {
+    let mut returns = JoinSet::new();
+    // Until the store is gone for good, which the next question finds out.
+    while let Some(notice) = notices.next().await {
+        let Some(inner) = inner.upgrade() else { return };
+        while returns.try_join_next().is_some() {}
+        if let Some(key) = inner.hears(&notice) {
+            if returns.len() >= BLOCKS {
+                returns.join_next().await;
+            }
+            returns.spawn(async move { inner.renew_share(&key, true).await });
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -166,9 +216,5 @@ impl Drop for Inner {
             }
         }
         drop(shares);
-        let driver = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(driver) = driver.take() {
-            driver.abort();
-        }
     }
 }

@@ -86,11 +86,7 @@ impl Drop for Held {
                 caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Units(units) => {
-                {
-                    let mut shares = self.inner.shares();
-                    units.iter().for_each(|unit| shares.put_back(unit));
-                }
-                units.iter().for_each(|unit| self.inner.waits.ring(unit.key.as_str()));
+                units.iter().for_each(|unit| self.inner.put_back(unit));
             }
         }
     }

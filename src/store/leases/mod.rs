@@ -3,6 +3,7 @@
 mod asking;
 mod driver;
 mod held;
+mod returning;
 
 use std::{
     collections::HashMap,
@@ -11,19 +12,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::held::Held;
 pub(crate) use self::held::LossSignal;
-use self::held::What;
+use self::{driver::Driver, held::What};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
     gone::{Instead, instead},
     share::{Loss, Missing, Shares},
+    side_by_side::side_by_side,
     turnstile::Turnstiles,
 };
 
@@ -36,8 +35,8 @@ const FOR_GOOD: Duration = Duration::from_secs(365 * 86_400);
 
 /// Admits requests under limits that are shared by all who use the same store.
 ///
-/// A clone is the same. The first use starts one task on the current Tokio runtime, which renews what is held; it ends
-/// with the last clone and the last [`Held`].
+/// A clone is the same. The first use starts two tasks on the current Tokio runtime: one renews what is held, the other
+/// hears what others free and want. They end with the last clone and the last [`Held`].
 #[derive(Clone)]
 pub struct Leases(Arc<Inner>);
 
@@ -52,7 +51,7 @@ struct Inner {
     shares: Mutex<Shares>,
     /// Counts instead of the store while that is gone.
     local: MemoryStore,
-    driver: Mutex<Option<JoinHandle<()>>>,
+    driver: Mutex<Option<Driver>>,
 }
 
 struct Single {
@@ -223,6 +222,8 @@ impl Leases {
             // Rung or not, it is time to look again.
             let _ = timeout_at(pause, place.freed()).await;
             if Instant::now() >= deadline {
+                drop(place);
+                self.0.withdraw(&key);
                 return Err(refused);
             }
         }
@@ -255,7 +256,7 @@ impl Leases {
     async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
         self.0.wake_driver();
         let asked = if self.0.settings.local_shares {
-            self.take_from_shares(claims, waits).await
+            self.ask_for_shares(claims, waits).await
         } else {
             self.ask_store(claims, waits).await
         };
@@ -285,40 +286,66 @@ impl Leases {
         }
     }
 
-    /// From the blocks held here, which are made larger where they don't suffice.
+    /// The same from what is held here, in the time that one question to the store may take, however many it needs.
+    async fn ask_for_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+        let taken = self.take_from_shares(claims, waits);
+        let Some(after) = self.0.store.time_limit() else { return taken.await };
+        timeout(after, taken).await.unwrap_or(Err(Refused::Store(StoreError::TimedOut { after })))
+    }
+
+    /// From the blocks held here, which are made larger where they don't suffice: all of those at once.
     async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
         let full = |missing: Missing| Refused::Full { claim: missing.claim, retry_after: missing.retry_after };
-        let (mut rounds, mut refilled) = (0, None);
+        let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);
         loop {
-            let missing = match self.shares().take(claims.as_slice(), Instant::now()) {
-                Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
-                Err(missing) => missing,
+            let missing = {
+                let (mut shares, now) = (self.shares(), Instant::now());
+                match shares.take(claims.as_slice(), now) {
+                    Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
+                    Err(_) => shares.missing(claims.as_slice(), now),
+                }
             };
-            let claim = claims.as_slice().get(missing.claim).ok_or_else(|| full(missing))?;
             // The store has just been asked for this one and has none; or others take what comes faster, which the
             // line is for.
-            if refilled == Some(missing.claim) || rounds > 2 * claims.as_slice().len() {
+            let in_vain = missing.iter().find(|missing| refilled[missing.claim]);
+            if let Some(&missing) = in_vain.or_else(|| missing.first().filter(|_| rounds > 2 * refilled.len())) {
                 return Err(full(missing));
             }
             rounds += 1;
-            let place = self.0.refills.stand(&claim.key).await;
-            if let Some(error) = place.failure() {
-                return Err(Refused::Store(error));
-            }
-            let again = self.shares().take(claims.as_slice(), Instant::now());
-            match again {
-                Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
-                // Somebody asked while this one stood in line, and there is not enough for all.
-                Err(now) if now.claim == missing.claim && now.answers > missing.answers + 1 => return Err(full(now)),
-                Err(now) if now.claim != missing.claim => {}
-                Err(_) => {
-                    refilled = Some(missing.claim);
-                    self.0.refill(claim, place.standing(), waits).await.map_err(|error| {
-                        place.fail(&error);
-                        Refused::Store(error)
-                    })?;
+            let refill = |&missing: &Missing| async move { (missing.claim, self.refill(claims, missing, waits).await) };
+            let mut refills = side_by_side(missing.len(), missing.iter().map(refill)).await;
+            refills.sort_by_key(|(claim, _)| *claim);
+            for (_, refill) in refills {
+                match refill? {
+                    Refilled::Asked(claim) => refilled[claim] = true,
+                    Refilled::ByOthers => {}
+                    Refilled::InVain(missing) => return Err(full(missing)),
                 }
             }
+        }
+    }
+
+    /// Asks for more of what a claim can't be met from, unless others do so already.
+    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, Refused> {
+        let Some(claim) = claims.as_slice().get(missing.claim) else { return Ok(Refilled::InVain(missing)) };
+        let place = self.0.refills.stand(&claim.key).await;
+        if let Some(error) = place.failure() {
+            return Err(Refused::Store(error));
+        }
+        let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
+        match still.first() {
+            None => Ok(Refilled::ByOthers),
+            // Somebody asked while this one stood in line, and there is not enough for all.
+            Some(now) if now.answers > missing.answers + 1 => {
+                Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
+            }
+            Some(_) => match self.0.refill(claim, place.standing(), waits).await {
+                Ok(()) => Ok(Refilled::Asked(missing.claim)),
+                Err(error) => {
+                    place.fail(&error);
+                    Err(Refused::Store(error))
+                }
+            },
         }
     }
 
@@ -340,6 +367,16 @@ impl Leases {
             }
         }
     }
+}
+
+/// What came of asking for more of a claim.
+enum Refilled {
+    /// The store was asked for the claim with this index.
+    Asked(usize),
+    /// Another request of this process did so, and there is enough.
+    ByOthers,
+    /// Another request of this process did so, and there is not enough.
+    InVain(Missing),
 }
 
 impl Inner {

@@ -2,13 +2,20 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{at, micros};
+use super::{
+    at,
+    fair::{Claimant, Name, fair},
+    micros,
+};
 use crate::store::{
     Block, BlockRequest, Claim, Drawn, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token, claim::Rule,
 };
 
-/// For how long a wish for a cap is remembered: longer than the longest pause between two polls.
+/// For how long it is remembered that somebody waits for a cap.
 const WANTED: u64 = 2_000_000;
+
+/// For how long a wish counts: longer than the longest pause between two questions.
+const WISH: u64 = 400_000;
 
 /// After how many steps what is over is thrown away.
 const SWEEP: u32 = 1_024;
@@ -24,13 +31,22 @@ pub(super) struct Counters {
 struct Cap {
     holders: HashMap<Token, Holder>,
     wanted_until: u64,
+    wishes: Vec<Wish>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     until: u64,
     units: u32,
-    sequence: u64,
+    /// The last request that changed the block; none for a lease.
+    sequence: Option<u64>,
+}
+
+/// What somebody who waits could use, and until when that counts.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    of: Claimant,
+    until: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +69,64 @@ impl Cap {
         at(self.holders.values().map(|holder| holder.until - now).min().unwrap_or(0))
     }
 
+    /// Said again while it is so: whoever holds units remembers it for as long as this does.
     fn wanted(&mut self, key: &Key, now: u64, notices: &mut Vec<Notice>) {
-        if self.wanted_until <= now {
+        if self.wanted_until <= now + WANTED / 2 {
             notices.push(Notice::Wanted(key.as_str().into()));
+            self.wanted_until = now + WANTED;
         }
-        self.wanted_until = now + WANTED;
+    }
+
+    /// Forgets wishes that are over, and says whether others than `name` wish for some.
+    fn others_wish(&mut self, name: Name, now: u64) -> bool {
+        self.wishes.retain(|wish| wish.until > now);
+        self.wishes.iter().any(|wish| wish.of.name != name)
+    }
+
+    fn wish_of(&self, name: Name) -> Option<Claimant> {
+        self.wishes.iter().map(|wish| wish.of).find(|of| of.name == name)
+    }
+
+    fn wish(&mut self, of: Claimant, now: u64) {
+        self.forget_wish(of.name);
+        self.wishes.push(Wish { of, until: now + WISH });
+    }
+
+    fn forget_wish(&mut self, name: Name) {
+        self.wishes.retain(|wish| wish.of.name != name);
+    }
+
+    fn leases(&self) -> u64 {
+        self.holders.values().filter(|holder| holder.sequence.is_none()).count() as u64
+    }
+
+    /// The part of a claimant, and the level.
+    fn fair(&self, bound: u32, of: Claimant, now: u64) -> (u32, u32) {
+        let mut all = vec![of];
+        let mut add = |claimant: Claimant| {
+            if all.iter().all(|it| it.name != claimant.name) {
+                all.push(claimant);
+            }
+        };
+        self.wishes.iter().for_each(|wish| add(wish.of));
+        let blocks = self.holders.iter().filter(|(_, holder)| holder.sequence.is_some());
+        for (&token, holder) in blocks {
+            add(Claimant { name: Name::Block(token), need: holder.units.into(), turn: now });
+        }
+        if self.leases() > 0 {
+            add(Claimant { name: Name::Leases, need: self.leases(), turn: now });
+        }
+        fair(bound, of.name, all)
+    }
+
+    /// To those who hold blocks, all leases together are one more that needs some.
+    fn wait_for_lease(&mut self, now: u64) {
+        if self.holders.values().all(|holder| holder.sequence.is_none()) {
+            return;
+        }
+        self.others_wish(Name::Leases, now);
+        let turn = self.wish_of(Name::Leases).map_or(now, |wish| wish.turn);
+        self.wish(Claimant { name: Name::Leases, need: self.leases() + 1, turn }, now);
     }
 
     fn freed(&self, key: &Key, now: u64, notices: &mut Vec<Notice>) {
@@ -78,6 +147,7 @@ impl Counters {
                     cap.sweep(now);
                     if cap.units() >= u64::from(bound.get()) {
                         if request.waits {
+                            cap.wait_for_lease(now);
                             cap.wanted(&claim.key, now, notices);
                         }
                         return Err(full(cap.frees_after(now)));
@@ -95,8 +165,11 @@ impl Counters {
         for claim in request.claims.as_slice() {
             match claim.rule {
                 Rule::Cap { .. } => {
-                    let holder = Holder { until: now + micros(request.expiry), units: 1, sequence: 0 };
-                    self.caps.entry(claim.key.clone()).or_default().holders.insert(request.token, holder);
+                    let holder = Holder { until: now + micros(request.expiry), units: 1, sequence: None };
+                    let cap = self.caps.entry(claim.key.clone()).or_default();
+                    cap.holders.insert(request.token, holder);
+                    // Those who still wait for a lease are the last in turn from now on.
+                    cap.forget_wish(Name::Leases);
                 }
                 Rule::Rate { maximum, period, mode } => {
                     let meter = Meter::new(maximum.get(), period, mode);
@@ -140,30 +213,52 @@ impl Counters {
 
     pub(super) fn hold(&mut self, request: &BlockRequest, now: u64, notices: &mut Vec<Notice>) -> Block {
         self.sweep(now);
+        let (name, bound) = (Name::Block(request.token), request.bound.get());
         let cap = self.caps.entry(request.key.clone()).or_default();
         cap.sweep(now);
-        let wanted = cap.wanted_until > now;
+        let wanted = cap.others_wish(name, now);
+        let mine = cap.wish_of(name);
         let current = cap.holders.get(&request.token).copied();
         let had = current.map_or(0, |holder| holder.units);
-        if current.is_some_and(|holder| holder.sequence >= request.sequence) {
-            return Block { units: had, wanted, retry_after: cap.frees_after(now), at: at(now) };
+        if current.is_some_and(|holder| holder.sequence.unwrap_or(0) >= request.sequence) {
+            return Block { units: had, wanted, target: bound, retry_after: cap.frees_after(now), at: at(now) };
+        }
+        let need = request.need.max(request.used.saturating_add(u32::from(request.waits)));
+        let mut of = Claimant { name, need: need.into(), turn: mine.map_or(now, |mine| mine.turn) };
+        let mut part = wanted.then(|| cap.fair(bound, of, now));
+        // More than the level is a turn at what rounding leaves over. It ends when a unit comes free: the others are next.
+        if part.is_some_and(|(_, level)| had > level) {
+            of.turn = now;
+            part = Some(cap.fair(bound, of, now));
         }
         let others = cap.units() - u64::from(had);
-        let free = u32::try_from(u64::from(request.bound.get()).saturating_sub(others)).unwrap_or(u32::MAX);
-        let units = granted(request, had, free, wanted);
+        let free = u32::try_from(u64::from(bound).saturating_sub(others)).unwrap_or(u32::MAX);
+        let most = part.map(|(target, _)| target.min(need));
+        let units = granted(request, had, free, most);
         if units == 0 {
             cap.holders.remove(&request.token);
         } else {
-            let holder = Holder { until: now + micros(request.expiry), units, sequence: request.sequence };
-            cap.holders.insert(request.token, holder);
+            let (until, sequence) = (now + micros(request.expiry), Some(request.sequence));
+            cap.holders.insert(request.token, Holder { until, units, sequence });
         }
-        if units < had {
+        if units < need && (request.waits || mine.is_some()) {
+            if part.is_some_and(|(_, level)| units > level) {
+                of.turn = now;
+            }
+            if request.waits || of.turn == now {
+                cap.wish(of, now);
+            }
+            if request.waits {
+                cap.wanted(&request.key, now, notices);
+            }
+        } else {
+            cap.forget_wish(name);
+        }
+        if units < had || (mine.is_some() && wanted && need <= units) {
             cap.freed(&request.key, now, notices);
         }
-        if request.waits && units <= request.used {
-            cap.wanted(&request.key, now, notices);
-        }
-        Block { units, wanted, retry_after: cap.frees_after(now), at: at(now) }
+        let target = if wanted { cap.fair(bound, of, now).0 } else { bound };
+        Block { units, wanted, target, retry_after: cap.frees_after(now), at: at(now) }
     }
 
     pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<Drawn, StoreError> {
@@ -196,12 +291,12 @@ impl Counters {
     }
 }
 
-/// How large a block becomes: growing takes half of what nobody holds, or a single unit while somebody waits;
-/// what is in use is never taken away.
-fn granted(request: &BlockRequest, had: u32, free: u32, wanted: bool) -> u32 {
-    let spare = free.saturating_sub(had);
-    let most = if wanted { had.max(request.used + 1) } else { had + (spare / 2).max(1) };
-    request.want.min(free).min(most).max(had.min(request.used))
+/// How large a block becomes: growing takes half of what nobody holds, or `most` while others wait. What is in use, or may
+/// come into use before the answer, is never taken away.
+fn granted(request: &BlockRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
+    let most = most.unwrap_or_else(|| had + (free.saturating_sub(had) / 2).max(1));
+    let kept = had.min(request.used.max(request.had.min(request.want)));
+    request.want.min(free).min(most).max(kept)
 }
 
 /// The arithmetic of one rate, in whole microseconds.

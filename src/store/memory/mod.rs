@@ -1,6 +1,7 @@
 //! The store of a single process: the default, and the oracle that the other one is compared with.
 
 mod counters;
+mod fair;
 mod locks;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,7 @@ impl MemoryStore {
 
     /// An empty store in the time of `clock`.
     pub fn with_clock(clock: impl Clock + 'static) -> Self {
-        Self::in_time(TimeSource::Custom(Arc::new(clock)))
+        Self::in_time(TimeSource::custom(clock))
     }
 
     fn in_time(time: TimeSource) -> Self {
@@ -109,7 +110,7 @@ impl Store for MemoryStore {
         Box::pin(async move {
             Ok(self.step(|state, now| {
                 let lost = leases.iter().enumerate().filter(|(_, lease)| !state.counters.renew(lease, now));
-                Renewed { lost: lost.map(|(index, _)| index).collect(), at: at(now) }
+                Renewed { lost: lost.map(|(index, _)| index).collect(), at: at(now), ..Renewed::default() }
             }))
         })
     }

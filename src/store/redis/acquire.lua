@@ -1,5 +1,5 @@
 -- Decides all claims of one request: grants all of them or charges none.
--- KEYS: the mark; then for each claim: a cap its two, a rate its one.
+-- KEYS: the mark; then for each claim: its key.
 -- ARGV: token, expiry, quiet time, 1 if somebody waits, channel; then for each claim its kind and
 --       for a cap: bound; for a rate: maximum, period, burst.
 -- Returns {now, 'granted'}, {now, 'full', index of the claim, retry after} or {now, 'restarted', retry after}.
@@ -11,23 +11,35 @@ local writes = {}
 local k, a, claim = 2, 6, 0
 while ARGV[a] do
   if ARGV[a] == 'cap' then
-    local holders, blocks = KEYS[k], KEYS[k + 1]
-    if sweep(holders, blocks) >= tonumber(ARGV[a + 1]) then
-      if ARGV[4] == '1' then want(holders, blocks, channel) end
-      return {now, 'full', claim, frees_after(holders)}
+    local cap = KEYS[k]
+    if sweep(cap) >= tonumber(ARGV[a + 1]) then
+      if ARGV[4] == '1' then
+        local blocks, leases = blocks_of(cap)
+        -- To those who hold blocks, all leases together are one more that needs some.
+        if next(blocks) then
+          local wishes = wishes_for(cap, 'lease')
+          wish(cap, wishes, 'lease', leases + 1, wishes.lease and wishes.lease.turn or now)
+        end
+        want(cap, channel)
+      end
+      return {now, 'full', claim, frees_after(cap)}
     end
     writes[#writes + 1] = function()
-      redis.call('ZADD', holders, now + expiry, token)
-      keep(holders, expiry)
+      redis.call('ZADD', cap, now + expiry, token)
+      keep(cap, expiry)
+      -- Those who still wait for a lease are the last in turn from now on.
+      local served = wishes_for(cap, 'lease').lease
+      if served then redis.call('ZREM', cap, served.member) end
     end
-    k, a = k + 2, a + 2
+    a = a + 2
   else
     local maximum, period, burst = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
     local units, after, write = meter(KEYS[k], ARGV[a], maximum, period, burst, 1)
     if units == 0 then return {now, 'full', claim, after} end
     writes[#writes + 1] = write
-    k, a = k + 1, a + 4
+    a = a + 4
   end
+  k = k + 1
   claim = claim + 1
 end
 for _, write in ipairs(writes) do write() end

@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+#[cfg(feature = "redis-cluster")]
+use super::moving::Newcomers;
 use super::{RedisStore, link::Target};
 use crate::store::{Keys, StoreError};
 
-/// What happens after the server came back without its data, or was never used before.
+/// What happens after the server was started anew, without its data or with older data, or was never used before.
+///
+/// A server that was started anew is known by the identifier of its run, and one that lost its data by a key that is missing.
+/// Where `INFO` is not permitted, a server that comes back with older data is not noticed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum AfterRestart {
     /// Nothing is granted for this long, in which those who hold leases come back and have them taken down again.
-    /// Nobody is admitted above a cap. Must not be shorter than the longest expiry of a lease.
+    /// Nobody is admitted above a cap. Where leases or locks live longer than this, it is as long as they do.
     ///
     /// A server that is used for the first time looks the same, so the first grant is made that much later.
     Quiet(Duration),
@@ -36,6 +41,16 @@ pub(super) struct Settings {
     pub(super) seed: Option<u64>,
 }
 
+impl Settings {
+    /// For how long nothing is granted after a restart.
+    pub(super) const fn quiet(&self) -> Duration {
+        match self.after_restart {
+            AfterRestart::Quiet(quiet) => quiet,
+            AfterRestart::Grant => Duration::ZERO,
+        }
+    }
+}
+
 impl RedisBuilder {
     pub(super) fn server(url: &str, keys: Keys) -> Self {
         let target = address(url).and_then(|info| Client::open(info).map_err(|_| unreadable()));
@@ -45,16 +60,18 @@ impl RedisBuilder {
     #[cfg(feature = "redis-cluster")]
     pub(super) fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>, keys: Keys) -> Self {
         let nodes: Result<Vec<_>, _> = urls.into_iter().map(address).collect();
-        let client = nodes.and_then(|nodes| {
-            redis::cluster::ClusterClient::builder(nodes)
+        let target = nodes.and_then(|nodes| {
+            let like = nodes.first().cloned().ok_or_else(unreadable)?;
+            let client = redis::cluster::ClusterClient::builder(nodes)
                 // Replaying is up to us, and so are the time limits.
                 .retries(0)
                 .use_protocol(ProtocolVersion::RESP3)
                 .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true))
                 .build()
-                .map_err(|_| unreadable())
+                .map_err(|_| unreadable())?;
+            Ok(Target::Cluster(Box::new(client), Newcomers::new(like)))
         });
-        Self::new(client.map(|client| Target::Cluster(Box::new(client))), keys)
+        Self::new(target, keys)
     }
 
     fn new(target: Result<Target, StoreError>, keys: Keys) -> Self {
@@ -72,7 +89,7 @@ impl RedisBuilder {
         self
     }
 
-    /// What happens after the server came back empty; ten seconds of quiet unless set.
+    /// What happens after the server was started anew; ten seconds of quiet unless set.
     pub fn after_restart(mut self, after_restart: AfterRestart) -> Self {
         self.settings.after_restart = after_restart;
         self

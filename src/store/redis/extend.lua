@@ -5,5 +5,7 @@
 local holder = redis.call('GET', KEYS[1])
 local restored = not holder and KEYS[2] and quiet(KEYS[2], tonumber(ARGV[3])) > 0
 if holder ~= ARGV[1] and not restored then return {now, 0} end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', math.ceil(tonumber(ARGV[2]) / 1000))
+local millis = math.ceil(tonumber(ARGV[2]) / 1000)
+-- What needs no memory is not refused for want of it.
+if holder then redis.call('PEXPIRE', KEYS[1], millis) else redis.call('SET', KEYS[1], ARGV[1], 'PX', millis) end
 return {now, 1}

@@ -7,17 +7,15 @@ use std::{
 
 use tokio::{
     sync::Notify,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::{
-    RedisStore,
-    line::{Due, Line},
-    link,
-};
+use super::{RedisStore, batches::AT_ONCE, debts::Due, line::Line, link};
 use crate::store::{
     Debt, Lease, Notice, Store, StoreError,
     backoff::{Backoff, Seeds},
+    breaker::Trouble,
+    side_by_side::side_by_side,
 };
 
 /// How long making a connection may take. Longer than a request waits for it.
@@ -28,13 +26,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How much is paid in one go.
-const BATCH: usize = 128;
+const PAID: usize = 1_024;
 
 /// Runs until the store is dropped.
 pub(super) async fn run(line: Weak<Line>, bell: Arc<Notify>, seed: Option<u64>) {
     let seeds = Seeds::new(seed);
     let fresh = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, seeds.next());
-    let mut pauses = fresh();
+    let (mut pauses, mut retry) = (fresh(), None);
     let _adrift = Adrift(line.clone());
     loop {
         let Some(now) = line.upgrade() else { return };
@@ -43,12 +41,21 @@ pub(super) async fn run(line: Weak<Line>, bell: Arc<Notify>, seed: Option<u64>) 
         drop(now);
         match pause {
             Pause::UntilCalled => {
-                pauses = fresh();
+                (pauses, retry) = (fresh(), None);
                 bell.notified().await;
+            }
+            // What comes meanwhile does not wait for what could not be paid.
+            Pause::UntilRetry => {
+                let at = *retry.get_or_insert_with(|| Instant::now() + pauses.wait());
+                if timeout_at(at, bell.notified()).await.is_err() {
+                    retry = None;
+                    let Some(now) = line.upgrade() else { return };
+                    now.debts().retry(at);
+                }
             }
             // No bell shortens this one: many callers must not make many probes.
             Pause::ForAWhile => sleep(pauses.wait()).await,
-            Pause::None => pauses = fresh(),
+            Pause::None => {}
         }
     }
 }
@@ -66,34 +73,44 @@ impl Drop for Adrift {
 
 enum Pause {
     UntilCalled,
+    UntilRetry,
     ForAWhile,
     None,
 }
 
 async fn step(line: &Arc<Line>) -> Pause {
     if line.breaker().is_open() {
-        return if probe(line).await.is_ok() {
-            line.breaker().succeeded();
-            Pause::None
+        let Err(error) = probe(line).await else {
+            line.breaker().recovered();
+            line.debts().retry(Instant::now());
+            return Pause::None;
+        };
+        // It grants nothing, but takes back what is owed.
+        let answers = error.trouble() == Some(Trouble::Decisions);
+        line.breaker().probe_failed(answers);
+        if answers {
+            line.debts().retry(Instant::now());
+            while pay(line).await {}
         } else {
             line.hang_up(None);
-            line.breaker().probe_failed();
-            Pause::ForAWhile
-        };
+        }
+        return Pause::ForAWhile;
     }
     if line.wire.borrow().link.is_none() && connect(line).await.is_err() {
         // Who waits for it knows, counts it as a failure, and rings again if there is somebody.
-        return if line.breaker().is_open() || line.owes() { Pause::ForAWhile } else { Pause::UntilCalled };
+        let owes = !line.debts().is_empty();
+        return if line.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
     }
-    match pay(line).await {
-        Ok(true) => Pause::None,
-        Ok(false) => Pause::UntilCalled,
-        Err(_) => Pause::ForAWhile,
+    if pay(line).await {
+        return Pause::None;
     }
+    if line.debts().is_put_off() { Pause::UntilRetry } else { Pause::UntilCalled }
 }
 
 async fn connect(line: &Arc<Line>) -> Result<(), StoreError> {
-    let made = timeout(CONNECT, line.target.connect(line.channel(), CONNECT, line.notices.clone())).await;
+    let notices = line.notices.clone();
+    let strict = !line.settings().quiet().is_zero();
+    let made = timeout(CONNECT, line.target.connect(line.channel(), strict, CONNECT, notices)).await;
     let (link, error) = match made {
         Ok(Ok(link)) => (Some(link), None),
         Ok(Err(error)) => (None, Some(link::meaning(&error))),
@@ -113,53 +130,69 @@ async fn connect(line: &Arc<Line>) -> Result<(), StoreError> {
     )
 }
 
-/// Whether the server takes writes: a replica answers a `PING`, too.
+/// Whether the server takes writes that need memory: a replica answers a `PING`, too, and so does one that is full.
 async fn probe(line: &Arc<Line>) -> Result<(), StoreError> {
     if line.wire.borrow().link.is_none() {
-        connect(line).await?;
+        // Whatever is said to that, it is not there.
+        connect(line).await.map_err(|_| StoreError::Unavailable)?;
     }
     let Some(mut link) = line.wire.borrow().link.clone() else { return Err(StoreError::Unavailable) };
     let mut write = redis::cmd("SET");
     write.arg(format!("{}:probe", line.prefix())).arg(1).arg("PX").arg(1_000);
     match timeout(line.settings().timeout, link.send(&write)).await {
         Ok(Ok(_)) => Ok(()),
-        _ => Err(StoreError::Unavailable),
+        Ok(Err(error)) => Err(link::meaning(&error)),
+        Err(_) => Err(StoreError::Unavailable),
     }
 }
 
-/// Pays some of what is owed. Says whether there was any; what could not be paid is owed again.
-async fn pay(line: &Arc<Line>) -> Result<bool, StoreError> {
-    let due = line.due(BATCH);
+/// What is being paid. What is left of it is put off when this is dropped, also with the keeper.
+struct Bill<'a> {
+    line: &'a Line,
+    due: Vec<Due>,
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        self.line.debts().put_off(std::mem::take(&mut self.due));
+    }
+}
+
+/// Pays some of what is owed. Says whether there was any; what could not be paid is put off.
+async fn pay(line: &Arc<Line>) -> bool {
+    let due = line.debts().due(PAID, Instant::now());
     if due.is_empty() {
-        return Ok(false);
+        return false;
     }
-    let store = RedisStore(Arc::clone(line));
-    let mut leases: Vec<Lease> = Vec::new();
-    let mut result = Ok(true);
-    let mut unpaid = Vec::new();
-    for Due { debt, until } in due {
-        let paid = match &debt {
-            // Of any number, one round trip.
-            Debt::Lease(lease) => {
-                leases.push(lease.clone());
-                unpaid.push(Due { debt, until });
-                continue;
-            }
-            _ if result.is_err() => Err(StoreError::Unavailable),
-            Debt::Block(request) => store.hold(request).await.map(drop),
-            Debt::Lock(lock) => store.unlock(lock).await.map(drop),
+    let mut bill = Bill { line, due };
+    let due = &bill.due;
+    let store = &RedisStore(Arc::clone(line));
+    // Of any number of leases, few round trips.
+    let of_lease = |(index, due): (usize, &Due)| match &due.debt {
+        Debt::Lease(lease) => Some((index, lease.clone())),
+        Debt::Block(_) | Debt::Lock(_) => None,
+    };
+    let (numbers, leases): (Vec<usize>, Vec<Lease>) = due.iter().enumerate().filter_map(of_lease).unzip();
+    let mut unpaid = vec![false; due.len()];
+    for (index, error) in store.release_each(&leases).await.unpaid {
+        if let Some(unpaid) = numbers.get(index).and_then(|&index| unpaid.get_mut(index)) {
+            *unpaid = error.is_gone();
+        }
+    }
+    let others = (0..due.len()).map(|index| async move {
+        let answer = match due.get(index).map(|due| &due.debt) {
+            Some(Debt::Block(request)) => store.hold(request).await.map(drop),
+            Some(Debt::Lock(lock)) => store.unlock(lock).await.map(drop),
+            Some(Debt::Lease(_)) | None => Ok(()),
         };
-        if paid.as_ref().is_err_and(StoreError::is_gone) {
-            unpaid.push(Due { debt, until });
-            result = Err(StoreError::Unavailable);
+        answer.is_err_and(|error| error.is_gone()).then_some(index)
+    });
+    for index in side_by_side(AT_ONCE, others).await.into_iter().flatten() {
+        if let Some(unpaid) = unpaid.get_mut(index) {
+            *unpaid = true;
         }
     }
-    if !leases.is_empty() {
-        match store.release(&leases).await {
-            Err(error) if error.is_gone() => result = Err(error),
-            _ => unpaid.retain(|due| !matches!(due.debt, Debt::Lease(_))),
-        }
-    }
-    line.defer(unpaid);
-    result
+    let mut unpaid = unpaid.into_iter();
+    bill.due.retain(|_| unpaid.next().unwrap_or(false));
+    true
 }

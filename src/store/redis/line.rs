@@ -1,7 +1,6 @@
 //! The line to the server: its connection, the time limit, the breaker, and what is owed.
 
 use std::{
-    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,15 +13,17 @@ use tokio::{
 
 use super::{
     builder::Settings,
+    debts::{Debts, Due, Owed},
     keeper,
     link::{self, Link, Target},
     reply::Reply,
     script::Call,
 };
-use crate::store::{Debt, Health, Notice, StoreError, breaker::Breaker, memory::NOTICES};
-
-/// How much may be owed. What is more relies on its expiry.
-const DEBTS: usize = 4_096;
+use crate::store::{
+    Debt, Health, Notice, StoreError,
+    breaker::{Breaker, Trouble},
+    memory::NOTICES,
+};
 
 /// How long a lock is tried to be freed.
 const LOCK_DEBT: Duration = Duration::from_secs(1);
@@ -42,13 +43,6 @@ pub(super) struct Line {
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
-struct Debts {
-    queue: VecDeque<Due>,
-    /// The line itself, while something is owed: debts are paid even if everybody else has let go of the store.
-    anchor: Option<Arc<Line>>,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wire {
     pub(super) link: Option<Link>,
@@ -57,11 +51,11 @@ pub(super) struct Wire {
     pub(super) error: Option<StoreError>,
 }
 
-/// What is owed, and until when it is worth paying.
-#[derive(Debug)]
-pub(super) struct Due {
-    pub(super) debt: Debt,
-    pub(super) until: Instant,
+/// Why there is no answer.
+enum Failure {
+    /// There is no connection, so nothing was sent.
+    Connecting(StoreError),
+    Asking(StoreError),
 }
 
 impl Line {
@@ -110,54 +104,75 @@ impl Line {
 
     /// Runs a script once, within the time limit.
     pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Reply, StoreError> {
-        if self.breaker().is_open() {
+        self.call_for(call, None).await
+    }
+
+    /// The same; what it may leave behind if its answer does not arrive is owed then.
+    pub(super) async fn call_for(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, StoreError> {
+        let Some(answers) = self.breaker().admits(call.is_upkeep()) else {
             self.wake_keeper();
             return Err(StoreError::BreakerOpen);
-        }
-        let after = self.settings.timeout;
-        let result = match tokio::time::timeout(after, self.exchange(call)).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::TimedOut { after }),
         };
-        self.judge(result.as_ref().err());
-        result
+        let after = self.settings.timeout;
+        let result = match tokio::time::timeout(after, self.exchange(call, left)).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Asking(StoreError::TimedOut { after })),
+        };
+        self.judge(call.is_upkeep(), answers, &result);
+        result.map_err(|(Failure::Connecting(error) | Failure::Asking(error))| error)
     }
 
     /// Tells the breaker.
-    fn judge(self: &Arc<Self>, error: Option<&StoreError>) {
-        if error.is_some_and(StoreError::is_gone) {
-            let opened = self.breaker().failed(Instant::now());
-            if opened {
-                // A connection on which nothing comes may be dead without knowing.
-                self.hang_up(None);
-                self.wake_keeper();
-            }
-        } else {
+    fn judge<T>(self: &Arc<Self>, upkeep: bool, answers: u64, result: &Result<T, Failure>) {
+        let trouble = match result {
+            Ok(_) => None,
+            // Whatever the server says to that, it is as good as not there.
+            Err(Failure::Connecting(_)) => Some(Trouble::Everything),
+            Err(Failure::Asking(error)) => error.trouble(),
+        };
+        let opened = match trouble {
             // An answer, if not the one that was hoped for.
-            let mut breaker = self.breaker();
-            if !breaker.is_open() {
-                breaker.succeeded();
+            None => {
+                self.breaker().served(upkeep);
+                false
             }
+            Some(Trouble::Everything) => {
+                let opened = self.breaker().failed(Instant::now(), answers);
+                if opened {
+                    // A connection on which nothing comes may be dead without knowing.
+                    self.hang_up(None);
+                }
+                opened
+            }
+            Some(trouble) => self.breaker().refused(Instant::now(), trouble == Trouble::Decisions),
+        };
+        if opened {
+            self.wake_keeper();
         }
     }
 
-    async fn exchange(self: &Arc<Self>, call: &Call) -> Result<Reply, StoreError> {
-        let (mut link, number) = self.link().await?;
-        let mut answer = link.send(&call.by_name()).await;
+    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, Failure> {
+        let (mut link, number) = self.link().await.map_err(Failure::Connecting)?;
+        let owed = Owed::new(self, left);
+        let mut answer = link.send(&call.by_name(link.run())).await;
         if answer.as_ref().is_err_and(link::is_unknown_script) {
             // The one error after which it is certain that nothing was done.
-            answer = link.send(&call.in_full()).await;
+            answer = link.send(&call.in_full(link.run())).await;
         }
-        answer
-            .map_err(|error| {
-                let error = link::meaning(&error);
-                if matches!(error, StoreError::ReadOnly | StoreError::Unavailable) {
-                    self.hang_up(Some(number));
-                    self.wake_keeper();
-                }
-                error
-            })
-            .and_then(Reply::read)
+        #[cfg(feature = "redis-cluster")]
+        {
+            answer = super::moving::follow(&mut link, call, answer).await;
+        }
+        let answer = answer.map_err(|error| {
+            let error = link::meaning(&error);
+            // Keys of a cluster that are on their way say nothing of the connection.
+            if error.trouble() == Some(Trouble::Everything) {
+                self.hang_up(Some(number));
+                self.wake_keeper();
+            }
+            error
+        });
+        owed.unless_clear(answer.and_then(Reply::read)).map_err(Failure::Asking)
     }
 
     /// The connection and its number; made by the keeper, so that a caller that gives up doesn't stop it.
@@ -205,21 +220,13 @@ impl Line {
 
     /// Lets go of itself if nothing is owed, or if nobody is there to pay it.
     pub(super) fn weigh_anchor(&self, unpaid: bool) {
-        let anchor = {
-            let mut debts = self.debts();
-            if unpaid || debts.queue.is_empty() { debts.anchor.take() } else { None }
-        };
+        let anchor = self.debts().weigh_anchor(unpaid);
         // After the lock, which is a part of it: it may be the last one.
         drop(anchor);
     }
 
-    fn debts(&self) -> MutexGuard<'_, Debts> {
+    pub(super) fn debts(&self) -> MutexGuard<'_, Debts> {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something that is owed unless the answer to a request is clear: see [`Owed`].
-    pub(super) fn owe(self: &Arc<Self>, debt: Debt) -> Owed<'_> {
-        Owed { line: self, debt: Some(debt) }
     }
 
     pub(super) fn settle(self: &Arc<Self>, debt: Debt) {
@@ -229,31 +236,11 @@ impl Line {
             Debt::Block(request) => request.expiry,
             Debt::Lock(lock) => lock.expiry.min(LOCK_DEBT),
         };
-        self.defer([Due { debt, until: Instant::now() + lasts }]);
+        let now = Instant::now();
+        self.debts().owe(Due { debt, until: now + lasts }, now, self);
         if !self.wake_keeper() {
             self.weigh_anchor(true);
         }
-    }
-
-    /// Puts debts into the queue; those that find it full rely on their expiry.
-    pub(super) fn defer(self: &Arc<Self>, due: impl IntoIterator<Item = Due>) {
-        let mut debts = self.debts();
-        let room = DEBTS.saturating_sub(debts.queue.len());
-        debts.queue.extend(due.into_iter().take(room));
-        debts.anchor = Some(Arc::clone(self));
-    }
-
-    /// Takes up to `most` debts that are still worth paying.
-    pub(super) fn due(&self, most: usize) -> Vec<Due> {
-        let mut debts = self.debts();
-        let now = Instant::now();
-        debts.queue.retain(|due| due.until > now);
-        let most = most.min(debts.queue.len());
-        debts.queue.drain(..most).collect()
-    }
-
-    pub(super) fn owes(&self) -> bool {
-        !self.debts().queue.is_empty()
     }
 }
 
@@ -261,30 +248,5 @@ impl Drop for Line {
     fn drop(&mut self) {
         // The keeper finds that nobody is left.
         self.bell.notify_one();
-    }
-}
-
-/// What a request may leave behind in the store without the client knowing: its answer was lost, came too late, or
-/// nobody waits for it any more. Dropped before the answer is clear, it is given back.
-pub(super) struct Owed<'a> {
-    line: &'a Arc<Line>,
-    debt: Option<Debt>,
-}
-
-impl Owed<'_> {
-    /// Nothing is owed if the answer says what happened.
-    pub(super) fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
-            self.debt = None;
-        }
-        answer
-    }
-}
-
-impl Drop for Owed<'_> {
-    fn drop(&mut self) {
-        if let Some(debt) = self.debt.take() {
-            self.line.settle(debt);
-        }
     }
 }

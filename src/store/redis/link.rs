@@ -1,10 +1,15 @@
 //! One multiplexed connection to a server or a cluster: made when needed, dropped when broken.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
+    aio::ConnectionLike,
+};
 use tokio::sync::broadcast;
 
+#[cfg(feature = "redis-cluster")]
+use super::moving::Newcomers;
 use crate::store::{Notice, StoreError};
 
 /// Where the connections lead. Never shown: addresses may hold passwords.
@@ -12,15 +17,16 @@ use crate::store::{Notice, StoreError};
 pub(super) enum Target {
     Server(Box<Client>),
     #[cfg(feature = "redis-cluster")]
-    Cluster(Box<redis::cluster::ClusterClient>),
+    Cluster(Box<redis::cluster::ClusterClient>, Newcomers),
 }
 
 /// A connection. Clones share it.
 #[derive(Clone)]
 pub(super) enum Link {
-    Server(redis::aio::MultiplexedConnection),
+    /// And the name that the server gave to its present run.
+    Server(redis::aio::MultiplexedConnection, Arc<str>),
     #[cfg(feature = "redis-cluster")]
-    Cluster(redis::cluster_async::ClusterConnection),
+    Cluster(redis::cluster_async::ClusterConnection, Newcomers),
 }
 
 impl Target {
@@ -28,26 +34,28 @@ impl Target {
         match self {
             Self::Server(_) => false,
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(_) => true,
+            Self::Cluster(..) => true,
         }
     }
 
-    /// A new connection that listens to `channel`. The caller sets the time limit.
+    /// A new connection that listens to `channel`, and asks for the run of the server if that `matters`. The caller sets the
+    /// time limit.
     pub(super) async fn connect(
         &self,
         channel: &str,
+        matters: bool,
         timeout: Duration,
         notices: broadcast::Sender<Notice>,
     ) -> Result<Link, RedisError> {
+        let listener = move |push: PushInfo| {
+            if let Some(notice) = read(&push) {
+                // Nobody listens: then nobody needs to know.
+                let _ = notices.send(notice);
+            }
+            Ok::<_, redis::aio::SendError>(())
+        };
         match self {
             Self::Server(client) => {
-                let listener = move |push: PushInfo| {
-                    if let Some(notice) = read(&push) {
-                        // Nobody listens: then nobody needs to know.
-                        let _ = notices.send(notice);
-                    }
-                    Ok::<_, redis::aio::SendError>(())
-                };
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(timeout))
                     // Ours covers the whole call, and what is in the way of it.
@@ -55,24 +63,55 @@ impl Target {
                     .set_push_sender(listener);
                 let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 connection.subscribe(channel).await?;
-                Ok(Link::Server(connection))
+                let run = if matters { run(&mut connection).await? } else { String::new() };
+                Ok(Link::Server(connection, run.into()))
             }
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(client) => client.get_async_connection().await.map(Link::Cluster),
+            Self::Cluster(client, newcomers) => {
+                let config = redis::cluster::ClusterConfig::new().set_push_sender(listener);
+                let mut connection = client.get_async_connection_with_config(config).await?;
+                // Whatever node this is: the nodes tell each other.
+                connection.subscribe(channel).await?;
+                Ok(Link::Cluster(connection, newcomers.clone()))
+            }
         }
     }
 }
 
 impl Link {
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
-        use redis::aio::ConnectionLike;
         match self {
-            Self::Server(connection) => connection.req_packed_command(command).await,
+            Self::Server(connection, _) => connection.req_packed_command(command).await,
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(connection) => connection.req_packed_command(command).await,
+            Self::Cluster(connection, _) => connection.req_packed_command(command).await,
         }
         .and_then(Value::extract_error)
     }
+
+    /// What scripts are told of the run of the server: its name, or nothing where it is not known. A cluster has many
+    /// servers, so scripts ask the one that they run on what they have to know.
+    pub(super) fn run(&self) -> &str {
+        match self {
+            Self::Server(_, run) => run,
+            #[cfg(feature = "redis-cluster")]
+            Self::Cluster(..) => "",
+        }
+    }
+}
+
+/// The name of the present run of a server: random, and another one after each start. Empty where it is not told, since
+/// there is no permission to ask, or it is no Redis.
+async fn run(connection: &mut redis::aio::MultiplexedConnection) -> Result<String, RedisError> {
+    let answer = connection.req_packed_command(redis::cmd("INFO").arg("server")).await.and_then(Value::extract_error);
+    let text = match answer {
+        Ok(Value::BulkString(text)) => String::from_utf8_lossy(&text).into_owned(),
+        Ok(Value::VerbatimString { text, .. }) => text,
+        Err(error) if error.is_io_error() => return Err(error),
+        _ => return Ok(String::new()),
+    };
+    let run = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim();
+    // As it will stand in a key's value.
+    Ok(if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run.to_owned() } else { String::new() })
 }
 
 impl fmt::Debug for Target {
@@ -108,20 +147,36 @@ pub(super) fn is_unknown_script(error: &RedisError) -> bool {
 /// What an error of the library means to us, without the text of the server: that may repeat what was sent.
 pub(super) fn meaning(error: &RedisError) -> StoreError {
     match error.kind() {
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => StoreError::ReadOnly,
-        ErrorKind::Server(
-            ServerErrorKind::BusyLoading
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::TryAgain,
-        )
-        | ErrorKind::Io
-        | ErrorKind::ClusterConnectionNotFound => StoreError::Unavailable,
-        // A script that fails at its first write says so in its own words.
-        ErrorKind::Server(ServerErrorKind::ResponseError) if error.to_string().contains("READONLY") => {
-            StoreError::ReadOnly
-        }
-        ErrorKind::AuthenticationFailed => StoreError::Refused("AUTH".to_owned()),
+        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => StoreError::Unavailable,
+        ErrorKind::Server(_) | ErrorKind::Extension => answer(&code(error)),
+        // Without a code of the server where the library asked by itself.
+        ErrorKind::AuthenticationFailed => answer(error.code().unwrap_or("WRONGPASS")),
         _ => StoreError::Refused(error.code().unwrap_or("unknown").to_owned()),
     }
+}
+
+/// What a server means by the code of an error. One that is not known may be that of a proxy before it.
+fn answer(code: &str) -> StoreError {
+    match code {
+        "READONLY" => StoreError::ReadOnly,
+        // These are about a key, or about us.
+        "CROSSSLOT" | "WRONGTYPE" => StoreError::Refused(code.to_owned()),
+        code => StoreError::Unable(code.to_owned()),
+    }
+}
+
+/// The code of a server's error. Older servers hide it in the text where a script ran into it.
+fn code(error: &RedisError) -> String {
+    const WITHIN: [&str; 7] = ["MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "MASTERDOWN", "NOPERM"];
+    let code = error.code().unwrap_or("unknown");
+    if code != "ERR" {
+        return code.to_owned();
+    }
+    let text = error.detail().unwrap_or_default();
+    // Said by a script of version 7 and later, without the code.
+    if text.starts_with("The user executing the script can't") || text.starts_with("ACL failure in script") {
+        return "NOPERM".to_owned();
+    }
+    let within = WITHIN.iter().find(|code| text.contains(&format!(" -{code} ")));
+    within.map_or(code, |code| *code).to_owned()
 }

@@ -41,11 +41,12 @@ pub(super) struct Call {
     script: &'static Script,
     keys: Vec<String>,
     args: Vec<String>,
+    upkeep: bool,
 }
 
 impl Call {
     pub(super) fn new(script: &'static Script) -> Self {
-        Self { script, keys: Vec::with_capacity(8), args: Vec::with_capacity(16) }
+        Self { script, keys: Vec::with_capacity(8), args: Vec::with_capacity(16), upkeep: false }
     }
 
     pub(super) fn key(mut self, key: impl Into<String>) -> Self {
@@ -58,20 +59,41 @@ impl Call {
         self
     }
 
-    /// By name: what is sent first.
-    pub(super) fn by_name(&self) -> Cmd {
-        self.command("EVALSHA", &self.script.sha)
+    /// It keeps or gives back what is held: worth sending to a server that grants nothing.
+    pub(super) const fn upkeep(mut self, upkeep: bool) -> Self {
+        self.upkeep = upkeep;
+        self
+    }
+
+    pub(super) const fn is_upkeep(&self) -> bool {
+        self.upkeep
+    }
+
+    /// By name: what is sent first. To the server of this `run`.
+    pub(super) fn by_name(&self, run: &str) -> Cmd {
+        self.command("EVALSHA", &self.script.sha, run)
     }
 
     /// With its text: for a server that doesn't know it, which it then does. One command rather than two, so nobody
     /// can make the server forget it in between.
-    pub(super) fn in_full(&self) -> Cmd {
-        self.command("EVAL", self.script.text)
+    pub(super) fn in_full(&self, run: &str) -> Cmd {
+        self.command("EVAL", self.script.text, run)
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
+    /// With its text and only the first key declared: for a node of a cluster that takes over their slot, which refuses
+    /// scripts that declare several keys unless it has all of them.
+    #[cfg(feature = "redis-cluster")]
+    pub(super) fn in_full_for_one_key(&self, run: &str) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        let (first, more) = self.keys.split_at(self.keys.len().min(1));
+        command.arg(self.script.text).arg(first.len()).arg(first);
+        command.arg("keys").arg(more.len()).arg(more).arg(&self.args).arg(run);
+        command
+    }
+
+    fn command(&self, name: &str, script: &str, run: &str) -> Cmd {
         let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command.arg(script).arg(self.keys.len()).arg(&self.keys).arg(&self.args).arg(run);
         command
     }
 }

@@ -2,4 +2,5 @@
 
 mod learning;
 mod modes;
+mod unlearned;
 mod waits;

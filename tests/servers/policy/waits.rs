@@ -63,7 +63,7 @@ async fn the_line_itself_answers_when_the_grpc_timeout_is_over() {
     let request = request.header("content-type", "application/grpc").header("grpc-timeout", "200m").body(()).unwrap();
     let (answer, _) = sender.ready().await.unwrap().send_request(request, true).unwrap();
     let answer = bounded("the call", answer).await.unwrap();
-    assert_eq!(answer.headers()["grpc-status"], "8");
+    assert_eq!(answer.headers()["grpc-status"], "4");
     assert!(answer.headers()["grpc-message"].to_str().unwrap().starts_with("deadline: "));
     let snapshot = admission.snapshot();
     assert_eq!((snapshot.waiting, snapshot.partitions[0].rejected["deadline"]), (0, 1));

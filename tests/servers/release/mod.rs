@@ -5,6 +5,7 @@
 
 mod connections;
 mod controls;
+mod cores;
 mod in_process;
 mod killed;
 mod leaving;

@@ -1,7 +1,9 @@
 //! What a rejected request is told, as it goes over the wire.
 
+mod forwarded;
 mod grpc;
 mod http;
+mod refusals;
 mod store;
 
 use std::time::Duration;

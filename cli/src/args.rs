@@ -1,0 +1,299 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tower_admission::configuration::parse_time;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and nothing is wrong
+  1  something is: a configuration has problems, an expectation of a scenario does not hold, a label is not known,
+     a server keeps no journal, or, with --exit-code, a label does not accept, or not all of a burst are served
+  2  the command line can't be followed
+  3  the server can't be reached, or is none with an introspection
+
+Colours are for terminals only, and not used where NO_COLOR is set.";
+
+/// Shows what a server under admission control does and why, and what to set.
+#[derive(Debug, Parser)]
+#[command(name = "admission", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists labels: how each fares, what it uses, and why its next request waits
+    List(ListArgs),
+    /// Tells all about one label, class by class
+    Describe(DescribeArgs),
+    /// Shows live what the server does; q quits. Without a terminal, a line per interval
+    Watch(WatchArgs),
+    /// Shows what was decided lately about whom and why, and what changed
+    Journal(JournalArgs),
+    /// Says how large a limit and a queue a burst needs, or what becomes of it
+    Plan(PlanArgs),
+    /// Validates a configuration, and shows what holds for a key
+    Check(CheckArgs),
+    /// Runs overload scenarios in virtual time; `admission simulate --help` describes them
+    #[command(disable_help_flag = true)]
+    Simulate(SimulateArgs),
+    /// Prints a script that completes this command in a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which server is asked.
+#[derive(Args, Debug)]
+pub(crate) struct ServerArgs {
+    /// Where the introspection of the server is
+    #[arg(long, env = "ADMISSION_URL", hide_env_values = true, default_value = "http://127.0.0.1:9901")]
+    pub(crate) url: String,
+    /// How long each answer may take
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = time)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Only labels of this namespace
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// Only labels that begin like this
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// Only labels that fare like this in one of their classes
+    #[arg(long)]
+    pub(crate) status: Option<Status>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ends with 1 unless all of these labels accept
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DescribeArgs {
+    /// The label
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Its namespace, if it has one
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) namespace: String,
+    /// As JSON, with a section for each class under `.admission`
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ends with 1 unless the label accepts in all its classes
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How long from one look to the next
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Ends after so many looks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Which labels come first
+    #[arg(long, value_enum, default_value_t = Sort::Ready)]
+    pub(crate) sort: Sort,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JournalArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How many entries, the newest
+    #[arg(long, short = 'n', default_value_t = 30, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Only entries of this kind
+    #[arg(long)]
+    pub(crate) kind: Option<EntryKind>,
+    /// Goes on to show what comes, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// How long from one look to the next
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval, requires = "follow")]
+    pub(crate) interval: Duration,
+    /// As JSON; with --follow, an entry a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PlanArgs {
+    /// How many requests the burst has, a million at most
+    #[arg(long, short = 'n', value_name = "N", value_parser = burst)]
+    pub(crate) requests: usize,
+    /// Within which time they come
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) within: Duration,
+    /// How long each takes: `250ms`, or from the shortest to the longest, `229s..245s`
+    #[arg(long, value_name = "TIME[..TIME]", value_parser = times)]
+    pub(crate) task_time: (Duration, Duration),
+    /// How long clients wait for an answer [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) patience: Option<Duration>,
+    /// How many run at once [default: the smallest limit that serves all in time; needs --patience]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) limit: Option<usize>,
+    /// How many may wait in line [default: what suits the limit; any setting from here on predicts instead of suggesting]
+    #[arg(long, value_name = "N", requires = "limit")]
+    pub(crate) queue: Option<usize>,
+    /// How long each waits at the full gate, with a queue
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
+    pub(crate) admission_timeout: Option<Duration>,
+    /// How long each waits in line, with a queue
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
+    pub(crate) max_wait: Option<Duration>,
+    /// How long each waits for a slot, without a queue
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
+    pub(crate) wait_timeout: Option<Duration>,
+    /// How many the server lets in at all
+    #[arg(long, value_name = "N", requires = "limit")]
+    pub(crate) max_concurrent_streams: Option<usize>,
+    /// As JSON, times in seconds
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ends with 1 unless all are served in time
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// Files in TOML or JSON, of which the last one that says something holds
+    #[arg(required_unless_present = "env")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Reads the variables TOWER_ADMISSION_… as well, which beat the files
+    #[arg(long)]
+    pub(crate) env: bool,
+    /// Shows what holds for a label, and who said so; the first colon ends the namespace
+    #[arg(long, value_name = "NAMESPACE:LABEL")]
+    pub(crate) key: Option<String>,
+    /// Only for this class of work; `*` for those without limits of their own
+    #[arg(long, requires = "key")]
+    pub(crate) class: Option<String>,
+    /// Shows each setting with its value and where that came from
+    #[arg(long)]
+    pub(crate) effective: bool,
+    /// Takes warnings for problems
+    #[arg(long)]
+    pub(crate) deny_warnings: bool,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimulateArgs {
+    /// What the simulator is told
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION|SCENARIO")]
+    pub(crate) arguments: Vec<String>,
+}
+
+/// How a label fares.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Accepting,
+    Saturated,
+    Throttled,
+    Full,
+    NoSlots,
+    NoActiveWorkers,
+    Unavailable,
+}
+
+/// What an entry of the journal is about: a request, or the handle.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum EntryKind {
+    Decision,
+    Change,
+}
+
+/// What labels are sorted by, the largest first.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Sort {
+    Status,
+    Leased,
+    Ready,
+    OldestWait,
+    Admitted,
+    Rejected,
+}
+
+/// The word for one of several, as the server knows it.
+pub(crate) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// `5s`, `1m30s`, or bare seconds.
+fn time(text: &str) -> Result<Duration, String> {
+    let bare_seconds = || parse_time(&format!("{}s", text.trim()));
+    let allowed = "allowed is a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
+    parse_time(text).or_else(bare_seconds).ok_or_else(|| allowed.to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(50);
+    time(text).and_then(|time| if time < least { Err("allowed is 50ms or more".to_owned()) } else { Ok(time) })
+}
+
+fn times(text: &str) -> Result<(Duration, Duration), String> {
+    let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
+    let (shortest, longest) = (time(shortest)?, time(longest.trim_start_matches('='))?);
+    if longest < shortest { Err("the shortest time comes first".to_owned()) } else { Ok((shortest, longest)) }
+}
+
+/// A plan follows each request: a larger burst would take minutes, and memory for all that wait.
+const LARGEST_BURST: usize = 1_000_000;
+
+fn burst(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= LARGEST_BURST);
+    number.ok_or_else(|| format!("allowed is a whole number up to {LARGEST_BURST}"))
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "allowed is a whole number from 1 on".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_with_and_without_a_unit() {
+        let seconds = Duration::from_secs;
+        assert_eq!(time("1m30s"), Ok(seconds(90)));
+        assert_eq!(time("2"), Ok(seconds(2)));
+        assert_eq!(times("229s..245s"), Ok((seconds(229), seconds(245))));
+        assert_eq!(times("229s..=245s"), Ok((seconds(229), seconds(245))));
+        assert_eq!(times("5"), Ok((seconds(5), seconds(5))));
+        for bad in ["", "fast", "5s..1s", ".."] {
+            assert!(times(bad).is_err(), "{bad}");
+        }
+        assert!(interval("0").is_err());
+    }
+}

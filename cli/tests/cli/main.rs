@@ -1,0 +1,14 @@
+//! The command `admission`: real processes, and a real server for those that ask one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod journal;
+mod labels;
+mod offline;
+mod page;
+mod store;
+mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
+mod trouble;
+mod watch;

@@ -1,0 +1,1 @@
+//! The tests are in `tests`: what they share with other packages is in `admission-testkit`.

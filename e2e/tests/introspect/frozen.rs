@@ -1,0 +1,122 @@
+//! The live page over a server that is frozen, and over one that is dead: a process of its own, for this one must go on.
+
+use std::{env, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::Instant,
+};
+use tower_admission::{Admission, Labels, limit::Fixed};
+
+use crate::{browser::Browser, support::Site};
+
+/// What tells this test binary to be a server.
+const ROLE: &str = "TOWER_ADMISSION_PAGE_SERVER";
+const SAYS: &str = "server listens on ";
+
+/// Not a test: the server, where the environment says so. It ends with its input.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server() {
+    if env::var_os(ROLE).is_none() {
+        return;
+    }
+    let admission = Admission::builder().name("checkout").limit(Fixed::new(20)).labels(Labels::new()).build().unwrap();
+    let site = Site::start(&admission).await;
+    println!("{SAYS}{}", site.admin);
+    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(_)) = input.next_line().await {}
+}
+
+/// A server that this test started; killed when dropped, frozen or not.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "frozen::server", "--nocapture"])
+            .env(ROLE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = loop {
+            let line = lines.next_line().await.unwrap().expect("it ended before it said where it listens");
+            if let Some((_, url)) = line.split_once(SAYS) {
+                break url.trim().to_owned();
+            }
+        };
+        Self { child, url }
+    }
+
+    async fn signal(&self, signal: &str) {
+        let process = self.child.id().unwrap().to_string();
+        assert!(Command::new("kill").args([signal, &process]).status().await.unwrap().success());
+    }
+}
+
+const LINK: &str = "document.getElementById('link').textContent";
+const STATE: &str = "document.getElementById('state').textContent";
+/// It says so in red, with the time of the last answer, and nowhere that all is well.
+const STALE: &str = "document.getElementById('link').textContent.startsWith('not answering since ') \
+     && document.getElementById('link').className.includes('bad') \
+     && document.getElementById('state').textContent === '✕ not answering' \
+     && document.getElementById('state').className === 'pill bad' && document.title.startsWith('✕ checkout')";
+
+/// Records in the page itself when it first says that it is stale: this process may be late to look.
+async fn watch(browser: &Browser) {
+    browser
+        .value(&format!(
+            "window.stale = null; clearInterval(window.watch); window.begin = performance.now(); \
+             window.watch = setInterval(() => {{ if (window.stale === null && ({STALE})) window.stale = performance.now() - window.begin; }}, 20); 0"
+        ))
+        .await;
+}
+
+/// How long it took from the start of the watch, in milliseconds.
+async fn took(browser: &Browser) -> f64 {
+    browser.until("window.stale !== null").await;
+    browser.value("window.stale").await.as_f64().unwrap()
+}
+
+/// Three seconds, and what it may take on a busy machine from the watch to the signal.
+const SOON: f64 = 3_500.0;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back() {
+    let mut server = Server::start().await;
+    let browser = Browser::start().await;
+    browser.open(&format!("{}/admission/ui", server.url)).await;
+    browser.until(&format!("{LINK} === 'live' && {STATE} === '✓ ready'")).await;
+    let calm = Instant::now();
+    watch(&browser).await;
+    while calm.elapsed() < Duration::from_secs(4) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(browser.value("window.stale").await.is_null(), "control: it answers");
+
+    watch(&browser).await;
+    server.signal("-STOP").await;
+    let frozen = took(&browser).await;
+    assert!(frozen < SOON, "frozen: {frozen} ms");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    let said = browser.value(LINK).await;
+    // Beyond the time after which a question is asked anew.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(browser.value(LINK).await, said, "since the last answer, not since the last try");
+    assert_eq!(browser.value(STALE).await, true);
+    server.signal("-CONT").await;
+    browser.until(&format!("{LINK} === 'live' && {STATE} === '✓ ready' && !document.title.startsWith('✕')")).await;
+
+    watch(&browser).await;
+    server.child.start_kill().unwrap();
+    server.child.wait().await.unwrap();
+    let dead = took(&browser).await;
+    assert!(dead < SOON, "dead: {dead} ms");
+    println!("frozen: said after {frozen:.0} ms; dead: said after {dead:.0} ms");
+}

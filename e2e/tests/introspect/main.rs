@@ -1,0 +1,19 @@
+//! What operators see: the JSON, the live page in a real browser, and the metrics with their dashboard and alerts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod alerts;
+mod browser;
+mod contract;
+mod dashboards;
+mod frozen;
+mod http;
+mod journal;
+mod label_metrics;
+mod npm;
+mod openapi;
+mod page;
+mod statuses;
+mod support;
+mod truth;
+mod waiters;

@@ -1,0 +1,228 @@
+//! What would have become of the requests of a capture under another policy.
+//!
+//! A closed loop: requests come when they came, their clients leave when they left, and each is served for as long as it was,
+//! from whenever it gets its slot on.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
+};
+
+use tower_admission::{Admission, Admit, Permit, Rejection};
+
+use super::{
+    captured::{Captured, Step},
+    policy::{Policy, VirtualClock},
+};
+
+/// What became of all requests.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Fates {
+    pub admitted: u64,
+    pub left: u64,
+    pub rejected: BTreeMap<String, u64>,
+    /// How long those waited who were admitted, in nanoseconds, sorted.
+    pub waits: Vec<u64>,
+    pub limit_end: usize,
+}
+
+impl Fates {
+    pub fn all_rejected(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+
+    /// In milliseconds.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds to be shown")]
+    pub fn wait(&self, per_cent: usize) -> f64 {
+        let at = (self.waits.len() * per_cent / 100).min(self.waits.len().saturating_sub(1));
+        self.waits.get(at).map_or(0.0, |&nanos| nanos as f64 / 1e6)
+    }
+
+    fn sorted(mut self) -> Self {
+        self.waits.sort_unstable();
+        self
+    }
+}
+
+/// What became of them when they were recorded.
+pub fn recorded(captured: &Captured) -> Fates {
+    let mut fates = Fates::default();
+    for request in &captured.requests {
+        if let Some(started) = request.started {
+            fates.admitted += 1;
+            fates.waits.push(started - request.at);
+        } else if let Some(reason) = &request.rejected {
+            *fates.rejected.entry(reason.clone()).or_default() += 1;
+        } else if request.left.is_some() {
+            fates.left += 1;
+        }
+    }
+    fates.sorted()
+}
+
+/// Something that will happen. Of two at the same time, the one that was planned first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Event {
+    Arrive(usize),
+    Operate(usize),
+    Leave(usize),
+    Answer(usize),
+    Finish(usize),
+}
+
+enum Stage {
+    Waits(Pin<Box<Admit>>),
+    Runs(Permit),
+    Over,
+}
+
+struct Woken {
+    request: usize,
+    list: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.list.lock().expect("nobody panics with it").push(self.request);
+    }
+}
+
+struct Run<'a> {
+    captured: &'a Captured,
+    admission: Admission,
+    now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    planned: u64,
+    stages: BTreeMap<usize, Stage>,
+    woken: Arc<Mutex<Vec<usize>>>,
+    fates: Fates,
+}
+
+/// What becomes of them under `policy`.
+pub fn what_if(captured: &Captured, policy: &Policy) -> Fates {
+    let clock = VirtualClock::default();
+    let admission = policy.build(&clock);
+    if policy.has_limit() {
+        admission.set_mode(captured.mode);
+    }
+    let mut run = Run {
+        captured,
+        admission,
+        now: 0,
+        events: BinaryHeap::new(),
+        planned: 0,
+        stages: BTreeMap::new(),
+        woken: Arc::default(),
+        fates: Fates::default(),
+    };
+    for (i, (at, _)) in captured.steps.iter().enumerate() {
+        run.plan(*at, Event::Operate(i));
+    }
+    for (i, request) in captured.requests.iter().enumerate() {
+        run.plan(request.at, Event::Arrive(i));
+    }
+    while let Some((at, event)) = run.next() {
+        run.now = at;
+        clock.set(at);
+        match event {
+            Some(event) => run.happen(event),
+            None => run.admission.tick(),
+        }
+        run.poll_woken();
+    }
+    run.fates.limit_end = run.admission.snapshot().limit;
+    run.fates.sorted()
+}
+
+impl Run<'_> {
+    fn plan(&mut self, at: u64, event: Event) {
+        self.planned += 1;
+        self.events.push(Reverse((at, self.planned, event)));
+    }
+
+    /// What happens next, and when; nothing in particular where the handle has something to do.
+    fn next(&mut self) -> Option<(u64, Option<Event>)> {
+        let planned = self.events.peek().map(|&Reverse((at, ..))| at);
+        let wakeup = self.admission.next_wakeup().and_then(|at| u64::try_from(at.as_nanos()).ok());
+        match (planned, wakeup.filter(|_| !self.stages.is_empty())) {
+            (planned, Some(wakeup)) if planned.is_none_or(|at| wakeup < at) => Some((wakeup.max(self.now), None)),
+            (None, _) => None,
+            _ => self.events.pop().map(|Reverse((at, _, event))| (at, Some(event))),
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(i) => self.arrive(i),
+            Event::Operate(i) => match self.captured.steps[i].1 {
+                Step::Mode(mode) => self.admission.set_mode(mode),
+                Step::Drain(leave) => self.admission.drain(leave),
+            },
+            Event::Leave(i) => {
+                if let Some(Stage::Waits(_)) = self.stages.get(&i) {
+                    self.stages.remove(&i);
+                    self.fates.left += 1;
+                }
+            }
+            Event::Answer(i) => {
+                if let Some(Stage::Runs(permit)) = self.stages.get_mut(&i) {
+                    permit.observe(self.captured.requests[i].service.outcome);
+                }
+            }
+            Event::Finish(i) => drop(self.stages.remove(&i)),
+        }
+    }
+
+    fn arrive(&mut self, i: usize) {
+        let request = &self.captured.requests[i];
+        if !request.waits {
+            let answer = self.admission.try_admit(request.ticket());
+            return self.decided(i, answer);
+        }
+        self.stages.insert(i, Stage::Waits(Box::pin(self.admission.admit(request.ticket()))));
+        if let Some(left) = request.left {
+            self.plan(left, Event::Leave(i));
+        }
+        self.poll(i);
+    }
+
+    fn poll_woken(&mut self) {
+        loop {
+            let woken = std::mem::take(&mut *self.woken.lock().expect("nobody panics with it"));
+            if woken.is_empty() {
+                return;
+            }
+            woken.into_iter().for_each(|i| self.poll(i));
+        }
+    }
+
+    fn poll(&mut self, i: usize) {
+        let Some(Stage::Waits(admit)) = self.stages.get_mut(&i) else { return };
+        let waker = Waker::from(Arc::new(Woken { request: i, list: Arc::clone(&self.woken) }));
+        if let Poll::Ready(answer) = admit.as_mut().poll(&mut Context::from_waker(&waker)) {
+            self.stages.insert(i, Stage::Over);
+            self.decided(i, answer);
+        }
+    }
+
+    fn decided(&mut self, i: usize, answer: Result<Permit, Rejection>) {
+        let request = &self.captured.requests[i];
+        match answer {
+            Ok(permit) => {
+                self.fates.admitted += 1;
+                self.fates.waits.push(self.now - request.at);
+                self.stages.insert(i, Stage::Runs(permit));
+                self.plan(self.now + request.service.rtt, Event::Answer(i));
+                self.plan(self.now + request.service.held, Event::Finish(i));
+            }
+            Err(rejection) => {
+                self.stages.remove(&i);
+                *self.fates.rejected.entry(rejection.reason().to_string()).or_default() += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Parts of the time, and of the tenants, that are measured.
+
+use super::{metrics::metric, node::Node, tenants::Tenant};
+
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub name: String,
+    pub from: u64,
+    pub to: u64,
+    /// For each tenant, whether it is looked at.
+    tenants: Vec<bool>,
+}
+
+impl Window {
+    pub fn has(&self, tenant: usize) -> bool {
+        self.tenants[tenant]
+    }
+
+    /// Whether only some tenants are looked at.
+    pub fn is_partial(&self) -> bool {
+        self.tenants.contains(&false)
+    }
+}
+
+/// Reads `[windows]`; the first one is `all`, from `warmup` to `duration`. None goes beyond `end`.
+pub fn read(node: &Node<'_>, tenants: &[Tenant], warmup: u64, duration: u64, end: u64) -> Vec<Window> {
+    let mut windows = vec![Window { name: "all".to_owned(), from: warmup, to: duration, tenants: all(tenants) }];
+    for name in node.keys() {
+        let (span, members) = if node.is_table(name) {
+            let table = node.child(name);
+            let span = if table.has("span") { table.span("span") } else { Some((warmup, duration)) };
+            let members = groups(&table, "tenants", tenants);
+            table.finish();
+            (span, members)
+        } else {
+            (node.span(name), all(tenants))
+        };
+        let Some((from, to)) = span else { continue };
+        if name == "all" {
+            node.problem(name, "this name is taken: it is all the time after the warmup");
+        }
+        if to > end {
+            node.problem(name, "ends after the scenario and its drain");
+        }
+        windows.push(Window { name: name.to_owned(), from, to, tenants: members });
+    }
+    windows
+}
+
+/// For each tenant, whether the array `key` names it. All alike are named at once.
+pub fn groups(node: &Node<'_>, key: &str, tenants: &[Tenant]) -> Vec<bool> {
+    if !node.has(key) {
+        return all(tenants);
+    }
+    let names = node.texts(key);
+    for name in &names {
+        if !tenants.iter().any(|tenant| tenant.group == *name) {
+            node.problem(key, format!("there is no tenant {name:?}"));
+        }
+    }
+    tenants.iter().map(|tenant| names.contains(&tenant.group.as_str())).collect()
+}
+
+fn all(tenants: &[Tenant]) -> Vec<bool> {
+    vec![true; tenants.len()]
+}
+
+/// The window and the metric that `name` names.
+pub fn find(name: &str, windows: &[Window]) -> Option<(usize, usize)> {
+    let (window, key) = name.split_once('.')?;
+    Some((windows.iter().position(|it| it.name == window)?, metric(key)?))
+}

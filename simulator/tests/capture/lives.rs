@@ -1,0 +1,153 @@
+//! A capture goes on over reloads and reports of workers, and replays them bit by bit.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use admission_simulator::{captured::Captured, policy::Policy};
+use tower_admission::{
+    Admission, AdmissionBuilder, Capture, Labels, Outcome, Permit, Ticket, WorkerReport,
+    limit::{Fixed, Law, Limit, Sample, TwoPoint},
+    percent,
+};
+
+use crate::server::Sink;
+
+/// The settings of each reload: partitions come, go and come again, laws and queues change.
+fn settings(number: usize) -> AdmissionBuilder {
+    let labels = Labels::new().cap(2).label_weight("a", 3).max_labels(20);
+    let builder = Admission::builder().labels(labels).max_wait(Duration::from_secs(600));
+    match number % 5 {
+        0 => builder.limit(Fixed::new(4)).queue(8).partition("web", percent(50)),
+        1 => builder.limit(Fixed::new(6)).queue(2).partition("web", percent(30)).partition("late", percent(40)),
+        2 => builder.limit(TwoPoint::new().initial(3).max(9)).queue(20).partition("late", percent(20).hard_cap()),
+        3 => builder.limit(Fixed::new(2)).queue(3),
+        _ => builder.limit(TwoPoint::new().initial(5).max(8)).queue(4).partition("later", percent(25)),
+    }
+}
+
+fn ticket(number: usize) -> Ticket<'static> {
+    let partition = ["web", "late", "later", "unknown", "default"][number % 5];
+    Ticket::new().partition(partition).label(["a", "b", "c"][number % 3]).class(["x", "y"][number % 2])
+}
+
+/// Requests, reports and reloads in turns. Answers the lines, and how many reloads there were.
+fn record(make: impl Fn(usize) -> AdmissionBuilder, rounds: usize) -> (Vec<String>, usize) {
+    let admission = make(0).build().unwrap();
+    let sink = Sink::default();
+    let recording = Capture::new().buffer(1 << 20).start(&admission, sink.clone()).unwrap();
+    let mut running: Vec<Permit> = Vec::new();
+    let mut waiting = Vec::new();
+    let mut reloads = 0;
+    for round in 0..rounds {
+        let mut wait = Box::pin(admission.admit(ticket(round * 7 + round / 11)));
+        match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            std::task::Poll::Ready(answer) => running.extend(answer.ok()),
+            std::task::Poll::Pending => waiting.push(wait),
+        }
+        running.extend(admission.try_admit(ticket(round * 3)).ok());
+        if round % 3 == 0 {
+            let report = WorkerReport::new(["a", "b", "c"][round % 7 % 3], "w").namespace(["", "n"][round % 2]);
+            let report = report.class(["x", "z"][round % 5 % 2]).max_concurrent(round % 4);
+            if round % 9 == 0 {
+                admission.remove_worker(&report);
+            } else {
+                assert!(admission.report_worker(&report.valid_for(Duration::from_millis(1 + round as u64 % 3))));
+            }
+        }
+        if round % 13 == 12 {
+            // Some were on their way before a partition of theirs came.
+            let early = admission.admit(ticket(reloads + 1));
+            reloads += 1;
+            admission.reload(make(reloads)).unwrap();
+            waiting.push(Box::pin(early));
+        }
+        waiting.retain_mut(|wait| match Pin::new(wait).poll(&mut Context::from_waker(Waker::noop())) {
+            std::task::Poll::Ready(answer) => {
+                running.extend(answer.ok());
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if round % 4 == 3 && !waiting.is_empty() {
+            drop(waiting.swap_remove(round % waiting.len()));
+        }
+        while running.len() > round % 5 {
+            let outcome = [Outcome::Success, Outcome::Overload, Outcome::Cancelled][running.len() % 3];
+            running.swap_remove(round % running.len()).finish(outcome);
+        }
+    }
+    waiting.clear();
+    running.clear();
+    assert!(recording.is_running(), "nothing that happened has ended it");
+    let rows = recording.stop().unwrap();
+    let lines = sink.lines();
+    assert_eq!(lines.len() as u64, rows + 2);
+    (lines, reloads)
+}
+
+fn count(lines: &[String], verb: &str) -> usize {
+    lines.iter().filter(|line| line.contains(&format!(r#""do":"{verb}""#))).count()
+}
+
+#[test]
+fn reloads_and_reports_of_workers_are_recorded_and_replayed_exactly() {
+    let (lines, reloads) = record(settings, 2_000);
+    assert_eq!((count(&lines, "reload"), reloads), (153, 153));
+    assert!(count(&lines, "worker") > 400 && count(&lines, "worker_gone") > 200);
+    assert!(count(&lines, "claim") > 100 && count(&lines, "leave") > 100);
+    let text = lines.join("\n");
+    let again = settings(0).replay_with_reloads((1..).map(settings), text.as_bytes()).unwrap();
+    println!("{} rows, {reloads} reloads: {} differences", again.rows(), again.differences());
+    assert_eq!((again.differences(), again.cut()), (0, None), "{:#?}", again.first_differences());
+
+    // The words of the capture say the same.
+    let captured = Captured::read(&text).unwrap();
+    let words = captured.reloads.iter().map(|policy| policy.as_ref().unwrap()).map(Policy::settings);
+    let own = captured.policy.as_ref().unwrap().settings();
+    assert_eq!(own.replay_with_reloads(words, text.as_bytes()).unwrap().differences(), 0);
+
+    // Controls: other settings for the reloads, too few of them, a report that is missing its number.
+    let other = settings(0).replay_with_reloads((2..).map(settings), text.as_bytes()).unwrap();
+    assert!(other.differences() > 0);
+    assert!(settings(0).replay(text.as_bytes()).unwrap_err().to_string().contains("no settings for this reload"));
+    let broken = text.replacen(r#""slots":"#, r#""id":"#, 1);
+    assert!(settings(0).replay_with_reloads((1..).map(settings), broken.as_bytes()).is_err());
+}
+
+/// Slots of workers bind, for which there are no words.
+#[test]
+fn reports_of_workers_whose_slots_bind_are_replayed_exactly() {
+    let make = |number| settings(number).labels(Labels::new().enforce_workers(true));
+    let (lines, _) = record(make, 1_000);
+    let text = lines.join("\n");
+    let again = make(0).replay_with_reloads((1..).map(make), text.as_bytes()).unwrap();
+    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    // The control: reports matter.
+    let silent = text.lines().filter(|line| !line.contains(r#""do":"worker""#)).collect::<Vec<_>>().join("\n");
+    assert!(make(0).replay_with_reloads((1..).map(make), silent.as_bytes()).unwrap().differences() > 0);
+}
+
+#[derive(Debug)]
+struct Own;
+
+impl Law for Own {
+    fn limit(&self) -> usize {
+        2
+    }
+
+    fn on_sample(&mut self, _: &Sample) {}
+}
+
+#[test]
+fn a_reload_without_words_says_so_and_goes_on() {
+    let make = |number| settings(number).limit(Limit::per_sample(Own));
+    let (lines, _) = record(make, 100);
+    let reload = lines.iter().find(|line| line.contains(r#""do":"reload""#)).unwrap();
+    assert!(reload.contains("without_policy") && reload.contains("control law"), "{reload}");
+    let again = make(0).replay_with_reloads((1..).map(make), lines.join("\n").as_bytes()).unwrap();
+    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+}

@@ -1,0 +1,191 @@
+//! What is held back, found anew each time from all that ever happened to it.
+
+use super::{
+    model::Model,
+    setup::{Mistake, Request},
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A request found nothing left. So long a window would be, and so many may be held back.
+    Missed {
+        window: u64,
+        most: usize,
+    },
+    /// A request took one when so many were left.
+    Taken(usize),
+    /// The same for a place.
+    PlaceTaken,
+    Trimmed(usize),
+    /// The present.
+    Now,
+}
+
+/// Something that is held back, as the list of what happened.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(Vec<(u64, Event)>);
+
+impl Held {
+    pub(super) fn count(&self, now: u64) -> usize {
+        let (mut count, mut taken, mut before, mut missed) = (0, 0, 0, false);
+        // In this window, and in the one before it.
+        let mut at_once = [0, 0];
+        let (mut begun, mut length) = (0, 0);
+        for &(at, event) in self.0.iter().chain([&(now, Event::Now)]) {
+            while count > 0 && begun + length <= at {
+                begun += length;
+                count = if taken > 0 || missed { count.min(at_once[0].max(at_once[1])) } else { 0 };
+                (before, taken, missed, at_once) = (taken, 0, false, [0, at_once[0]]);
+            }
+            match event {
+                Event::Missed { window, .. } if count == 0 => {
+                    (count, taken, before, missed, at_once) = (1, 0, 0, true, [1, 0]);
+                    (begun, length) = (at, window);
+                }
+                Event::Missed { most, .. } => {
+                    count += usize::from(count < most && count < taken + before);
+                    (at_once[0], missed) = (at_once[0].max(count), true);
+                }
+                Event::Taken(left) => {
+                    taken += 1;
+                    at_once[0] = at_once[0].max((count + 1).saturating_sub(left)).max(1);
+                }
+                Event::PlaceTaken => {
+                    taken += 1;
+                    at_once[0] = at_once[0].max(taken);
+                }
+                Event::Trimmed(most) => count = count.min(most),
+                Event::Now => {}
+            }
+        }
+        count
+    }
+
+    fn missed(&mut self, now: u64, hold: u64, most: usize) {
+        self.0.push((now, Event::Missed { window: (hold / 2).max(1), most }));
+    }
+
+    fn take(&mut self, now: u64, left: usize) {
+        if left <= self.count(now) {
+            self.0.push((now, Event::Taken(left.max(1))));
+        }
+    }
+}
+
+/// A quarter of the slots, as long as they are few.
+fn most_slots(limit: usize) -> usize {
+    (limit / 4).clamp(1, 3)
+}
+
+impl Model {
+    pub(super) fn held_for_partitions(&self) -> usize {
+        self.held.partitions.count(self.now)
+    }
+
+    fn held_above(&self, level: usize) -> usize {
+        self.held.levels[..level].iter().map(|held| held.count(self.now)).sum()
+    }
+
+    fn is_below_fair_share(&self, label: usize) -> bool {
+        let active = (0..self.labels.len()).filter(|&label| self.is_active(label)).count();
+        self.running_of(label) < self.limit.div_ceil(active.max(1))
+    }
+
+    fn running_at(&self, level: usize) -> usize {
+        self.used.iter().filter(|used| used.level == level).count()
+    }
+
+    /// Whether what is held back for other labels, and for more important requests, stays free.
+    pub(super) fn leaves_held(&self, level: usize, label: usize) -> bool {
+        let for_labels = if self.is_below_fair_share(label) { 0 } else { self.held.labels.count(self.now) };
+        let for_levels = self.held_above(level).min(most_slots(self.limit));
+        let held = for_labels.max(for_levels);
+        held == 0 || self.used.len() + held < self.limit
+    }
+
+    /// How many places in line a partition has to leave alone.
+    pub(super) fn places_held_from(&self, partition: usize) -> usize {
+        let below = self.in_line(partition) < self.share_of_places(partition);
+        let most = (self.setup.line_places() / 4).max(1);
+        if below { 0 } else { self.held.places.count(self.now).min(most) }
+    }
+
+    /// A request was refused that found nothing left: no place, if there are some for its partition, else no slot.
+    pub(super) fn hold_back(&mut self, ask: &Request, label: usize) {
+        if self.in_line(ask.partition) >= self.share_of_places(ask.partition) {
+            self.hold_slot_back(ask, label);
+        } else if self.in_all_lines() >= self.setup.line_places() && self.mistake != Mistake::KeepsNothing {
+            let most = (self.setup.line_places() / 4).max(1);
+            self.held.places.missed(self.now, self.hold, most);
+        }
+    }
+
+    pub(super) fn hold_slot_back(&mut self, ask: &Request, label: usize) {
+        if self.used.len() < self.limit {
+            return;
+        }
+        let (now, hold, most, level) = (self.now, self.hold, most_slots(self.limit), ask.level);
+        let below = self.is_below_share(ask.partition);
+        if below && !self.overcommits(ask.partition) && self.mistake != Mistake::KeepsNothing {
+            self.held.partitions.missed(now, hold, most);
+        }
+        if self.setup.line_places() > 0 || self.is_at_hard_cap(ask.partition) {
+            return;
+        }
+        let active = (0..self.labels.len()).filter(|&label| self.is_active(label)).count();
+        let below = self.is_below_fair_share(label);
+        if active > 1 && below && self.mistake != Mistake::KeepsNothingForLabels {
+            self.held.labels.missed(now, hold, most);
+        }
+        let less_important = (level + 1..4).any(|below| self.running_at(below) > 0);
+        if less_important && self.mistake != Mistake::KeepsNothingForLevels {
+            self.held.levels[level].missed(now, hold, most);
+        }
+    }
+
+    /// A request takes a slot: whatever it had to itself is in use now.
+    pub(super) fn take_held(&mut self, partition: usize, label: usize, level: usize) {
+        let (now, left) = (self.now, self.limit.saturating_sub(self.used.len()));
+        if self.is_below_share(partition) {
+            self.held.partitions.take(now, left);
+        }
+        if self.is_below_fair_share(label) {
+            self.held.labels.take(now, left);
+        }
+        let above = self.held_above(level);
+        self.held.levels[level].take(now, left.saturating_sub(above));
+    }
+
+    /// A request takes a place in line.
+    pub(super) fn take_held_place(&mut self, partition: usize) {
+        if self.in_line(partition) < self.share_of_places(partition) {
+            let left = self.setup.line_places().saturating_sub(self.in_all_lines());
+            if left <= self.held.places.count(self.now) {
+                self.held.places.0.push((self.now, Event::PlaceTaken));
+            }
+        }
+    }
+
+    /// The limit is another one.
+    pub(super) fn trim_held(&mut self) {
+        let trimmed = (self.now, Event::Trimmed(most_slots(self.limit)));
+        let held = [&mut self.held.partitions, &mut self.held.labels].into_iter();
+        held.chain(&mut self.held.levels).for_each(|held| held.0.push(trimmed));
+    }
+
+    /// What anything was held back for may be settled otherwise.
+    pub(super) fn let_all_go(&mut self) {
+        if self.mistake != Mistake::HoldsBackAcrossReloads {
+            self.held = AllHeld::default();
+        }
+    }
+}
+
+/// All that is held back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AllHeld {
+    pub(super) partitions: Held,
+    pub(super) places: Held,
+    pub(super) labels: Held,
+    pub(super) levels: [Held; 4],
+}

@@ -1,0 +1,170 @@
+//! What is owed to the server: leases, blocks and locks that were let go of.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+
+use super::line::Line;
+use crate::store::{BlockRequest, Debt, StoreError, Token};
+
+/// From how many blocks on it is looked for those that are over.
+const FEW: usize = 64;
+
+/// What is owed, and until when it is worth paying.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) debt: Debt,
+    pub(super) until: Instant,
+}
+
+/// All that is owed. It is as long as what was granted and not yet given back: a debt is there for what was granted, or
+/// for a question that was sent and not answered, and is gone when it is over.
+#[derive(Default)]
+pub(super) struct Debts {
+    queue: VecDeque<Due>,
+    /// The newest of each block, which says all that older ones would: a process may let go of some of it very often.
+    blocks: HashMap<Token, (BlockRequest, Instant)>,
+    /// How many blocks there were after those that are over were last looked for.
+    kept: usize,
+    /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
+    later: Vec<Due>,
+    /// The line itself, while something is owed: debts are paid even if everybody else has let go of the store.
+    anchor: Option<Arc<Line>>,
+}
+
+impl Debts {
+    pub(super) fn owe(&mut self, due: Due, now: Instant, anchor: &Arc<Line>) {
+        self.forget_over(now);
+        self.add(due);
+        self.anchor.get_or_insert_with(|| Arc::clone(anchor));
+    }
+
+    /// Up to `most` debts that are still worth paying.
+    pub(super) fn due(&mut self, most: usize, now: Instant) -> Vec<Due> {
+        let mut due = Vec::new();
+        let tokens: Vec<_> = self.blocks.keys().take(most).copied().collect();
+        for (request, until) in tokens.iter().filter_map(|token| self.blocks.remove(token)) {
+            if until > now {
+                due.push(Due { debt: Debt::Block(request), until });
+            }
+        }
+        while due.len() < most
+            && let Some(next) = self.queue.pop_front()
+        {
+            if next.until > now {
+                due.push(next);
+            }
+        }
+        due
+    }
+
+    pub(super) fn put_off(&mut self, due: Vec<Due>) {
+        self.later.extend(due);
+    }
+
+    /// What was put off is due again.
+    pub(super) fn retry(&mut self, now: Instant) {
+        for due in std::mem::take(&mut self.later).into_iter().filter(|due| due.until > now) {
+            self.add(due);
+        }
+        self.forget_over(now);
+    }
+
+    pub(super) fn is_put_off(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.blocks.is_empty() && self.later.is_empty()
+    }
+
+    /// The line, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
+    /// last one.
+    pub(super) fn weigh_anchor(&mut self, unpaid: bool) -> Option<Arc<Line>> {
+        if unpaid || self.is_empty() { self.anchor.take() } else { None }
+    }
+
+    /// Most last for the same time, so those at the front are over first.
+    fn forget_over(&mut self, now: Instant) {
+        while self.queue.front().is_some_and(|due| due.until <= now) {
+            self.queue.pop_front();
+        }
+        if self.blocks.len() > FEW.max(2 * self.kept) {
+            self.blocks.retain(|_, (_, until)| *until > now);
+            self.kept = self.blocks.len();
+        }
+    }
+
+    fn add(&mut self, Due { debt, until }: Due) {
+        let Debt::Block(request) = debt else { return self.queue.push_back(Due { debt, until }) };
+        let newer = self.blocks.get(&request.token).is_some_and(|(other, _)| other.sequence > request.sequence);
+        if !newer {
+            self.blocks.insert(request.token, (request, until));
+        }
+    }
+}
+
+/// What a question may leave behind in the store without the client knowing: its answer was lost, came too late, or
+/// nobody waits for it any more. Dropped before the answer is clear, it is given back.
+pub(super) struct Owed<'a> {
+    line: &'a Arc<Line>,
+    debt: Option<Debt>,
+}
+
+impl<'a> Owed<'a> {
+    /// For a question that is about to be sent.
+    pub(super) const fn new(line: &'a Arc<Line>, debt: Option<Debt>) -> Self {
+        Self { line, debt }
+    }
+
+    /// Nothing is owed if the answer says what happened.
+    pub(super) fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
+            self.debt = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        if let Some(debt) = self.debt.take() {
+            self.line.settle(debt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU32, time::Duration};
+
+    use super::*;
+    use crate::store::Keys;
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_block_only_the_newest_is_owed() {
+        let (now, minute) = (Instant::now(), Duration::from_secs(60));
+        let key = Keys::new("test").unwrap().cap("acme", "label", "x");
+        let mut request = BlockRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
+        let mut debts = Debts::default();
+        for sequence in (1..=1_000).rev().chain(1..=1_000) {
+            request.sequence = sequence;
+            debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+        }
+        let due = debts.due(usize::MAX, now);
+        assert_eq!(due.len(), 1);
+        assert!(matches!(&due[0].debt, Debt::Block(block) if block.sequence == 1_000));
+        // What could not be paid does not take the place of what came meanwhile.
+        debts.put_off(due);
+        request.sequence = 1_001;
+        debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+        debts.retry(now);
+        let due = debts.due(usize::MAX, now);
+        assert!(matches!(&due[..], [Due { debt: Debt::Block(block), .. }] if block.sequence == 1_001));
+        debts.add(Due { debt: Debt::Block(request), until: now });
+        assert!(debts.due(usize::MAX, now).is_empty() && debts.is_empty(), "over");
+    }
+}

@@ -1,0 +1,91 @@
+//! Keys of a cluster whose slot moves from one node to another.
+//!
+//! The node that gives it away serves the keys that are still there, and says where to ask for those that are not. Keys of
+//! one call that are on both nodes can't be served until they have met, which is soon: a cap is one key.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+};
+use tokio::sync::Mutex;
+
+use super::{link::Link, script::Call};
+
+/// Connections to nodes that take slots over: the client of the cluster knows nodes only by the slots that they have.
+#[derive(Clone)]
+pub(super) struct Newcomers(Arc<Inner>);
+
+struct Inner {
+    /// How to connect to a node, whose address takes the place of this one.
+    like: ConnectionInfo,
+    nodes: Mutex<HashMap<(String, u16), MultiplexedConnection>>,
+}
+
+impl Newcomers {
+    pub(super) fn new(like: ConnectionInfo) -> Self {
+        Self(Arc::new(Inner { like, nodes: Mutex::default() }))
+    }
+
+    async fn connection(&self, node: &(String, u16)) -> Result<MultiplexedConnection, RedisError> {
+        let mut nodes = self.0.nodes.lock().await;
+        if let Some(connection) = nodes.get(node) {
+            return Ok(connection.clone());
+        }
+        let (host, port) = node.clone();
+        let address = match self.0.like.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = Client::open(self.0.like.clone().set_addr(address))?;
+        let connection = client.get_multiplexed_async_connection().await?;
+        nodes.insert(node.clone(), connection.clone());
+        Ok(connection)
+    }
+
+    /// Runs a script on a node that takes its keys over, with the word that this is known.
+    async fn ask(&self, node: (String, u16), call: &Call) -> Result<Value, RedisError> {
+        let mut connection = self.connection(&node).await?;
+        // Both in one go: whatever came between them would be what the word is for.
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(call.in_full_for_one_key(""));
+        match connection.req_packed_commands(&both, 0, 2).await {
+            Ok(mut answers) => answers.pop().unwrap_or(Value::Nil).extract_error(),
+            Err(error) => {
+                self.0.nodes.lock().await.remove(&node);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Goes on after an answer that says that keys are on their way; any other is passed on.
+pub(super) async fn follow(
+    link: &mut Link,
+    call: &Call,
+    mut answer: Result<Value, RedisError>,
+) -> Result<Value, RedisError> {
+    let Link::Cluster(_, newcomers) = &*link else { return answer };
+    let newcomers = newcomers.clone();
+    for pause in [1, 5, 10] {
+        let Err(error) = &answer else { break };
+        if let Some(node) = taken_over_by(error) {
+            answer = newcomers.ask(node, call).await;
+        } else if error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain) {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            answer = link.send(&call.in_full(link.run())).await;
+        } else {
+            break;
+        }
+    }
+    answer
+}
+
+fn taken_over_by(error: &RedisError) -> Option<(String, u16)> {
+    let (address, _) = error.redirect_node().filter(|_| error.kind() == ErrorKind::Server(ServerErrorKind::Ask))?;
+    let (host, port) = address.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}

@@ -1,0 +1,40 @@
+//! What the tests of several packages share.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+
+mod moody;
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+pub use crate::moody::{Mood, Moody, ticket};
+
+/// How long a test waits for what has to come to pass before it fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// So many milliseconds.
+#[must_use]
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Waits until `condition` holds, and fails if it never does.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually_async(what, async || condition()).await;
+}
+
+/// The same for a condition that takes a request to find out.
+pub async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "it did not come to pass that {what}");
+        sleep(ms(1)).await;
+    }
+}
+
+/// Waits for `future`, and fails if it doesn't end.
+pub async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
+    let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
+    output
+}

@@ -1,0 +1,128 @@
+//! What a request is told whose wait is over: which rule was in its way.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use tokio::time::advance;
+use tower::{Layer, ServiceExt, service_fn};
+use tower_admission::{
+    Admission, AdmissionLayer, Cap, Decided, JournalEvent, Labels, Limits, Rate, Reason, Rejections, RequestHead,
+    Rules, Ticket, WhenFull, limit::Fixed, percent,
+};
+
+use super::ms;
+
+fn classify(_: &RequestHead<'_>, ticket: &mut Ticket<'_>) {
+    ticket.set_namespace("ns");
+    ticket.set_label("a");
+    ticket.set_partition("p");
+}
+
+/// Sends one request that waits until its wait is over; answers status, problem details, `RateLimit-Policy` and `RateLimit`.
+async fn answer(admission: &Admission) -> (u16, serde_json::Value, String, String) {
+    let layer = AdmissionLayer::new(admission).classify(classify).rejections(Rejections::new().rate_limit_fields());
+    let inner = service_fn(|_: Request<Empty<bytes::Bytes>>| async {
+        Ok::<_, std::convert::Infallible>(Response::new(Empty::<bytes::Bytes>::new()))
+    });
+    let response = layer.layer(inner).oneshot(Request::new(Empty::new())).await.unwrap();
+    let (head, body) = response.into_parts();
+    let field = |name| head.headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+    let (policy, left) = (field("ratelimit-policy"), field("ratelimit"));
+    let body = body.collect().await.unwrap().to_bytes();
+    (head.status.as_u16(), serde_json::from_slice(&body).unwrap(), policy, left)
+}
+
+/// Nine of ten slots are free, and a rule that lets requests wait is in the way. With all slots taken, the limit is.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
+    let wait = |cap: usize| Cap::of(cap).when_full(WhenFull::Wait);
+    let rate = || Rate::per_minute(1).when_full(WhenFull::Wait);
+    let rules = |limits| Rules::new().over("ns:*", "*", limits);
+    let concurrent = r#"qu="concurrent-requests""#;
+    let builder = || Admission::builder().limit(Fixed::new(10)).queue(100).labels(Labels::new().max_wait(ms(5_000)));
+    let label_cap = Labels::new().max_wait(ms(5_000)).label_cap("a", 1);
+    let cases = [
+        (Reason::QueueTimeout, builder(), 10, format!(r#""limit";q=10;{concurrent}"#)),
+        (Reason::LabelCap, builder().labels(label_cap), 1, format!(r#""label_cap";q=1;{concurrent}"#)),
+        (
+            Reason::LabelCap,
+            builder().rules(rules(Limits::new().max_in_flight(wait(1)))),
+            1,
+            format!(r#""label_cap";q=1;{concurrent}"#),
+        ),
+        (
+            Reason::NamespaceCap,
+            builder().rules(rules(Limits::new().max_in_flight_per_namespace(wait(1)))),
+            1,
+            format!(r#""namespace_cap";q=1;{concurrent}"#),
+        ),
+        (Reason::Rate, builder().rules(rules(Limits::new().max_per_minute(rate()))), 1, r#""rate";q=1;w=60"#.into()),
+        (
+            Reason::Rate,
+            builder().rules(rules(Limits::new().max_per_minute_per_namespace(rate()))),
+            1,
+            r#""rate";q=1;w=60"#.into(),
+        ),
+        (Reason::Budget, builder().rules(rules(Limits::new().budget("b", rate()))), 1, r#""budget";q=1;w=60"#.into()),
+        (
+            Reason::PartitionCap,
+            builder().partition("p", percent(10).hard_cap()),
+            1,
+            format!(r#""partition_cap";q=1;{concurrent}"#),
+        ),
+    ];
+    for (reason, builder, taken, policy) in cases {
+        let admission = builder.build().unwrap();
+        let held: Vec<_> = (0..taken)
+            .map(|_| admission.try_admit(Ticket::new().namespace("ns").label("a").partition("p")).unwrap())
+            .collect();
+        let (status, problem, told, left) = answer(&admission).await;
+        assert_eq!((status, &problem["status"], &problem["reason"]), (503, &503.into(), &reason.as_str().into()));
+        let kind = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
+        assert!(problem["type"].as_str().unwrap().ends_with(kind), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().starts_with(reason.describe()), "{problem}");
+        assert_eq!(told, policy);
+        let name = policy.split('"').nth(1).unwrap();
+        assert_eq!(problem["violated-policies"], serde_json::json!([name]));
+        assert!(left.starts_with(&format!(r#""{name}";r=0;t="#)), "{left}");
+        let snapshot = admission.snapshot();
+        let rejected: u64 = snapshot.partitions.iter().filter_map(|it| it.rejected.get(reason.as_str())).sum();
+        assert_eq!((snapshot.rejected(), rejected), (1, 1), "{snapshot:#?}");
+        let journal = admission.journal();
+        let ended = journal.iter().rev().find_map(|entry| match &entry.event {
+            JournalEvent::Decision(Decided { decision, reason, .. }) => Some((decision.as_str(), *reason)),
+            _ => None,
+        });
+        assert_eq!(ended, Some(("timed_out", Some(reason))));
+        drop(held);
+        advance(Duration::from_secs(60)).await;
+        // The control: the same rule, met on arrival by a request that can't wait.
+        let held: Vec<_> = (0..taken)
+            .map(|_| admission.try_admit(Ticket::new().namespace("ns").label("a").partition("p")).unwrap())
+            .collect();
+        let rejection = admission.try_admit(Ticket::new().namespace("ns").label("a").partition("p")).unwrap_err();
+        assert_eq!((rejection.reason().is_callers(), rejection.timed_out()), (reason.is_callers(), false));
+        drop(held);
+    }
+}
+
+/// The bound that is told is that of the rule that is named.
+#[tokio::test(start_paused = true)]
+async fn bounds_on_waiting_are_told_as_such() {
+    let labels = Labels::new().max_waiting(3).max_waiting_per_run(2);
+    let admission = Admission::builder().limit(Fixed::new(10)).queue(100).labels(labels).build().unwrap();
+    let _held: Vec<_> = (0..10).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+    let wait = |run: &'static str| {
+        let mut admit = admission.admit(Ticket::new().label("a").run(run));
+        (super::poll_once(&mut admit), admit)
+    };
+    let _waiting = [wait("1"), wait("1")];
+    let (refused, _) = wait("1");
+    let refused = refused.unwrap().unwrap_err();
+    assert_eq!((refused.reason(), refused.bound()), (Reason::RunCap, 2));
+    let _third = wait("2");
+    let (refused, _) = wait("3");
+    let refused = refused.unwrap().unwrap_err();
+    assert_eq!((refused.reason(), refused.bound()), (Reason::LabelQueueFull, 3));
+}

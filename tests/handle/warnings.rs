@@ -1,0 +1,112 @@
+//! Settings that are likely to be a mistake: seen when they are read, or when requests don't meet them.
+
+use tower_admission::{Admission, Limits, Mode, Outcome, Rules, Ticket, percent};
+
+/// So many requests with this ticket come and are served.
+fn serve(admission: &Admission, requests: usize, ticket: &Ticket<'_>) {
+    for _ in 0..requests {
+        admission.try_admit(ticket.clone()).unwrap().finish(Outcome::Success);
+    }
+}
+
+fn warning(admission: &Admission) -> String {
+    let warnings = admission.warnings();
+    assert!(warnings.len() <= 1, "{warnings:?}");
+    assert_eq!(admission.snapshot().warnings, warnings);
+    warnings.concat()
+}
+
+#[test]
+fn partitions_that_no_request_names_are_warned_about() {
+    let partitions = || Admission::builder().partition("gold", percent(50)).partition("batch", percent(10));
+    let admission = partitions().build().unwrap();
+    serve(&admission, 999, &Ticket::new());
+    assert_eq!(warning(&admission), "", "too early to tell");
+    serve(&admission, 1, &Ticket::new().partition("Gold"));
+    let forgotten = warning(&admission);
+    assert!(
+        forgotten.contains("batch, gold") && forgotten.contains("1000") && forgotten.contains("classify"),
+        "{forgotten}"
+    );
+    serve(&admission, 1, &Ticket::new().partition("gold"));
+    let batch = warning(&admission);
+    assert!(batch.contains("batch") && !batch.contains("gold"), "{batch}");
+    serve(&admission, 1, &Ticket::new().partition("batch"));
+    assert_eq!(warning(&admission), "", "all of them have come");
+
+    admission.reload(partitions().partition("new", percent(1))).unwrap();
+    assert_eq!(warning(&admission), "", "too early to tell of the new one");
+    serve(&admission, 1_000, &Ticket::new());
+    assert!(warning(&admission).contains("new"));
+    admission.reload(partitions()).unwrap();
+    assert_eq!(warning(&admission), "", "nothing is expected of the one that is gone");
+}
+
+/// The control: without partitions nothing is amiss, and a handle that is off looks at no request.
+#[test]
+fn nothing_is_said_where_there_is_nothing_to_meet() {
+    let plain = Admission::builder().build().unwrap();
+    serve(&plain, 2_000, &Ticket::new());
+    assert_eq!(warning(&plain), "");
+    let off = Admission::builder().partition("gold", percent(50)).mode(Mode::Off).build().unwrap();
+    serve(&off, 2_000, &Ticket::new());
+    assert_eq!(warning(&off), "");
+}
+
+#[test]
+fn classes_that_no_request_has_are_warned_about() {
+    const WATCH: &str = "grpc.health.v1.Health/Watch";
+    let rules = || Rules::new().class(format!("/{WATCH}"), Limits::new().max_in_flight(5));
+    let admission =
+        Admission::builder().rules(rules().class("reports", Limits::new().max_in_flight(5))).build().unwrap();
+    serve(&admission, 999, &Ticket::new().class(WATCH));
+    assert_eq!(warning(&admission), "", "too early to tell");
+    serve(&admission, 1, &Ticket::new().class("reports"));
+    let absent = warning(&admission);
+    assert!(absent.contains(&format!("\"/{WATCH}\"")) && !absent.contains("reports"), "{absent}");
+    assert!(absent.contains(&format!("\"{WATCH}\" does")), "{absent}");
+    serve(&admission, 1, &Ticket::new().class(format!("/{WATCH}")).label("any"));
+    assert_eq!(warning(&admission), "");
+
+    admission.reload(Admission::builder().rules(rules().class("late", Limits::new().max_in_flight(5)))).unwrap();
+    serve(&admission, 1_000, &Ticket::new());
+    assert!(warning(&admission).contains("\"late\""), "those that came before are known to come");
+    admission.reload(Admission::builder()).unwrap();
+    serve(&admission, 1_000, &Ticket::new());
+    assert_eq!(warning(&admission), "");
+}
+
+#[test]
+fn percentages_that_are_written_as_parts_of_one_are_warned_about() {
+    let warnings = |share| Admission::builder().partition("gold", share).build().unwrap().warnings();
+    let part = warnings(percent(0.6)).concat();
+    assert!(part.contains("partitions.gold") && part.contains("0.6 %") && part.contains("percent(60)"), "{part}");
+    assert_eq!(warnings(percent(0.29).hard_cap()).len(), 1);
+    for clear in [percent(1), percent(60), percent(12.5)] {
+        assert_eq!(warnings(clear), [""; 0], "{clear:?}");
+    }
+}
+
+/// In a configuration the sign says what is meant.
+#[cfg(feature = "config")]
+#[test]
+fn percentages_of_a_configuration_mean_what_they_say() {
+    use tower_admission::Sources;
+    let load = |text: &str| {
+        let path = std::env::temp_dir().join(format!("tower-admission-percent-{}.toml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let loaded = Sources::new().file(&path).load();
+        std::fs::remove_file(&path).unwrap();
+        loaded.map(|loaded| {
+            assert_eq!(loaded.warnings(), [""; 0]);
+            loaded.into_config()
+        })
+    };
+    let written = load("[partitions]\ngold = \"0.6%\"").unwrap();
+    let built = Admission::builder().partition("gold", percent(0.6));
+    assert_eq!(tower_admission::AdmissionBuilder::from(written).build().unwrap().warnings(), [""; 0]);
+    assert_eq!(built.build().unwrap().warnings().len(), 1);
+    load("[partitions]\ngold = 0.6").unwrap();
+    let whole = load("[partitions]\ngold = 60").unwrap_err().to_string();
+    assert!(whole.contains("60"), "{whole}");
+}
