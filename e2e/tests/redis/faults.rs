@@ -128,8 +128,9 @@ async fn a_stopped_server_delays_nobody_and_lets_nobody_in_twice() {
         }
         let longest = Duration::from_micros(crowd.longest.load(Ordering::Relaxed));
         println!("longest decision: {longest:?}");
-        // The time limit, and what a busy machine adds to it.
-        assert!(longest < TIMEOUT * 2 + ms(200), "{longest:?}");
+        // The time limit, and what a busy machine adds to it: less than the server was away, so no decision waited for it.
+        let allowed = TIMEOUT * 2 + if soak() { ms(200) } else { ms(1_000) };
+        assert!(longest < allowed, "{longest:?}");
         assert!(crowd.failed() > 0, "control: it was noticed");
         assert_eq!(crowd.ends("stopped").await.over(), 0);
     }
