@@ -1,0 +1,152 @@
+//! How long a slot is held, and so when those who are turned away would find one.
+//!
+//! With `n` slots, each held for `h` on average, `n / h` slots come free per second (Little's law). A request that needs `k`
+//! of them to come free waits `k * h / n`.
+//!
+//! That is true of what is usual. Where no slot has come free for longer than one is usually held, something hangs, and
+//! the next one is not likely to come free within a time that is shorter than that has lasted already: see [`Stall`].
+
+use std::time::Duration;
+
+use crate::time::{Timestamp, nanos};
+
+/// Where nothing has finished yet and nothing runs: what a person would try.
+const FALLBACK: Duration = Duration::from_secs(1);
+/// Nobody is told to come back later than this.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// Since when nothing has come free of what runs: how long at least what runs has run, without a look at each of it.
+///
+/// It starts with the first request that starts after something came free. To note that something came free needs no
+/// clock, which a server with free slots does not read then; so this is never earlier than it was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stall {
+    since: Timestamp,
+}
+
+impl Default for Stall {
+    fn default() -> Self {
+        Self { since: Timestamp::NEVER }
+    }
+}
+
+impl Stall {
+    /// A request starts.
+    pub(crate) fn started(&mut self, now: Timestamp) {
+        self.since = self.since.min(now);
+    }
+
+    /// A slot came free.
+    pub(crate) const fn freed(&mut self) {
+        self.since = Timestamp::NEVER;
+    }
+
+    /// For how long nothing has come free.
+    fn lasts(self, now: Timestamp) -> Duration {
+        if self.since == Timestamp::NEVER { Duration::ZERO } else { now.since(self.since) }
+    }
+}
+
+/// A running mean of how long slots are held, with a memory of about sixteen requests.
+#[derive(Debug, Default)]
+pub(crate) struct Drain {
+    mean_nanos: u64,
+    /// Whether `mean_nanos` comes from whole requests rather than from round-trip times.
+    whole: bool,
+    pub(crate) stall: Stall,
+}
+
+impl Drain {
+    /// A round-trip time: stands in while no request was seen to its end.
+    pub(crate) fn answered(&mut self, rtt: Duration) {
+        if !self.whole {
+            self.blend(rtt);
+        }
+    }
+
+    /// The time from a request's start to the end of its response body.
+    pub(crate) fn finished(&mut self, held: Duration) {
+        if !std::mem::replace(&mut self.whole, true) {
+            self.mean_nanos = 0;
+        }
+        self.blend(held);
+    }
+
+    fn blend(&mut self, held: Duration) {
+        let held = nanos(held);
+        self.mean_nanos = match self.mean_nanos {
+            0 => held,
+            mean => (mean - mean / 16).saturating_add(held / 16),
+        };
+    }
+
+    /// How long until `releases` of `slots` slots came free, as usual.
+    pub(crate) fn estimate(&self, releases: usize, slots: usize) -> Duration {
+        times(self.usual(), releases, slots)
+    }
+
+    /// The same for a caller that is told when to come back: not before what runs now is likely to have moved.
+    pub(crate) fn retry_after(&self, now: Timestamp, releases: usize, slots: usize, stall: Stall) -> Duration {
+        match self.stalled(now, stall) {
+            Some(lasts) => times(lasts, releases, slots).max(lasts).min(LONGEST),
+            None => self.estimate(releases, slots),
+        }
+    }
+
+    /// For how long nothing has come free, if that is longer than usual.
+    pub(crate) fn stalled(&self, now: Timestamp, stall: Stall) -> Option<Duration> {
+        Some(stall.lasts(now)).filter(|&lasts| lasts > self.usual())
+    }
+
+    /// How long a slot is held, or what a person would try where nothing has finished yet.
+    fn usual(&self) -> Duration {
+        if self.mean_nanos == 0 { FALLBACK } else { self.mean() }
+    }
+
+    pub(crate) const fn mean(&self) -> Duration {
+        Duration::from_nanos(self.mean_nanos)
+    }
+}
+
+fn times(held: Duration, releases: usize, slots: usize) -> Duration {
+    let nanos = u128::from(nanos(held)) * releases as u128 / slots.max(1) as u128;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_estimate_is_littles_law() {
+        let mut drain = Drain::default();
+        assert_eq!(drain.estimate(5, 5), FALLBACK);
+        (0..100).for_each(|_| drain.finished(4 * SECOND));
+        assert_eq!(drain.estimate(1, 1), 4 * SECOND);
+        assert_eq!(drain.estimate(10, 4), 10 * SECOND);
+        assert_eq!(drain.estimate(usize::MAX, 0), LONGEST);
+    }
+
+    #[test]
+    fn where_nothing_comes_free_the_estimate_grows_with_the_age_of_what_runs() {
+        let mut drain = Drain::default();
+        let at = |seconds| Timestamp::ZERO.after(seconds * SECOND);
+        let told = |drain: &Drain, seconds| drain.retry_after(at(seconds), 1, 100, drain.stall);
+        assert_eq!(told(&drain, 60), SECOND / 100, "nothing runs");
+        drain.stall.started(Timestamp::ZERO);
+        drain.stall.started(at(59));
+        assert_eq!(told(&drain, 60), 60 * SECOND, "the first of what runs is as old");
+        drain.answered(SECOND);
+        assert_eq!(told(&drain, 60), 60 * SECOND, "an answer whose body goes on frees nothing");
+        drain.finished(8 * SECOND);
+        assert_eq!(drain.mean(), 8 * SECOND, "whole requests replace round-trip times");
+        drain.stall.freed();
+        drain.stall.started(at(60));
+        assert_eq!(told(&drain, 68), 80 * SECOND / 1_000, "as usual");
+        assert_eq!(told(&drain, 69), 9 * SECOND);
+        assert_eq!(drain.retry_after(at(69), 3, 2, drain.stall), 13_500 * SECOND / 1_000, "three of two slots");
+        assert_eq!(told(&drain, 9_999), LONGEST);
+    }
+}

@@ -1,0 +1,64 @@
+//! How long work takes, by its kind: whoever has less time left than that is not worth a slot.
+
+use std::time::Duration;
+
+use crate::time::nanos;
+
+/// Fewer answers than this say nothing.
+const FEWEST: u32 = 16;
+
+/// For each kind of work a running mean and the mean distance from it, as TCP estimates round-trip times (RFC 6298).
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    mean: u64,
+    distance: u64,
+    answers: u32,
+}
+
+impl Work {
+    /// An answer that took so long.
+    pub(crate) fn answered(&mut self, class: u8, rtt: Duration) {
+        let class = usize::from(class);
+        if self.kinds.len() <= class {
+            self.kinds.resize(class + 1, Kind::default());
+        }
+        let (kind, rtt) = (&mut self.kinds[class], nanos(rtt));
+        if kind.answers == 0 {
+            (kind.mean, kind.distance) = (rtt, 0);
+        }
+        let distance = kind.mean.abs_diff(rtt);
+        kind.distance = kind.distance - kind.distance / 16 + distance / 16;
+        kind.mean = (kind.mean - kind.mean / 16).saturating_add(rtt / 16);
+        kind.answers = kind.answers.saturating_add(1);
+    }
+
+    /// How long such work takes nearly always: the mean and four times the distance from it, as TCP waits for an answer.
+    pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
+        let kind = self.kinds.get(usize::from(class)).filter(|kind| kind.answers >= FEWEST)?;
+        Some(Duration::from_nanos(kind.mean.saturating_add(kind.distance.saturating_mul(4))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_even_spread_is_covered_and_few_answers_say_nothing() {
+        let mut work = Work::default();
+        for i in 0..1_000_u64 {
+            assert_eq!(work.likely(3).is_some(), i >= u64::from(FEWEST));
+            work.answered(3, Duration::from_millis(1_000 + i * 617 % 1_000));
+        }
+        let likely = work.likely(3).unwrap();
+        assert!((2_300..2_900).contains(&likely.as_millis()), "{likely:?}");
+        assert_eq!((work.likely(0), work.likely(9)), (None, None));
+        work.answered(0, Duration::MAX);
+        work.answered(0, Duration::ZERO);
+    }
+}

@@ -1,0 +1,81 @@
+//! One flow, and the line of a partition in which flows take turns.
+
+use std::collections::BTreeSet;
+
+use super::{LEVELS, STRIDE};
+use crate::engine::{labels::LabelId, waiters::List};
+
+/// What makes two waiters stand in one flow. Ordered by label, so that the flows of a label are neighbours.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct FlowKey {
+    pub(crate) label: LabelId,
+    pub(crate) partition: u16,
+    pub(crate) level: u8,
+}
+
+impl FlowKey {
+    /// The first and the last key that a flow of this label can have.
+    pub(super) const fn all_of(label: LabelId) -> (Self, Self) {
+        (Self { label, partition: 0, level: 0 }, Self { label, partition: u16::MAX, level: u8::MAX })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    pub(super) line: List,
+    pub(super) gate: List,
+    pub(super) weight: u32,
+    pub(super) start: u64,
+    /// When it was served last or, before that, joined. Whoever waits longest since goes first among equals.
+    pub(super) stamp: u64,
+    pub(super) parked: bool,
+}
+
+impl Flow {
+    /// How many of it stand in line, weighted.
+    pub(super) const fn length(&self) -> u64 {
+        self.line.len() as u64 * (STRIDE / self.weight as u64)
+    }
+
+    pub(super) const fn turn(&self, flow: u32) -> Turn {
+        Turn { level: self.key.level, start: self.start, stamp: self.stamp, flow }
+    }
+}
+
+/// The order in which flows get their turn.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Turn {
+    pub(super) level: u8,
+    pub(super) start: u64,
+    pub(super) stamp: u64,
+    pub(super) flow: u32,
+}
+
+/// Those who wait in one partition.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) in_line: usize,
+    pub(super) at_gate: usize,
+    /// Flows that may be served, parked ones left out.
+    pub(super) ready: BTreeSet<Turn>,
+    /// Flows by level and by how many of them stand in line.
+    pub(super) lengths: BTreeSet<(u8, u64, u32)>,
+    /// Flows by the arrival of their first one at the gate.
+    pub(super) gates: BTreeSet<(u64, u32)>,
+    /// The start tag that was served last, for each level: a level that is passed over does not move on.
+    pub(super) served: [u64; LEVELS],
+    pub(super) passed_over: [u32; LEVELS],
+    /// How many wait in flows that are ready, and the weights of these, by level.
+    pub(super) waiting: [usize; LEVELS],
+    pub(super) weights: [u64; LEVELS],
+}
+
+impl Line {
+    /// The first flow of a level that may be served.
+    pub(super) fn first_of(&self, level: usize) -> Option<&Turn> {
+        let level = u8::try_from(level).ok()?;
+        let from = Turn { level, start: 0, stamp: 0, flow: 0 };
+        self.ready.range(from..).next().filter(|turn| turn.level == level)
+    }
+}

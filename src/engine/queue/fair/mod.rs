@@ -1,0 +1,351 @@
+//! Who waits, and whose turn it is among those who wait in one partition.
+//!
+//! Waiters of the same partition, label and criticality are a *flow*: first come, first served within. Between flows of
+//! the same criticality the turn goes round, weighted, by start-time fair queueing (Goyal, Vin, Cheng: *Start-time Fair
+//! Queueing*, SIGCOMM 1996): each flow carries a start tag, the flow with the smallest one is next, and being served
+//! moves its tag on by `1 / weight`. A flow that joins starts at the tag that was served last, so it owes nothing for the
+//! time when it was away; one that left just after it was served starts behind those who were not. So tags never differ by
+//! more than one turn, and between two grants of one flow each other flow of its weight that waits gets exactly one.
+//!
+//! More important flows go first. Each time that a level is passed over counts for it, and after
+//! [sixteen times](AGING) it is its turn, so a flood of important requests slows the others and never stops them.
+//!
+//! A flow whose label is at its cap is *parked*: it keeps its place in line and is not looked at until the label has room.
+//!
+//! Everything is O(log flows) per step, and O(1) where flows don't begin or end.
+
+#[cfg(test)]
+mod check_tests;
+mod flow;
+mod order;
+
+use std::{collections::BTreeMap, ops::Bound};
+
+pub(crate) use self::flow::FlowKey;
+use self::flow::{Flow, Line};
+use crate::engine::{
+    labels::LabelId,
+    waiters::{Key, List, Stage, Waiter, Waiters},
+};
+
+/// How far a flow of weight 1 moves on with each turn.
+pub(crate) const STRIDE: u64 = 1 << 20;
+const LEVELS: usize = 4;
+
+/// All who wait.
+#[derive(Debug)]
+pub(crate) struct FairQueue {
+    waiters: Waiters,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    numbers: BTreeMap<FlowKey, u32>,
+    lines: Vec<Line>,
+    stamp: u64,
+    /// `None`: the more important ones always go first.
+    aging: Option<u32>,
+    /// Whether flows take turns in the order in which their first waiters arrived.
+    by_arrival: bool,
+    /// Whether the newest of a flow goes first.
+    pub(crate) newest_first: bool,
+}
+
+/// What a label brings to the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) weight: u32,
+    /// The start tag that it left with.
+    pub(crate) start: u64,
+    pub(crate) parked: bool,
+}
+
+impl FairQueue {
+    pub(crate) fn new(partitions: usize, by_arrival: bool, aging: Option<u32>) -> Self {
+        Self {
+            waiters: Waiters::default(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            numbers: BTreeMap::new(),
+            lines: std::iter::repeat_with(Line::default).take(partitions).collect(),
+            stamp: 0,
+            aging,
+            by_arrival,
+            newest_first: false,
+        }
+    }
+
+    /// Changes the order of the flows, and how many partitions there are.
+    pub(crate) fn reorder(&mut self, partitions: usize, by_arrival: bool, aging: Option<u32>) {
+        self.lines.resize_with(partitions, Line::default);
+        self.aging = aging;
+        if self.by_arrival == by_arrival {
+            return;
+        }
+        self.by_arrival = by_arrival;
+        let flows: Vec<u32> = self.numbers.values().copied().collect();
+        for line in &mut self.lines {
+            line.served = Default::default();
+        }
+        for number in flows {
+            self.requeue(number, |flow, _| flow.start = 0);
+            self.follow_arrivals(number);
+        }
+    }
+
+    /// Gives the flows of a label another weight. None is further than one of its new turns behind.
+    pub(crate) fn weigh(&mut self, label: LabelId, weight: u32) {
+        let (first, last) = FlowKey::all_of(label);
+        let flows: Vec<u32> = self.numbers.range(first..=last).map(|(_, &number)| number).collect();
+        for number in flows {
+            let flow = &mut self.flows[number as usize];
+            let line = &mut self.lines[flow.key.partition as usize];
+            let level = flow.key.level;
+            line.lengths.remove(&(level, flow.length(), number));
+            if !flow.parked {
+                let weights = &mut line.weights[usize::from(level)];
+                *weights = *weights - u64::from(flow.weight) + u64::from(weight);
+            }
+            flow.weight = weight;
+            if flow.line.len() > 0 {
+                line.lengths.insert((level, flow.length(), number));
+            }
+            if !self.by_arrival {
+                self.requeue(number, |flow, line| {
+                    let served = line.served[usize::from(flow.key.level)];
+                    flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
+                });
+            }
+        }
+    }
+
+    pub(crate) fn in_line(&self, partition: u16) -> usize {
+        self.lines[partition as usize].in_line
+    }
+
+    /// The start tag that was served last.
+    pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
+        self.lines[partition as usize].served[usize::from(level)]
+    }
+
+    pub(crate) fn at_gate(&self, partition: u16) -> usize {
+        self.lines[partition as usize].at_gate
+    }
+
+    #[cfg(any(test, feature = "introspect"))]
+    pub(crate) const fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn get(&self, key: Key) -> &Waiter {
+        self.waiters.get(key)
+    }
+
+    /// The same for a key that may be stale.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
+        self.waiters.find(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
+        self.waiters.get_mut(key)
+    }
+
+    pub(crate) fn key(&self, index: u32) -> Key {
+        self.waiters.key(index)
+    }
+
+    /// Adds a waiter that stands nowhere yet; `None` where four billion wait already.
+    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
+        self.waiters.insert(waiter)
+    }
+
+    /// Forgets a waiter that stands nowhere any more.
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.waiters.remove(key);
+    }
+
+    /// Puts a waiter at the end of its flow, in line or at the gate.
+    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, standing: Standing) {
+        self.stand(key, stage, standing, Waiters::push_back);
+    }
+
+    /// Puts a waiter that had left the line back to where it stood.
+    pub(crate) fn enlist_again(&mut self, key: Key, standing: Standing) {
+        self.stand(key, Stage::Line, standing, Waiters::push_in_order);
+    }
+
+    fn stand(&mut self, key: Key, stage: Stage, standing: Standing, push: fn(&mut Waiters, &mut List, Key)) {
+        let flow_key = self.waiters.get(key).flow_key();
+        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, standing));
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow_key.partition as usize];
+        if stage == Stage::Line {
+            line.in_line += 1;
+            line.lengths.remove(&(flow_key.level, flow.length(), number));
+            push(&mut self.waiters, &mut flow.line, key);
+            line.lengths.insert((flow_key.level, flow.length(), number));
+        } else {
+            line.at_gate += 1;
+            self.waiters.push_back(&mut flow.gate, key);
+            if flow.gate.len() == 1 {
+                line.gates.insert((self.waiters.get(key).sequence, number));
+            }
+        }
+        line.waiting[usize::from(flow_key.level)] += usize::from(!flow.parked);
+        self.waiters.get_mut(key).stage = stage;
+        self.follow_arrivals(number);
+    }
+
+    /// Takes a waiter out of the line or the gate. Answers the start tag of its flow, if that ends with it.
+    pub(crate) fn leave(&mut self, key: Key) -> Option<u64> {
+        let waiter = self.waiters.get(key);
+        let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
+        let number = *self.numbers.get(&flow_key)?;
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow_key.partition as usize];
+        match stage {
+            Stage::Line => {
+                line.in_line -= 1;
+                line.lengths.remove(&(flow_key.level, flow.length(), number));
+                self.waiters.unlink(&mut flow.line, key);
+                if flow.line.len() > 0 {
+                    line.lengths.insert((flow_key.level, flow.length(), number));
+                }
+            }
+            Stage::Gate => {
+                line.at_gate -= 1;
+                let was_first = line.gates.remove(&(sequence, number));
+                self.waiters.unlink(&mut flow.gate, key);
+                if let Some(first) = self.waiters.front(flow.gate).filter(|_| was_first) {
+                    line.gates.insert((self.waiters.get(first).sequence, number));
+                }
+            }
+            Stage::Granted { .. } | Stage::Refused(_) => return None,
+        }
+        line.waiting[usize::from(flow_key.level)] -= usize::from(!flow.parked);
+        if flow.line.len() + flow.gate.len() == 0 {
+            return Some(self.end(number));
+        }
+        self.follow_arrivals(number);
+        None
+    }
+
+    /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
+    fn follow_arrivals(&mut self, number: u32) {
+        let flow = &self.flows[number as usize];
+        if !self.by_arrival {
+            return;
+        }
+        let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
+        let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
+        self.requeue(number, |flow, _| flow.start = start);
+    }
+
+    /// Changes a flow, and with that its place among those that are ready.
+    fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &Line)) {
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow.key.partition as usize];
+        let before = flow.turn(number);
+        let was_ready = !flow.parked;
+        change(flow, line);
+        let after = flow.turn(number);
+        if was_ready && (flow.parked || before != after) {
+            line.ready.remove(&before);
+        }
+        if !flow.parked && (!was_ready || before != after) {
+            line.ready.insert(after);
+        }
+    }
+
+    fn begin(&mut self, key: FlowKey, standing: Standing) -> u32 {
+        self.stamp += 1;
+        let line = &mut self.lines[key.partition as usize];
+        let stride = STRIDE / u64::from(standing.weight);
+        let served = line.served[usize::from(key.level)];
+        let flow = Flow {
+            key,
+            line: List::default(),
+            gate: List::default(),
+            weight: standing.weight,
+            start: standing.start.clamp(served, served + stride),
+            stamp: self.stamp,
+            parked: standing.parked,
+        };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(flow);
+            u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.flows[number as usize] = flow;
+        self.numbers.insert(key, number);
+        if !flow.parked {
+            line.ready.insert(flow.turn(number));
+            line.weights[usize::from(key.level)] += u64::from(flow.weight);
+        }
+        number
+    }
+
+    fn end(&mut self, number: u32) -> u64 {
+        let flow = self.flows[number as usize];
+        let line = &mut self.lines[flow.key.partition as usize];
+        line.ready.remove(&flow.turn(number));
+        if !flow.parked {
+            line.weights[usize::from(flow.key.level)] -= u64::from(flow.weight);
+        }
+        self.numbers.remove(&flow.key);
+        self.free.push(number);
+        flow.start
+    }
+
+    /// Notes that the waiter's flow is being served: the others of its level go before it.
+    pub(crate) fn serve(&mut self, key: Key) {
+        let FlowKey { partition, level, .. } = self.waiters.get(key).flow_key();
+        let Some(&number) = self.numbers.get(&self.waiters.get(key).flow_key()) else { return };
+        self.stamp += 1;
+        let (stamp, by_arrival) = (self.stamp, self.by_arrival);
+        let line = &mut self.lines[partition as usize];
+        let level = usize::from(level);
+        line.served[level] = line.served[level].max(self.flows[number as usize].start);
+        line.passed_over[level] = 0;
+        for other in level + 1..LEVELS {
+            let passed = line.waiting[other] > 0;
+            line.passed_over[other] = line.passed_over[other].saturating_add(u32::from(passed));
+        }
+        self.requeue(number, |flow, _| {
+            flow.stamp = stamp;
+            flow.start += if by_arrival { 0 } else { STRIDE / u64::from(flow.weight) };
+        });
+    }
+
+    /// Parks all flows of a label, or lets them stand in line again.
+    pub(crate) fn park(&mut self, label: LabelId, parked: bool) {
+        let (first, last) = FlowKey::all_of(label);
+        let mut rest = Bound::Included(first);
+        while let Some((&key, &number)) = self.numbers.range((rest, Bound::Included(last))).next() {
+            rest = Bound::Excluded(key);
+            let flow = &self.flows[number as usize];
+            let level = usize::from(key.level);
+            let line = &mut self.lines[key.partition as usize];
+            let (waiting, weight) = (flow.line.len() + flow.gate.len(), u64::from(flow.weight));
+            match (flow.parked, parked) {
+                (false, true) => {
+                    line.waiting[level] -= waiting;
+                    line.weights[level] -= weight;
+                }
+                (true, false) => {
+                    line.waiting[level] += waiting;
+                    line.weights[level] += weight;
+                }
+                _ => {}
+            }
+            self.requeue(number, |flow, line| {
+                if flow.parked && !parked {
+                    // It owes nothing for the turns that it could not take, and nothing is owed to it for them.
+                    let stride = STRIDE / u64::from(flow.weight);
+                    let served = line.served[usize::from(flow.key.level)];
+                    flow.start = flow.start.clamp(served, served + stride);
+                }
+                flow.parked = parked;
+            });
+            self.follow_arrivals(number);
+        }
+    }
+}

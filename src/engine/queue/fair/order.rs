@@ -1,0 +1,117 @@
+//! Questions to the queue: whose turn it is, who has to make room, and how long it takes.
+
+use super::{
+    FairQueue, LEVELS, STRIDE,
+    flow::{Flow, FlowKey, Line},
+};
+use crate::engine::{
+    labels::LabelId,
+    waiters::{Key, Waiter},
+};
+
+impl FairQueue {
+    /// Whose turn it is in a partition, and its rank among those of other partitions: smaller is earlier.
+    pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
+        let line = &self.lines[partition as usize];
+        let first = line.ready.first()?;
+        let starving = || {
+            let aging = self.aging?;
+            (usize::from(first.level) + 1..LEVELS)
+                .filter(|&level| line.passed_over[level] >= aging)
+                .filter_map(|level| Some((line.passed_over[level], line.first_of(level)?)))
+                .max_by_key(|&(passed_over, _)| passed_over)
+                .map(|(_, turn)| turn)
+        };
+        let turn = starving().unwrap_or(first);
+        let flow = &self.flows[turn.flow as usize];
+        Some((self.head(flow)?, if self.by_arrival { turn.start } else { turn.stamp }))
+    }
+
+    /// The one of a flow who goes first: those in line before those at the gate.
+    fn head(&self, flow: &Flow) -> Option<Key> {
+        let line = if self.newest_first { self.waiters.back(flow.line) } else { self.waiters.front(flow.line) };
+        line.or_else(|| self.waiters.front(flow.gate))
+    }
+
+    /// Anybody who waits, parked or not.
+    pub(crate) fn anyone(&self) -> Option<Key> {
+        let (_, &number) = self.numbers.first_key_value()?;
+        self.head(&self.flows[number as usize])
+    }
+
+    /// Who came to the gate of a partition first.
+    pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
+        let &(_, number) = self.lines[partition as usize].gates.first()?;
+        self.waiters.front(self.flows[number as usize].gate)
+    }
+
+    /// Who of a flow came to the gate first.
+    pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
+        let &number = self.numbers.get(&key)?;
+        self.waiters.front(self.flows[number as usize].gate)
+    }
+
+    /// Who has to make room in a full line for one more of the flow `key`: the newest of the least important flow if that
+    /// is less important, else of the longest flow of the same level if it stays the longest without it. Where everybody
+    /// is served in the order of arrival, flows are nothing to compare.
+    pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
+        let line = &self.lines[key.partition as usize];
+        let &(level, length, number) = line.lengths.last()?;
+        let own = self.numbers.get(&key).map_or(0, |&own| self.flows[own as usize].line.len());
+        let own = (own as u64 + 1) * (STRIDE / u64::from(weight));
+        let uses_more = level == key.level && length > own && !self.by_arrival;
+        (level > key.level || uses_more).then_some(())?;
+        self.waiters.back(self.flows[number as usize].line)
+    }
+
+    /// How many requests at most are served before one more of the flow `key`, itself included: everybody who is as
+    /// important, or its own flow's turns where these come earlier. Flows that are parked are in nobody's way but their
+    /// own. For the partition, and for all partitions.
+    pub(crate) fn turns_before(&self, key: FlowKey, weight: u32, newest_first: bool) -> (usize, usize) {
+        let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
+        let own = flow.map_or(0, |flow| flow.line.len() + flow.gate.len());
+        let counted = flow.is_some_and(|flow| !flow.parked);
+        let (other, new) = if counted { (0, 0) } else { (own, u64::from(weight)) };
+        let ahead = if newest_first { 0 } else { own };
+        let levels = ..=usize::from(key.level);
+        let turns = |lines: &mut dyn Iterator<Item = &Line>| {
+            let (mut waiting, mut weights) = (other, new);
+            for line in lines {
+                waiting += line.waiting[levels].iter().sum::<usize>();
+                weights += line.weights[levels].iter().sum::<u64>();
+            }
+            if self.by_arrival {
+                return waiting + 1;
+            }
+            let fair = ((ahead as u64 + 1) * weights).div_ceil(u64::from(weight));
+            (waiting + 1).min(usize::try_from(fair).unwrap_or(usize::MAX))
+        };
+        let one = turns(&mut std::iter::once(&self.lines[key.partition as usize]));
+        (one, turns(&mut self.lines.iter()))
+    }
+
+    /// Those who wait for a label, flow by flow, each with its place in its flow.
+    pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
+        let (first, last) = FlowKey::all_of(label);
+        self.numbers.range(first..=last).flat_map(|(_, &number)| {
+            let flow = &self.flows[number as usize];
+            (1..).zip(self.waiters.iter(flow.line).chain(self.waiters.iter(flow.gate)))
+        })
+    }
+
+    /// How many wait in a flow.
+    pub(crate) fn count_of(&self, key: FlowKey) -> usize {
+        let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
+        flow.map_or(0, |flow| flow.line.len() + flow.gate.len())
+    }
+
+    /// The oldest waiters of a label, one for each of its flows.
+    pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
+        let (first, last) = FlowKey::all_of(label);
+        self.numbers.range(first..=last).filter_map(|(_, &number)| {
+            let flow = &self.flows[number as usize];
+            let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate))?;
+            Some(self.waiters.get(oldest))
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! What holds for one label of one class, and which meters it shares with others.
+//!
+//! A meter lives as long as an account needs it, and an account as long as its label is known. A label is not forgotten while
+//! anything that was used of a rate still counts. So there are never more meters than the table of labels has room for, and
+//! no name buys a new rate.
+
+use super::{
+    Consent, MeterId, Need, Resolved, Rules, WhenFull,
+    meters::{MeterKey, MeterOf},
+    rate::Rate,
+    shared::SharedRules,
+};
+use crate::{engine::labels::Label, time::Timestamp};
+
+/// What holds for one label of one class.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) rules: Resolved,
+    pub(super) rate: Rate,
+    pub(super) namespace: MeterId,
+    pub(super) group: Option<MeterId>,
+    pub(super) parked: Parked,
+    /// Where some of its rules are shared.
+    pub(crate) consent: Option<Box<Consent>>,
+}
+
+/// Where a label waits for room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parked {
+    pub(super) at: Option<(MeterId, Need)>,
+    /// Its place in line; kept until it is served, in case that it has to go back.
+    pub(super) stamp: Option<u64>,
+}
+
+impl Account {
+    /// How many of the label may run before the others wait, if that is what happens at its cap.
+    pub(crate) fn waits_at(&self) -> usize {
+        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
+        cap.map_or(usize::MAX, |rule| rule.bound)
+    }
+}
+
+impl Rules {
+    /// Opens an account for a new label, if its class has rules.
+    pub(crate) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
+        let Label { class, namespace, name: label, spans_namespaces, .. } = label;
+        let plan = self.plan.classes.get(usize::from(*class))?;
+        let rules = plan.resolve(namespace, label);
+        let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
+        let consent = shared.map(Consent::of);
+        let namespace = (!spans_namespaces).then(|| namespace.clone());
+        let meter = MeterKey { namespace: namespace.clone(), of: MeterOf::Class(*class) };
+        let group = rules.budget.as_ref().map(|(group, _)| group.clone());
+        let namespace_meter = self.meters.join(meter);
+        let group = group.map(|group| MeterKey { namespace, of: MeterOf::Group(group) });
+        let group = group.map(|key| self.meters.join(key));
+        let rate = Rate::default();
+        let parked = Parked::default();
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, consent }))
+    }
+
+    /// Looks up again what holds for a label. What was used of its rates stays used.
+    pub(crate) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
+        self.forget_place(label);
+        let old = label.account.take();
+        label.account = self.open(label);
+        if let (Some(account), Some(old)) = (label.account.as_deref_mut(), &old) {
+            account.rate = old.rate;
+        }
+        if let Some(account) = &label.account {
+            let meter = self.meters.get_mut(account.namespace);
+            meter.running += label.running;
+            meter.beyond += label.beyond_running;
+        }
+        if let Some(old) = old {
+            let meter = self.meters.get_mut(old.namespace);
+            meter.running -= label.running;
+            meter.beyond -= label.beyond_running;
+            self.close(now, &old);
+        }
+    }
+
+    /// Whether an account can be closed without giving anybody a new rate: nothing of what was used of its rates counts any
+    /// more, or others keep the meter.
+    pub(crate) fn may_close(&self, now: Timestamp, account: &Account) -> bool {
+        let meters = [Some(account.namespace), account.group];
+        account.rate.is_fresh(now) && meters.into_iter().flatten().all(|meter| self.meters.may_leave(now, meter))
+    }
+
+    /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
+    pub(crate) fn close(&mut self, now: Timestamp, account: &Account) {
+        #[cfg(test)]
+        assert!(account.parked.at.is_none(), "a label that nobody waits for is not parked");
+        self.meters.leave(now, account.namespace);
+        if let Some(group) = account.group {
+            self.meters.leave(now, group);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What is counted for several labels together, and who waits for room there.
+//!
+//! A label that has to wait for a meter stands in line there, and is not looked at again until the meter has room for it:
+//! when a request ends, or at the time when a rate has room. Labels may need different things of one meter, since each key
+//! may set a bound of its own; those that need the same stand in the same line. So whoever is woken finds room, and a unit
+//! that comes free wakes one label, however many wait.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    plan::Rule,
+    rate::{Rate, RateRule},
+};
+use crate::{
+    engine::{deadlines::Deadlines, drain::Stall, labels::LabelId},
+    time::Timestamp,
+};
+
+/// The number of a meter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct MeterId(u32);
+
+/// What a label needs a meter to have before one more of it may start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Need {
+    /// Fewer than this run.
+    Slot(usize),
+    /// This rate has room.
+    Start(RateRule),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    key: MeterKey,
+    accounts: usize,
+    pub(super) running: usize,
+    /// Since when none of that ended.
+    pub(super) stall: Stall,
+    pub(super) rate: Rate,
+    /// How many of those that run an observing rule would not have let run, and the rate without such: what observing
+    /// rules see.
+    pub(super) beyond: usize,
+    observed: Rate,
+    lines: Vec<Line>,
+}
+
+/// Labels that need the same, by when they came; few meters have more than one line.
+#[derive(Debug)]
+struct Line {
+    need: Need,
+    labels: BTreeMap<u64, LabelId>,
+}
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct MeterKey {
+    /// `None`: all namespaces but the empty one, for labels that share an entry.
+    pub(super) namespace: Option<Box<str>>,
+    pub(super) of: MeterOf,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum MeterOf {
+    Class(u8),
+    Group(Box<str>),
+}
+
+impl Default for MeterOf {
+    fn default() -> Self {
+        Self::Class(0)
+    }
+}
+
+impl Meter {
+    /// How many of those that run a rule counts.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.beyond } else { self.running }
+    }
+
+    /// The rate as a rule counts it.
+    pub(super) const fn rate_of<B: Copy>(&self, rule: Rule<B>) -> &Rate {
+        if rule.observes { &self.observed } else { &self.rate }
+    }
+
+    /// Counts one start; what observing rules see of it, where there are any.
+    pub(super) fn charge(&mut self, now: Timestamp, rule: Rule<RateRule>, is_seen: bool) {
+        self.rate.charge_for(now, rule);
+        if is_seen {
+            self.observed.charge_for(now, rule);
+        }
+    }
+
+    /// Takes back one start that did not come about.
+    pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
+        self.rate.refund(now, rule);
+        if is_seen {
+            self.observed.refund(now, rule);
+        }
+    }
+
+    /// Whether nobody could tell its rates from new ones.
+    const fn is_fresh(&self, now: Timestamp) -> bool {
+        self.rate.is_fresh(now) && self.observed.is_fresh(now)
+    }
+
+    fn has_room(&self, now: Timestamp, need: Need) -> bool {
+        match need {
+            Need::Slot(bound) => self.running < bound,
+            Need::Start(rule) => self.rate.allowed_at(now, rule) <= now,
+        }
+    }
+
+    /// The label that came first among those that find room.
+    fn take_next(&mut self, now: Timestamp) -> Option<LabelId> {
+        let open = (0..self.lines.len()).filter(|&line| self.has_room(now, self.lines[line].need));
+        let line = open.min_by_key(|&line| self.lines[line].labels.first_key_value().map(|(&stamp, _)| stamp))?;
+        let (_, label) = self.lines[line].labels.pop_first()?;
+        if self.lines[line].labels.is_empty() {
+            self.lines.swap_remove(line);
+        }
+        Some(label)
+    }
+
+    /// When time alone makes room for somebody who waits.
+    fn room_at(&self, now: Timestamp) -> Timestamp {
+        let rates = self.lines.iter().filter_map(|line| match line.need {
+            Need::Slot(_) => None,
+            Need::Start(rule) => Some(self.rate.allowed_at(now, rule)),
+        });
+        rates.min().unwrap_or(Timestamp::NEVER)
+    }
+}
+
+/// All meters: at most two for each label that is known, and what a reload left over that still counts.
+#[derive(Debug, Default)]
+pub(super) struct Meters {
+    list: Vec<Meter>,
+    numbers: HashMap<MeterKey, u32>,
+    free: Vec<u32>,
+    /// Meters that may have room for some who wait there.
+    freed: Vec<MeterId>,
+    /// When others will have, by the passing of time.
+    due: Deadlines,
+    stamp: u64,
+}
+
+impl Meters {
+    pub(super) fn get(&self, id: MeterId) -> &Meter {
+        &self.list[id.0 as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, id: MeterId) -> &mut Meter {
+        &mut self.list[id.0 as usize]
+    }
+
+    /// How often a label was parked.
+    #[cfg(test)]
+    pub(super) const fn times_parked(&self) -> u64 {
+        self.stamp
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The meter with this key, for one more account.
+    pub(super) fn join(&mut self, key: MeterKey) -> MeterId {
+        if let Some(&number) = self.numbers.get(&key) {
+            self.list[number as usize].accounts += 1;
+            return MeterId(number);
+        }
+        let meter = Meter { key: key.clone(), accounts: 1, ..Meter::default() };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = meter;
+                number
+            }
+            None => {
+                self.list.push(meter);
+                u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.numbers.insert(key, number);
+        MeterId(number)
+    }
+
+    /// Whether an account could do without a meter, and nobody would have a new rate.
+    pub(super) fn may_leave(&self, now: Timestamp, id: MeterId) -> bool {
+        let meter = self.get(id);
+        meter.accounts > 1 || meter.is_fresh(now)
+    }
+
+    /// Notes that an account needs a meter no more. What was used of it stays counted as long as that matters: after a
+    /// reload that took a rule away, which the next one may bring back.
+    pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
+        let meter = &mut self.list[id.0 as usize];
+        meter.accounts -= 1;
+        if meter.accounts == 0 && meter.is_fresh(now) {
+            self.numbers.remove(&meter.key);
+            self.free.push(id.0);
+        }
+    }
+
+    /// Forgets meters that no label needs and whose rates nobody could tell from new ones.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let (list, free) = (&self.list, &mut self.free);
+        self.numbers.retain(|_, &mut number| {
+            let meter = &list[number as usize];
+            let stays = meter.accounts > 0 || !meter.is_fresh(now);
+            if !stays {
+                free.push(number);
+            }
+            stays
+        });
+    }
+
+    /// Counts one running less.
+    pub(super) fn release(&mut self, id: MeterId, beyond: bool) {
+        let meter = self.get_mut(id);
+        meter.running -= 1;
+        meter.stall.freed();
+        meter.beyond -= usize::from(beyond);
+        if !meter.lines.is_empty() && !self.freed.contains(&id) {
+            self.freed.push(id);
+        }
+    }
+
+    /// Lets a label stand in line: where it stood, if it has a stamp, or at the end. Answers its stamp.
+    pub(super) fn park(&mut self, now: Timestamp, id: MeterId, need: Need, label: LabelId, stamp: Option<u64>) -> u64 {
+        self.stamp += 1;
+        let stamp = stamp.unwrap_or(self.stamp);
+        let meter = &mut self.list[id.0 as usize];
+        match meter.lines.iter_mut().find(|line| line.need == need) {
+            Some(line) => drop(line.labels.insert(stamp, label)),
+            None => meter.lines.push(Line { need, labels: BTreeMap::from([(stamp, label)]) }),
+        }
+        self.due.set(id.0, meter.room_at(now));
+        stamp
+    }
+
+    /// Takes a label out of line.
+    pub(super) fn unpark(&mut self, id: MeterId, need: Need, stamp: u64) {
+        let lines = &mut self.list[id.0 as usize].lines;
+        if let Some(line) = lines.iter().position(|line| line.need == need) {
+            lines[line].labels.remove(&stamp);
+            if lines[line].labels.is_empty() {
+                lines.swap_remove(line);
+            }
+        }
+        if lines.is_empty() {
+            self.due.remove(id.0);
+        }
+    }
+
+    /// When a meter has room for somebody who waits, by the passing of time.
+    pub(super) fn next_due(&self) -> Timestamp {
+        self.due.first().map_or(Timestamp::NEVER, |(at, _)| at)
+    }
+
+    /// Looks at meters that have room because time has passed.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        while let Some((at, number)) = self.due.first()
+            && at <= now
+        {
+            self.due.remove(number);
+            if !self.freed.contains(&MeterId(number)) {
+                self.freed.push(MeterId(number));
+            }
+        }
+    }
+
+    /// The next label that finds room where it stands in line; it leaves the line.
+    pub(super) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+        while let Some(&id) = self.freed.last() {
+            let meter = &mut self.list[id.0 as usize];
+            if let Some(label) = meter.take_next(now) {
+                return Some(label);
+            }
+            self.due.set(id.0, meter.room_at(now));
+            self.freed.pop();
+        }
+        None
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be seen of rules from outside.
+
+use super::{ClassPlan, Full, LimitsPlan, Rate, RateRule, Resolved, Rule, Rules, RulesPlan, Source};
+use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
+
+/// One rule that counts a label.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RuleSnapshot {
+    /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
+    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`](crate::Labels), or `worker_slots` where these bind.
+    pub rule: &'static str,
+    /// How many it allows.
+    pub bound: usize,
+    /// How many are counted now, or were in this minute; in this process, if the rule is shared.
+    pub used: usize,
+    /// How many more it allows now.
+    pub remaining: usize,
+    /// What happens to one more: `wait`, `reject` or `empty`; or would happen, if it observes.
+    pub when_full: &'static str,
+    /// Whether it only says what it would do. What it would not have let run is not counted as used.
+    pub observes: bool,
+    /// The key that it was found under: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or `workers`
+    /// for what those say.
+    pub source: &'static str,
+    /// Whether it is counted for all instances together. What others use of it is not known here.
+    pub shared: bool,
+    /// The group of a budget.
+    pub group: Option<String>,
+}
+
+impl Source {
+    /// The form of the key.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "namespace:label",
+            Self::Namespace => "namespace:*",
+            Self::Label => "label",
+            Self::Any => "*",
+            Self::Class => "class",
+        }
+    }
+}
+
+impl RuleSnapshot {
+    /// Whether it counts starts rather than what runs.
+    pub(crate) fn is_rate(&self) -> bool {
+        matches!(self.rule, "budget" | "max_per_minute" | "max_per_minute_per_namespace")
+    }
+
+    /// A bound on what runs at once, of which more wait.
+    pub(crate) const fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
+        let remaining = bound.saturating_sub(used);
+        Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, shared: false, group: None }
+    }
+}
+
+impl Rules {
+    /// The classes that settings name and bound, by number.
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
+        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
+        let classes = (0..).zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
+        classes.map(|(number, class)| (number, &*class.name))
+    }
+
+    /// Whether a class of this name has rules of its own.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.plan.classes.iter().any(|class| *class.name == *name)
+    }
+
+    /// All rules, as they were configured.
+    pub(crate) const fn plan(&self) -> &RulesPlan {
+        &self.plan
+    }
+
+    /// The name of a class; empty for those without rules of their own.
+    pub(crate) fn class_name(&self, class: u8) -> &str {
+        self.plan.classes.get(usize::from(class)).map_or("", |class| &class.name)
+    }
+
+    /// How much is used of a rule that is full.
+    pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &Full) -> usize {
+        let Some(account) = label.account.as_deref() else { return 0 };
+        match (full.reason, full.meter) {
+            (Reason::PendingFull, _) => label.running + label.waiting,
+            (Reason::NamespaceCap, _) => self.meters.get(account.namespace).running,
+            (Reason::Budget | Reason::Rate, Some((meter, _))) => self.meters.get(meter).rate.count(now) as usize,
+            (Reason::Rate, None) => account.rate.count(now) as usize,
+            _ => label.running,
+        }
+    }
+
+    /// Each rule that counts a label.
+    pub(crate) fn view(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
+        let Some(account) = label.account.as_deref() else { return Vec::new() };
+        let Resolved { in_flight, in_flight_per_namespace, per_minute, per_minute_per_namespace, budget, pending } =
+            &account.rules;
+        let namespace = self.meters.get(account.namespace);
+        let group = account.group.map(|group| self.meters.get(group));
+        let budget_rule = budget.as_ref().zip(group).and_then(|((name, rule), meter)| {
+            let one = rate("budget", now, Some(*rule), meter.rate_of(*rule))?;
+            Some(RuleSnapshot { group: Some(name.to_string()), ..one })
+        });
+        [
+            cap("max_in_flight", *in_flight, |rule| label.running_for(rule)),
+            cap("max_in_flight_per_namespace", *in_flight_per_namespace, |rule| namespace.running_for(rule)),
+            rate("max_per_minute", now, *per_minute, &account.rate),
+            per_minute_per_namespace
+                .and_then(|rule| rate("max_per_minute_per_namespace", now, Some(rule), namespace.rate_of(rule))),
+            budget_rule,
+            cap("max_pending", *pending, |rule| label.inside_for(rule)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn cap(name: &'static str, rule: Option<Rule<usize>>, used: impl FnOnce(Rule<usize>) -> usize) -> Option<RuleSnapshot> {
+    let rule = rule?;
+    let Rule { bound, when_full, observes, source, shared } = rule;
+    let one = RuleSnapshot::cap(name, bound, used(rule), source.as_str());
+    Some(RuleSnapshot { when_full: when_full.as_str(), observes, shared: shared.is_some(), ..one })
+}
+
+fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: &Rate) -> Option<RuleSnapshot> {
+    let Rule { bound, when_full, observes, source, shared } = rule?;
+    Some(RuleSnapshot {
+        rule: name,
+        observes,
+        bound: bound.max.get() as usize,
+        used: used.count(now) as usize,
+        remaining: used.remaining(now, bound) as usize,
+        when_full: when_full.as_str(),
+        source: source.as_str(),
+        shared: shared.is_some(),
+        group: None,
+    })
+}

@@ -1,0 +1,74 @@
+//! What is counted for one series.
+
+use crate::{engine::Histogram, outcome::Outcome, rejection::Reason};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum LabelOutcome {
+    /// Its caller left, while it waited or while it ran.
+    Cancelled,
+    /// It was rejected, and not because of time.
+    Denied,
+    Ignored,
+    Overload,
+    Success,
+    /// It waited in vain, or would have.
+    Timeout,
+}
+
+impl LabelOutcome {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Cancelled, Self::Denied, Self::Ignored, Self::Overload, Self::Success, Self::Timeout];
+
+    /// The machine word.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Denied => "denied",
+            Self::Ignored => "ignored",
+            Self::Overload => "overload",
+            Self::Success => "success",
+            Self::Timeout => "timeout",
+        }
+    }
+
+    pub(crate) const fn of_ended(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Ignore => Self::Ignored,
+            Outcome::Overload => Self::Overload,
+            Outcome::Success => Self::Success,
+        }
+    }
+
+    pub(crate) const fn of_rejected(reason: Reason) -> Self {
+        match reason {
+            Reason::Deadline | Reason::GateTimeout | Reason::QueueTimeout => Self::Timeout,
+            _ => Self::Denied,
+        }
+    }
+}
+
+/// What happened to the requests of one series.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LabelCounts {
+    pub(crate) requests: u64,
+    /// In the order of [`LabelOutcome::ALL`].
+    pub(crate) outcomes: [u64; LabelOutcome::ALL.len()],
+    pub(crate) times: Box<Times>,
+}
+
+/// Apart, for a histogram takes a kilobyte.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times {
+    /// Of requests that succeeded.
+    pub(crate) rtt: Histogram,
+    /// Of requests that were admitted after a wait.
+    pub(crate) wait: Histogram,
+}
+
+impl LabelCounts {
+    pub(crate) const fn ended(&mut self, outcome: LabelOutcome) {
+        self.outcomes[outcome as usize] += 1;
+    }
+}

@@ -1,0 +1,202 @@
+//! Deadlines, and how long a wait may be.
+
+use super::*;
+use crate::{outcome::Outcome, rejection::Reason};
+
+/// A server that runs one request at a time, each for a second, has learned so, and has as many waiting as said. None of
+/// those has a deadline.
+fn one_per_second(waiting: usize) -> Room {
+    one_per_second_with(plan(1, 100), waiting)
+}
+
+fn one_per_second_with(plan: Plan, waiting: usize) -> Room {
+    let slots = plan.law.limit();
+    let mut room = Room::new(plan);
+    for _ in 0..20 {
+        room.ask("a");
+        room.ask("a");
+        room.pass(SECOND);
+        let now = room.now;
+        room.engine.observe(now, &mut room.running[0].1, Outcome::Success);
+        room.free(0);
+        room.pass(SECOND);
+        room.free(0);
+    }
+    (0..=waiting).for_each(|_| room.ask("a"));
+    assert_eq!(
+        (room.running.len(), room.waiting.len(), room.refused.len()),
+        (1, (waiting + 1).saturating_sub(slots), 0)
+    );
+    room
+}
+
+#[test]
+fn the_case_of_the_slides() {
+    let mut room = one_per_second(3);
+    room.arrive("a", 1, None, Some(4 * SECOND));
+    assert_eq!((room.waiting.len(), room.refused.len()), (4, 0), "with 3 waiting it is accepted");
+
+    let mut room = one_per_second(4);
+    room.arrive("a", 1, None, Some(4 * SECOND));
+    assert_eq!((room.waiting.len(), room.refused.len()), (4, 1), "with 4 waiting it is rejected");
+    let refusal = room.refused[0].1;
+    assert_eq!(refusal.reason, Reason::Deadline);
+    let off = refusal.retry_after.abs_diff(SECOND);
+    assert!(off < SECOND / 100, "come back after {:?}", refusal.retry_after);
+}
+
+#[test]
+fn the_fourth_of_the_slides_is_served_in_time() {
+    let mut room = one_per_second(3);
+    room.arrive("a", 1, None, Some(4 * SECOND + SECOND));
+    let last = room.arrived;
+    for _ in 0..4 {
+        room.pass(SECOND);
+        room.free(0);
+    }
+    assert_eq!(room.granted.last().map(|caller| caller.number), Some(last));
+}
+
+#[test]
+fn whose_deadline_passed_never_reaches_a_slot() {
+    let mut room = Room::new(plan(1, 100));
+    room.ask("a");
+    room.arrive("b", 1, None, Some(SECOND));
+    room.arrive("c", 1, None, Some(3 * SECOND));
+    // No timer came: whoever gives the slot back brings the news.
+    room.now = room.now.after(2 * SECOND);
+    room.free(0);
+    assert_eq!(room.granted.iter().map(|caller| caller.label).collect::<Vec<_>>(), ["c"]);
+    assert_eq!(
+        room.refused.iter().map(|(it, why)| (it.label, why.reason)).collect::<Vec<_>>(),
+        [("b", Reason::Deadline)]
+    );
+    // And one that comes too late doesn't run even if the server is idle, whether it would wait or not.
+    room.free(0);
+    room.arrive("d", 1, None, Some(Duration::ZERO));
+    let late = Ask { deadline: room.now, ..Ask::of(0) };
+    let refusal = room.engine.arrive_without_waiting(room.now, &late).unwrap_err();
+    assert_eq!((refusal.reason, room.running.len()), (Reason::Deadline, 0));
+    assert_eq!(room.refused.last().unwrap().1.reason, Reason::Deadline);
+}
+
+#[test]
+fn nobody_is_hopeless_where_decisions_do_not_bind() {
+    let mut room = one_per_second(0);
+    (0..2).for_each(|_| room.arrive("a", 1, None, Some(5 * SECOND)));
+    room.now = room.now.after(4 * SECOND + SECOND / 2);
+    room.engine.set_mode(room.now, crate::engine::plan::Mode::Off);
+    room.answer();
+    assert_eq!((room.running.len(), room.refused.len()), (3, 0));
+}
+
+/// Whether one of "z" with a deadline of 4 s is let in behind 20 of "a", where one request is served per second.
+fn is_let_in(plan: Plan) -> bool {
+    let mut room = one_per_second_with(plan, 20);
+    room.pass(SECOND / 2);
+    room.arrive("z", 1, None, Some(4 * SECOND));
+    room.refused.is_empty()
+}
+
+#[test]
+fn the_prediction_knows_whose_turn_it_is() {
+    let discipline = |discipline| Plan { discipline, ..plan(1, 100) };
+    assert!(is_let_in(discipline(Discipline::Fair)), "the turn goes round by label");
+    assert!(!is_let_in(discipline(Discipline::Fifo)), "all of them came before");
+}
+
+#[test]
+fn the_prediction_knows_that_the_newest_go_first() {
+    let lifo = Discipline::AdaptiveLifo { interval: 10 * SECOND, short_wait: 5 * SECOND };
+    let mut room = one_per_second_with(Plan { discipline: lifo, ..plan(1, 100) }, 20);
+    room.arrive("a", 1, None, Some(4 * SECOND));
+    assert_eq!(room.refused.len(), 1, "as long as the line drains, 20 of its own go first");
+    room.now = room.now.after(10 * SECOND + SECOND / 2);
+    room.arrive("a", 1, None, Some(4 * SECOND));
+    assert_eq!(room.refused.len(), 1, "now it goes first itself");
+}
+
+#[test]
+fn those_who_wait_for_their_own_cap_are_in_nobodys_way() {
+    let capped = LabelRule { cap: Some(1), weight: 1 };
+    let mut room = one_per_second_with(with_rules(plan(2, 100), [LabelRule::default(), capped, capped, capped]), 0);
+    // One each of three labels runs or waits for the one that does; all the rest is parked.
+    ["b", "a"].into_iter().for_each(|name| room.ask(name));
+    (0..20).for_each(|_| room.ask("b"));
+    let expected = |room: &mut Room, label| {
+        let ask = Ask { subject: Some(Subject { namespace: "", label, run: None }), ..Ask::of(0) };
+        let id = room.engine.label_of(room.now, &ask);
+        room.engine.expected_wait(room.now, &ask, id).unwrap().as_secs_f64()
+    };
+    let (free, parked) = (expected(&mut room, "a"), expected(&mut room, "b"));
+    assert!(free < 1.6, "{free} s, where two are served per second and one is before it");
+    assert!(parked > 20.0, "{parked} s, where 20 of its own are before it");
+}
+
+fn adaptive(slots: usize) -> Plan {
+    Plan {
+        discipline: Discipline::AdaptiveLifo { interval: SECOND / 10, short_wait: SECOND / 200 },
+        ..plan(slots, 100)
+    }
+}
+
+#[test]
+fn the_first_in_line_after_a_quiet_hour_finds_no_backlog() {
+    let mut room = Room::new(adaptive(1));
+    room.now = room.now.after(3_600 * SECOND);
+    ["a", "b", "b"].into_iter().for_each(|name| room.ask(name));
+    room.pass(SECOND / 20);
+    assert_eq!(room.refused.len(), 0, "the short wait is for those who come to a backlog");
+    room.free(0);
+    assert_eq!(room.granted[0].number, 2, "first come, first served");
+}
+
+#[test]
+fn a_line_that_does_not_drain_serves_the_newest_first_and_waits_are_short() {
+    let mut room = Room::new(adaptive(1));
+    room.ask("a");
+    for _ in 0..4 {
+        room.ask("b");
+        room.pass(SECOND * 4 / 100);
+    }
+    // Somebody has been in line for 160 ms; those who came before 60 ms ago have left.
+    room.ask("b");
+    room.free(0);
+    assert_eq!(room.granted.last().map(|caller| caller.number), Some(6), "the newest goes first");
+    room.ask("b");
+    let newest = room.arrived;
+    room.pass(SECOND / 200);
+    assert!(room.refused.iter().any(|(caller, why)| caller.number == newest && why.reason == Reason::QueueTimeout));
+    assert!(!room.waiting.is_empty(), "who came before waits for longer");
+}
+
+#[test]
+fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
+    let mut plan = plan(1, 4);
+    plan.queue = Some(4);
+    plan.gate = Bound { places: Places::Exactly(4), wait: None };
+    let mut room = Room::new(plan);
+    ["x", "a", "a", "b", "b", "b", "a"].into_iter().for_each(|name| room.ask(name));
+    // One of "b" and the last of "a" stand at the gate. Once one of "a" ran, its place is for "b".
+    room.free(0);
+    assert_eq!((room.engine.queue.in_line, room.engine.queue.at_gate), (4, 1));
+    room.ask("a");
+    let pushed: Vec<_> = room.refused.iter().map(|(it, why)| (it.label, it.number, why.reason)).collect();
+    assert_eq!(pushed, [("b", 6, Reason::PushedOut)]);
+    for _ in 0..5 {
+        room.free(0);
+    }
+    let of_a: Vec<_> = room.granted.iter().filter(|it| it.label == "a").map(|it| it.number).collect();
+    assert_eq!(of_a, [2, 3, 7, 8]);
+}
+
+#[test]
+fn who_does_not_wait_leaves_no_slot_empty_for_those_who_do() {
+    let mut room = Room::new(plan(2, 100));
+    ["a", "b"].into_iter().for_each(|name| room.ask(name));
+    let ask = Ask { subject: Some(Subject { namespace: "", label: "c", run: None }), ..Ask::of(0) };
+    assert!(room.engine.arrive_without_waiting(room.now, &ask).is_err());
+    room.free(1);
+    room.ask("a");
+    assert_eq!((room.running.len(), room.waiting.len()), (2, 0));
+}

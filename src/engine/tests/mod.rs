@@ -1,0 +1,9 @@
+//! What the rooms do together.
+
+mod check_tests;
+mod conformance_tests;
+mod fairness_tests;
+mod incident_tests;
+mod model_tests;
+mod rule_tests;
+mod shadow_tests;

@@ -1,0 +1,171 @@
+//! What becomes of those who arrive, by looking at everybody.
+
+use super::{
+    super::super::plan::{Discipline, Mode},
+    model::{Model, Person, Used},
+    setup::{Answer, At, Hints, Mistake, Request, SECOND},
+};
+use crate::rejection::Reason;
+
+impl Model {
+    /// A request arrives.
+    pub(super) fn arrive(&mut self, ask: &Request, hints: &Hints) -> Answer {
+        if self.mode == Mode::Off && (!self.closed || self.mistake == Mistake::ReopensADrain) {
+            return Answer::Admitted;
+        }
+        let label = self.intern(ask.name, hints.forgotten);
+        if self.closed {
+            return Answer::Rejected(Reason::Draining);
+        }
+        if self.runs_at_once(ask, label) {
+            return Answer::Admitted;
+        }
+        match self.place_for(ask, label, hints) {
+            // Beyond the limit it runs uncounted.
+            Ok(_) if self.mode == Mode::Observe => Answer::Admitted,
+            Ok((at, victim)) => {
+                self.join(ask, label, at, victim, hints);
+                Answer::Waits
+            }
+            Err(reason) => {
+                let own = matches!(reason, Reason::LabelCap | Reason::LabelQueueFull | Reason::RunCap);
+                if !own && reason != Reason::Deadline {
+                    self.hold_back(ask, label);
+                }
+                if self.mode == Mode::Observe { Answer::Admitted } else { Answer::Rejected(reason) }
+            }
+        }
+    }
+
+    /// One that doesn't wait.
+    pub(super) fn arrive_without_waiting(&mut self, ask: &Request, hints: &Hints) -> Answer {
+        if self.mode != Mode::Enforce {
+            return self.arrive(ask, hints);
+        }
+        let label = self.intern(ask.name, hints.forgotten);
+        if self.closed {
+            return Answer::Rejected(Reason::Draining);
+        }
+        self.settle();
+        if ask.patience == Some(0) {
+            return Answer::Rejected(Reason::Deadline);
+        }
+        if self.runs_at_once(ask, label) {
+            return Answer::Admitted;
+        }
+        match self.why_full(ask.partition, label) {
+            Reason::LabelCap => Answer::Rejected(Reason::LabelCap),
+            reason => {
+                self.hold_slot_back(ask, label);
+                Answer::Rejected(if reason == Reason::PartitionCap { reason } else { Reason::Limit })
+            }
+        }
+    }
+
+    fn runs_at_once(&mut self, ask: &Request, label: usize) -> bool {
+        // What was held back for too long is let go first.
+        self.settle();
+        if self.mode == Mode::Enforce && ask.patience == Some(0) {
+            return false;
+        }
+        if !self.may_run(ask, label) {
+            return false;
+        }
+        self.ids += 1;
+        let ends = self.end_of_tenure();
+        let Request { partition, level, .. } = *ask;
+        self.take_held(partition, label, level);
+        self.used.push(Used { id: self.ids, partition, label, level, ends });
+        if label > 0 {
+            self.labels[label].start = self.served[partition][level] + self.turn_of(label);
+        }
+        true
+    }
+
+    pub(super) fn end_of_tenure(&self) -> u64 {
+        self.setup.time_to_live.map_or(u64::MAX, |seconds| self.now + seconds * SECOND)
+    }
+
+    fn place_for(&self, ask: &Request, label: usize, hints: &Hints) -> Result<(At, Option<usize>), Reason> {
+        if ask.patience == Some(0) {
+            return Err(Reason::Deadline);
+        }
+        let bounds = &self.setup.labels;
+        let waiting = |who: &dyn Fn(&Person) -> bool| self.people.iter().filter(|it| it.waits() && who(it)).count();
+        if label > 0 {
+            let of_label = waiting(&|person| person.label == label);
+            if of_label >= bounds.max_waiting && self.mistake != Mistake::IgnoresLabelBound {
+                return Err(Reason::LabelQueueFull);
+            }
+            let of_run = ask.run_key().map_or(0, |run| waiting(&|person| person.run == Some(run)));
+            if of_run >= bounds.max_waiting_per_run && self.mistake != Mistake::IgnoresRunBound {
+                return Err(Reason::RunCap);
+            }
+        }
+        let found = if self.room_in_line(ask.partition) {
+            (At::Line, None)
+        } else if let Some(victim) = self.victim(ask, label, hints.pushed_out) {
+            (At::Line, Some(victim))
+        } else if self.count(At::Gate) < self.setup.gate_places() {
+            (At::Gate, None)
+        } else {
+            return Err(self.why_full(ask.partition, label));
+        };
+        if hints.late { Err(Reason::Deadline) } else { Ok(found) }
+    }
+
+    fn join(&mut self, ask: &Request, label: usize, mut at: At, victim: Option<usize>, hints: &Hints) {
+        let key = (label, ask.partition, ask.level);
+        if self.count(At::Line) == 0 {
+            self.last_empty = self.now;
+        }
+        if let Some(victim) = victim {
+            self.refuse(victim, Reason::PushedOut);
+            let first = self.people.iter().position(|it| it.at == At::Gate && Self::key_of(it) == key);
+            if let Some(first) = first.filter(|_| self.mistake != Mistake::OvertakesItsOwnGate) {
+                self.let_in(first);
+                at = At::Gate;
+            }
+        }
+        self.begin_unless_there(key);
+        if at == At::Line {
+            self.take_held_place(ask.partition);
+        }
+        self.ids += 1;
+        let patience_ends = ask.patience.map_or(u64::MAX, |patience| self.now + patience);
+        self.people.push(Person {
+            id: self.ids,
+            entry: hints.entry,
+            partition: ask.partition,
+            label,
+            level: ask.level,
+            run: ask.run_key(),
+            since: self.now,
+            patience_ends,
+            wait_ends: self.end_of_wait(at).min(self.own_end(self.now, label)).min(patience_ends),
+            at,
+        });
+    }
+
+    /// When the wait of a request that came then ends because of its label: one bound for gate and line together, of the
+    /// settings that hold when it joins either.
+    pub(super) fn own_end(&self, since: u64, label: usize) -> u64 {
+        let is_bound = label > 0 && self.mistake != Mistake::IgnoresLabelWait;
+        self.setup.labels.wait.filter(|_| is_bound).map_or(u64::MAX, |wait| since + wait * SECOND)
+    }
+
+    /// When a wait that begins now ends.
+    pub(super) fn end_of_wait(&self, at: At) -> u64 {
+        let after = |seconds: Option<u64>| seconds.map_or(u64::MAX, |seconds| self.now + seconds * SECOND);
+        let nanos = |it: std::time::Duration| u64::try_from(it.as_nanos()).unwrap();
+        match self.setup.discipline {
+            _ if at == At::Gate => after(Some(self.setup.gate_wait)),
+            Discipline::AdaptiveLifo { interval, short_wait } => {
+                let backed_up = self.now - self.last_empty > nanos(interval);
+                let bound = nanos(if backed_up { short_wait } else { interval });
+                after(self.setup.line_wait).min(self.now + bound)
+            }
+            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => after(self.setup.line_wait),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Whose turn it is, by looking at everybody.
+
+use super::{
+    super::super::plan::{Discipline, Mode},
+    model::{Model, Person},
+    setup::{At, Mistake, Request},
+};
+
+/// Label, partition and level: in this order, so that whoever decides nothing goes by it.
+pub(super) type FlowKey = (usize, usize, usize);
+
+/// What can't be told from those who wait in a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    pub(super) start: u64,
+    pub(super) stamp: u64,
+}
+
+/// How far a flow of weight 1 moves on with each turn. Weights are 1, 2 and 4.
+const TURN: u64 = 4;
+
+impl Model {
+    pub(super) const fn key_of(person: &Person) -> FlowKey {
+        (person.label, person.partition, person.level)
+    }
+
+    /// Those who wait in a flow, in order of arrival.
+    pub(super) fn flow_members(&self, key: FlowKey) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.people.len()).filter(move |&i| self.people[i].waits() && Self::key_of(&self.people[i]) == key)
+    }
+
+    pub(super) fn turn_of(&self, label: usize) -> u64 {
+        let weight = if self.mistake == Mistake::IgnoresWeights { 1 } else { self.rule(label).weight };
+        TURN / u64::from(weight)
+    }
+
+    fn served(&self, (_, partition, level): FlowKey) -> u64 {
+        let served = self.served[partition];
+        if self.mistake == Mistake::MixesLevels { served.into_iter().max().unwrap_or(0) } else { served[level] }
+    }
+
+    /// Where a flow goes on that comes back: not before those who waited, and not more than a turn behind them.
+    pub(super) fn catch_up(&self, key: FlowKey, start: u64) -> u64 {
+        let served = self.served(key);
+        start.clamp(served, served + self.turn_of(key.0))
+    }
+
+    pub(super) fn begin_unless_there(&mut self, key: FlowKey) {
+        if self.flows.iter().all(|flow| flow.key != key) {
+            self.stamp += 1;
+            let left_with = if self.mistake == Mistake::OwesNothing { 0 } else { self.labels[key.0].start };
+            self.flows.push(Flow { key, start: self.catch_up(key, left_with), stamp: self.stamp });
+        }
+    }
+
+    pub(super) fn end_unless_there(&mut self, key: FlowKey) {
+        if self.flow_members(key).next().is_none() {
+            self.end(key);
+        }
+    }
+
+    pub(super) fn end(&mut self, key: FlowKey) {
+        if let Some(index) = self.flows.iter().position(|flow| flow.key == key) {
+            self.labels[key.0].start = self.flows.remove(index).start;
+        }
+    }
+
+    /// The flows of a label were passed by and are not any more.
+    pub(super) fn unpark(&mut self, label: usize) {
+        for index in 0..self.flows.len() {
+            let Flow { key, start, .. } = self.flows[index];
+            if key.0 == label && self.mistake != Mistake::NeverCatchesUp {
+                self.flows[index].start = self.catch_up(key, start);
+            }
+        }
+    }
+
+    fn is_parked(&self, label: usize) -> bool {
+        self.mistake != Mistake::NeverParks && self.is_full(label)
+    }
+
+    /// A flow has its turn.
+    pub(super) fn serve(&mut self, key: FlowKey) {
+        let (label, partition, level) = key;
+        for other in level + 1..4 {
+            let passed = self.flows.iter().any(|flow| {
+                let ready = !self.is_parked(flow.key.0) || self.mistake == Mistake::AgesLevelsThatAreParked;
+                flow.key.1 == partition && flow.key.2 == other && ready
+            });
+            self.passed_over[partition][other] += u32::from(passed);
+        }
+        self.passed_over[partition][level] = 0;
+        self.stamp += 1;
+        let (stamp, turn) = (self.stamp, self.turn_of(label));
+        let Some(flow) = self.flows.iter_mut().find(|flow| flow.key == key) else { return };
+        let served = &mut self.served[partition][level];
+        *served = (*served).max(flow.start);
+        flow.stamp = stamp;
+        flow.start += turn;
+    }
+
+    /// Whose turn it is.
+    pub(super) fn next(&self) -> Option<usize> {
+        if self.mode != Mode::Enforce {
+            return self.head(*self.flows.iter().min_by_key(|flow| flow.key)?);
+        }
+        let all = 0..self.setup.parts.len();
+        let candidates: Vec<(usize, Flow)> = all
+            .filter(|&partition| self.partition_may_run(partition))
+            .filter_map(|partition| Some((partition, self.next_flow(partition)?)))
+            .collect();
+        let is_owed = |partition| self.mistake != Mistake::ForgetsWhoIsOwed && self.is_below_share(partition);
+        let owed = candidates.iter().filter(|&&(partition, _)| is_owed(partition));
+        let owed = owed.filter_map(|&(_, flow)| self.head(flow)).min_by_key(|&head| self.people[head].id);
+        let by_turn = || candidates.iter().min_by_key(|(_, flow)| self.rank(*flow));
+        owed.or_else(|| self.head(by_turn()?.1))
+    }
+
+    /// The flow of a partition whose turn it is: of the most important level, or of one that was passed over too often.
+    fn next_flow(&self, partition: usize) -> Option<Flow> {
+        let ready = || self.flows.iter().filter(|flow| flow.key.1 == partition && !self.is_parked(flow.key.0));
+        let first = ready().map(|flow| flow.key.2).min()?;
+        let passed_over = |level: usize| self.passed_over[partition][level];
+        let starving = self.setup.aging.filter(|_| self.mistake != Mistake::NeverAges).and_then(|aging| {
+            let levels = first + 1..4;
+            let levels = levels.filter(|&it| passed_over(it) >= aging && ready().any(|flow| flow.key.2 == it));
+            levels.max_by_key(|&it| (passed_over(it), it))
+        });
+        let level = starving.unwrap_or(first);
+        let turn = |flow: &&Flow| match self.setup.discipline {
+            _ if self.mistake == Mistake::FavoursOneLabel => (u64::from(flow.key.0 != 2), flow.start, flow.stamp),
+            Discipline::Fifo => (self.first_of(**flow), 0, 0),
+            _ => (0, flow.start, flow.stamp),
+        };
+        ready().filter(|flow| flow.key.2 == level).min_by_key(turn).copied()
+    }
+
+    /// Which partition's flow goes first among those of several.
+    fn rank(&self, flow: Flow) -> u64 {
+        if self.setup.discipline == Discipline::Fifo { self.first_of(flow) } else { flow.stamp }
+    }
+
+    fn first_of(&self, flow: Flow) -> u64 {
+        self.flow_members(flow.key).map(|index| self.people[index].id).min().unwrap_or(u64::MAX)
+    }
+
+    /// Who of a flow goes first: those in line before those at the gate.
+    fn head(&self, flow: Flow) -> Option<usize> {
+        let mut in_line = self.flow_members(flow.key).filter(|&index| self.people[index].at == At::Line);
+        let newest = self.newest_first || self.mistake == Mistake::LastComeFirstServed;
+        let first = if newest { in_line.next_back() } else { in_line.next() };
+        first.or_else(|| self.flow_members(flow.key).find(|&index| self.people[index].at == At::Gate))
+    }
+
+    /// Who makes room in a full line: the newest of the longest flow of the least important level there. If several are as
+    /// long, the engine's choice among them is as good as any.
+    pub(super) fn victim(&self, ask: &Request, label: usize, pushed_out: Option<u64>) -> Option<usize> {
+        let in_line = |key: FlowKey| self.flow_members(key).filter(|&index| self.people[index].at == At::Line);
+        let length = |key: FlowKey| in_line(key).count() as u64 * self.turn_of(key.0);
+        let own = length((label, ask.partition, ask.level)) + self.turn_of(label);
+        let keys = self.flows.iter().map(|flow| flow.key);
+        let keys: Vec<_> = keys.filter(|&key| key.1 == ask.partition && length(key) > 0).collect();
+        let &(_, _, level) = keys.iter().max_by_key(|key| key.2)?;
+        let of_level = || keys.iter().copied().filter(|key| key.2 == level);
+        let longest = match self.mistake {
+            Mistake::PushesOutTheShortest => of_level().map(length).min()?,
+            Mistake::NeverPushesOut => return None,
+            _ => of_level().map(length).max()?,
+        };
+        let uses_more = level == ask.level && longest > own && self.setup.discipline != Discipline::Fifo;
+        (level > ask.level || uses_more).then_some(())?;
+        let choices: Vec<usize> = of_level()
+            .filter(|&key| length(key) == longest)
+            .filter_map(|key| {
+                if self.mistake == Mistake::PushesOutTheOldest { in_line(key).next() } else { in_line(key).next_back() }
+            })
+            .collect();
+        let chosen = choices.iter().find(|&&index| Some(self.people[index].id) == pushed_out);
+        chosen.or_else(|| choices.first()).copied()
+    }
+}

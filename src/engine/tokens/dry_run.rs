@@ -1,0 +1,68 @@
+//! What would have become of a request that runs because decisions don't bind, on its way to whoever traces it.
+//!
+//! It travels with the request, since between the decision and the moment at which its caller learns of it others decide as
+//! well. Without the feature `tracing` nobody asks, and there is nothing here: it takes no room and no time.
+
+use crate::engine::{Arrival, Engine};
+use crate::rejection::Reason;
+
+/// What would have become of a request, if not what did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Would(#[cfg(feature = "tracing")] Option<Instead>);
+
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy, Debug)]
+enum Instead {
+    Queue(Reason),
+    Reject(Reason),
+}
+
+impl Would {
+    pub(crate) const NOTHING: Self = Self(
+        #[cfg(feature = "tracing")]
+        None,
+    );
+}
+
+#[cfg(feature = "tracing")]
+impl Would {
+    /// It would have found a place to wait, or a reason to be turned away. Only for one that waits it is asked what for.
+    pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
+        Self(Some(match place {
+            Ok(()) => Instead::Queue(waits_for()),
+            Err(reason) => Instead::Reject(reason),
+        }))
+    }
+
+    /// What became of the request, in a word, and why it would not have been admitted.
+    pub(crate) const fn outcome(self) -> (&'static str, Option<Reason>) {
+        match self.0 {
+            None => ("admitted", None),
+            Some(Instead::Queue(reason)) => ("would_queue", Some(reason)),
+            Some(Instead::Reject(reason)) => ("would_reject", Some(reason)),
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+impl Would {
+    pub(crate) fn have(_: Result<(), Reason>, _: impl FnOnce() -> Reason) -> Self {
+        Self()
+    }
+}
+
+/// Every slot has one.
+const ROOM: usize = if cfg!(feature = "tracing") { 2 } else { 0 };
+const _: () = assert!(size_of::<Would>() == ROOM, "it takes next to no room");
+
+impl Engine {
+    /// Lets a request that just got a slot take along what would have become of it.
+    pub(crate) fn take_along(&mut self, mut arrival: Arrival, would: Would) -> Arrival {
+        match &mut arrival {
+            Arrival::Admit(slot) => slot.would = would,
+            Arrival::Ask(place, _) => self.queue.waiting.get_mut(place.key()).would = would,
+            Arrival::Reject(_) | Arrival::Wait(_) => {}
+        }
+        arrival
+    }
+}

@@ -1,0 +1,156 @@
+//! The tokens that the engine hands out: slots and places, and refusals where there are none.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::engine::{
+    labels::LabelId,
+    rules::SharedRules,
+    series::SeriesId,
+    tenure::{self, Holder},
+    waiters::Key,
+    would::Would,
+};
+use crate::{rejection::Reason, time::Timestamp};
+
+/// What becomes of a request that arrives.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Admit(Slot),
+    /// It was granted a slot, and has to ask for these rules before it [claims](crate::engine::Engine::claim) that.
+    Ask(Place, Arc<SharedRules>),
+    Reject(Refusal),
+    Wait(Place),
+}
+
+/// The right to run. Must be given back with [`Engine::finish`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) start: Timestamp,
+    /// Requests in flight when this one was admitted, itself included; the series of one that decisions don't bind.
+    pub(crate) in_flight: u32,
+    pub(crate) label: LabelId,
+    /// The number of its tenure, where slots are lent for a time.
+    pub(crate) tenure: u32,
+    pub(crate) partition: u16,
+    /// The kind of work; see [`Engine::class`].
+    pub(crate) class: u8,
+    pub(crate) marks: u8,
+    pub(crate) would: Would,
+}
+
+/// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
+pub(crate) const COUNTED: u8 = 1;
+/// Its sample was taken.
+pub(crate) const OBSERVED: u8 = 2;
+/// Where the marks hold the level of importance, two bits of them.
+const LEVEL_SHIFT: u8 = 2;
+/// Beyond what observing rules allow: none of them counts it.
+pub(crate) const BEYOND: u8 = 0x10;
+/// Runs although its partition, which observes, would not have let it: the limit does not count it.
+pub(crate) const OUTSIDE: u8 = 0x20;
+/// Would run under the limit of the shadow law as well.
+pub(crate) const IN_SHADOW: u8 = 0x40;
+const SHADOW: u8 = BEYOND | OUTSIDE | IN_SHADOW;
+
+impl Slot {
+    pub(crate) const fn new(
+        start: Timestamp,
+        in_flight: u32,
+        holder: Holder,
+        class: u8,
+        tenure: u32,
+        marks: u8,
+    ) -> Self {
+        let Holder { partition, label, level, shadow } = holder;
+        let marks = marks | level << LEVEL_SHIFT | shadow;
+        Self { start, in_flight, label, tenure, partition, class, marks, would: Would::NOTHING }
+    }
+
+    /// The slot of a request that decisions don't bind.
+    pub(crate) fn uncounted(start: Timestamp, partition: u16, series: SeriesId, marks: u8) -> Self {
+        let nobody = Holder { partition, label: LabelId::DEFAULT, level: 0, shadow: 0 };
+        Self::new(start, u32::from(series.index()), nobody, 0, tenure::NONE, marks)
+    }
+
+    pub(crate) const fn holder(&self) -> Holder {
+        let level = self.marks >> LEVEL_SHIFT & 3;
+        Holder { partition: self.partition, label: self.label, level, shadow: self.marks & SHADOW }
+    }
+
+    /// What tells it from other slots. Two that are the same in this are the same to the engine in all.
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn fingerprint(&self) -> [u64; 3] {
+        let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
+        let level = (self.marks >> LEVEL_SHIFT) as u64;
+        let what = (self.tenure as u64) << 32 | (self.partition as u64) << 16 | (self.class as u64) << 8 | level;
+        [self.start.as_nanos(), who, what]
+    }
+
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn partition(&self) -> u16 {
+        self.partition
+    }
+
+    /// What would have become of it, had decisions been binding.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn would(&self) -> Would {
+        self.would
+    }
+
+    pub(crate) const fn is_observed(&self) -> bool {
+        self.marks & OBSERVED != 0
+    }
+
+    /// Whether there is nothing left to tell the engine.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.marks & (COUNTED | OBSERVED | IN_SHADOW) == OBSERVED
+    }
+
+    pub(crate) const fn is_counted(&self) -> bool {
+        self.marks & COUNTED != 0
+    }
+
+    /// Where it is counted by label, if it never occupied a slot of the limit. Good until it is given back.
+    pub(crate) fn uncounted_series(&self) -> Option<SeriesId> {
+        let index = || u16::try_from(self.in_flight).map_or(SeriesId::NONE, SeriesId::from_index);
+        (!self.is_counted()).then(index)
+    }
+
+    /// Whether its time says something about the limit: not so for what runs beyond it because decisions don't bind.
+    pub(crate) const fn is_within_limit(&self) -> bool {
+        self.marks & (COUNTED | OUTSIDE) == COUNTED
+    }
+
+    /// The number of its tenure, where slots are lent for a time.
+    pub(crate) const fn tenure(&self) -> Option<u32> {
+        if self.tenure == tenure::NONE { None } else { Some(self.tenure) }
+    }
+}
+
+/// A place in line. Must be given back with [`Engine::claim`] or [`Engine::cancel`].
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Place(pub(crate) Key);
+
+impl Place {
+    pub(crate) const fn key(&self) -> Key {
+        self.0
+    }
+}
+
+/// Why a request was turned away, in the engine's own words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    pub(crate) retry_after: Duration,
+    pub(crate) partition: u16,
+    /// How many requests the bound allows that was hit.
+    pub(crate) bound: usize,
+    /// Whether it should be answered as if there were nothing, rather than as a rejection.
+    pub(crate) empty: bool,
+    /// Whether it waited for as long as it might.
+    pub(crate) timed_out: bool,
+    /// Whether the deadline of the request is over.
+    pub(crate) over: bool,
+}

@@ -1,0 +1,21 @@
+//! What can be done with an engine. Only these combine its rooms.
+
+mod admin;
+mod arrive;
+mod dispatch;
+mod dry_run;
+mod observe;
+mod refuse;
+mod reload;
+mod remote;
+mod store;
+mod tick;
+mod workers;
+
+pub use self::dry_run::ShadowSnapshot;
+pub(crate) use self::{
+    dry_run::ShadowLaw,
+    observe::step,
+    remote::NoRoom,
+    store::{Outage, StoreChange, StoreState},
+};

@@ -1,0 +1,269 @@
+//! What can be seen from outside.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::engine::{Counts, Engine, Histogram, LabelSnapshot, ShadowSnapshot};
+use crate::rejection::Reason;
+
+/// The state of a handle at one moment, all of it taken in the same turn.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The name of the handle.
+    pub name: String,
+    /// Whether decisions bind: `enforce`, `observe` or `off`.
+    pub mode: &'static str,
+    /// Whether nobody is let in any more because the server shuts down.
+    pub draining: bool,
+    /// How many requests may run at once.
+    pub limit: usize,
+    /// How many run.
+    pub in_flight: usize,
+    /// How many wait in line for a slot.
+    pub waiting: usize,
+    /// How many wait at the full gate for room in the line.
+    pub at_gate: usize,
+    /// How many may wait in line for a slot.
+    pub queue: usize,
+    /// For how long a slot is held on average, in seconds; 0 while nothing has finished.
+    pub mean_hold_seconds: f64,
+    /// How often the control law panicked. The limit then stays what it was.
+    pub law_panics: u64,
+    /// Settings and uses that are allowed and are likely to be mistakes.
+    pub warnings: Vec<String>,
+    /// How often the settings were changed since the handle was made.
+    pub reloads: u64,
+    /// Who goes first among those who wait: `fifo`, `fair` or `adaptive_lifo`.
+    pub discipline: &'static str,
+    /// How many slots were taken back from holders who kept them for too long.
+    pub overdue: u64,
+    /// How many labels were forgotten because others needed their entries.
+    pub labels_evicted: u64,
+    /// How many requests had a label that found no entry, and shared one.
+    pub labels_overflowed: u64,
+    /// How many labels are known, counted once for each class of work.
+    pub labels_known: usize,
+    /// What a law would have done that only looks on, if there is one.
+    pub shadow: Option<ShadowSnapshot>,
+    /// The store that counts the rules which all instances share, if there is one.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+    pub store: Option<StoreSnapshot>,
+    /// Each partition, the default one first.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub partitions: Vec<PartitionSnapshot>,
+    /// Each label that is known, sorted by namespace and name. The entry that labels share for which there is no room has
+    /// an empty name.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub labels: Vec<LabelSnapshot>,
+}
+
+/// The state of the store that counts shared rules, and what came of asking it since the handle was made.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct StoreSnapshot {
+    /// Whether it answers: `up`, `failing` or `down`.
+    pub state: &'static str,
+    /// For how long it has been down, in seconds; else 0.
+    pub down_seconds: f64,
+    /// How often in a row it failed while it is still asked.
+    pub failures_in_a_row: u32,
+    /// How often it was probed in vain since it went down.
+    pub failed_probes: u32,
+    /// How many requests it consented to.
+    pub granted: u64,
+    /// How many times it had no room for one.
+    pub full: u64,
+    /// How many requests were turned away because it gave no answer.
+    pub failed: u64,
+    /// How many requests were admitted from capacity that this process held.
+    pub from_local_share: u64,
+    /// How many requests this process admitted by itself because the store was gone and their rules said so.
+    pub without_store: u64,
+    /// How many leases were lost while their work went on.
+    pub leases_lost: u64,
+}
+
+/// The state of one partition.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PartitionSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its part of the limit, in percent.
+    pub percent: f64,
+    /// What it may do beyond its share: `burst`, `hard_cap` or `overcommit`.
+    pub mode: &'static str,
+    /// Whether it only says what it would do, while the handle enforces.
+    pub observes: bool,
+    /// What it is guaranteed of the present limit.
+    pub share: usize,
+    /// How many of its requests run.
+    pub in_flight: usize,
+    /// How many of its requests run besides, which would not run, had its decisions been binding.
+    pub in_flight_beyond: usize,
+    /// How many wait in line.
+    pub waiting: usize,
+    /// How many wait at the full gate.
+    pub at_gate: usize,
+    /// How many were admitted since the handle was made.
+    pub admitted: u64,
+    /// How many of those had to wait first.
+    pub queued: u64,
+    /// How many ran that would have waited, had decisions been binding.
+    pub would_queue: u64,
+    /// How many ran that would have been rejected, by reason.
+    pub would_reject: BTreeMap<&'static str, u64>,
+    /// How many left while they waited.
+    pub cancelled_waiting: u64,
+    /// How many were rejected, by reason; reasons that never occurred are left out.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// How many succeeded, reported an overload, were cancelled while they ran, or were ignored.
+    pub successes: u64,
+    /// See `successes`.
+    pub overloads: u64,
+    /// How many of those that seemed successes told of an overload in their trailers.
+    pub late_overloads: u64,
+    /// See `successes`.
+    pub cancelled: u64,
+    /// See `successes`.
+    pub ignored: u64,
+    /// Round-trip times of those that succeeded.
+    pub rtt: Quantiles,
+    /// How long those waited that were admitted after a wait.
+    pub wait: Quantiles,
+}
+
+/// Quantiles in seconds, each within a quarter of the true value; 0 where nothing was recorded.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Quantiles {
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+}
+
+impl Snapshot {
+    /// The partition of this name.
+    pub fn partition(&self, name: &str) -> Option<&PartitionSnapshot> {
+        self.partitions.iter().find(|partition| partition.name == name)
+    }
+
+    /// How many slots are free.
+    pub const fn available(&self) -> usize {
+        self.limit.saturating_sub(self.in_flight)
+    }
+
+    /// How much of the limit is used: 1 where all of it is, and more after it shrank.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub fn utilisation(&self) -> f64 {
+        if self.limit == 0 { 0.0 } else { self.in_flight as f64 / self.limit as f64 }
+    }
+
+    /// How many were rejected in all partitions.
+    pub fn rejected(&self) -> u64 {
+        self.partitions.iter().flat_map(|partition| partition.rejected.values()).sum()
+    }
+
+    /// How many were admitted in all partitions.
+    pub fn admitted(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.admitted).sum()
+    }
+}
+
+impl Engine {
+    /// The number, name and counts of each partition that there is something to say about.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
+        let shown = (0..=u16::MAX).zip(&self.capacity.partitions).filter(|(_, it)| it.is_shown());
+        shown.map(|(number, it)| (number, &*it.plan.name, &it.counts))
+    }
+
+    /// The present state, without the labels, of which there may be many, and without the name and the warnings, which the
+    /// engine doesn't know.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            name: String::new(),
+            mode: self.lifecycle.mode.as_str(),
+            draining: self.lifecycle.closed,
+            limit: self.capacity.limit,
+            in_flight: self.capacity.running,
+            waiting: self.queue.in_line,
+            at_gate: self.queue.at_gate,
+            queue: self.queue.line.places.count(self.capacity.limit),
+            mean_hold_seconds: self.estimates.drain.mean().as_secs_f64(),
+            law_panics: self.controller.law_panics,
+            warnings: Vec::new(),
+            reloads: self.telemetry.reloads,
+            discipline: self.queue.discipline.as_str(),
+            overdue: self.slot_ttl.overdue,
+            labels_evicted: self.quotas.labels.evicted,
+            labels_overflowed: self.quotas.labels.overflowed,
+            labels_known: self.quotas.labels.known(),
+            shadow: self.controller.shadow.snapshot(&*self.controller.law),
+            labels: Vec::new(),
+            store: None,
+            partitions: (0..=u16::MAX)
+                .zip(&self.capacity.partitions)
+                .filter(|(_, it)| it.is_shown())
+                .map(|(number, it)| self.partition_snapshot(number, it))
+                .collect(),
+        }
+    }
+}
+
+impl Engine {
+    fn partition_snapshot(&self, number: u16, it: &crate::engine::Partition) -> PartitionSnapshot {
+        let Counts {
+            admitted,
+            queued,
+            would_queue,
+            cancelled_waiting,
+            successes,
+            overloads,
+            late_overloads,
+            cancelled,
+            ignored,
+            ..
+        } = it.counts;
+        PartitionSnapshot {
+            name: it.plan.name.to_string(),
+            percent: f64::from(it.plan.part) / 10_000.0,
+            mode: it.plan.mode.as_str(),
+            observes: it.plan.observes,
+            share: it.share,
+            in_flight: it.running,
+            in_flight_beyond: it.outside,
+            waiting: self.queue.waiting.in_line(number),
+            at_gate: self.queue.waiting.at_gate(number),
+            admitted,
+            queued,
+            would_queue,
+            would_reject: by_reason(&it.counts.would_reject),
+            cancelled_waiting,
+            rejected: by_reason(&it.counts.rejected),
+            successes,
+            overloads,
+            late_overloads,
+            cancelled,
+            ignored,
+            rtt: Quantiles::of(&it.counts.rtt),
+            wait: Quantiles::of(&it.counts.wait),
+        }
+    }
+}
+
+fn by_reason(counts: &[u64; Reason::ALL.len()]) -> BTreeMap<&'static str, u64> {
+    let occurred = Reason::ALL.into_iter().zip(counts).filter(|&(_, &count)| count > 0);
+    occurred.map(|(reason, &count)| (reason.as_str(), count)).collect()
+}
+
+impl Quantiles {
+    fn of(histogram: &Histogram) -> Self {
+        let seconds = |per_mille| Duration::as_secs_f64(&histogram.quantile(per_mille));
+        Self { p50: seconds(500), p90: seconds(900), p99: seconds(990) }
+    }
+}
