@@ -1,14 +1,184 @@
-//! Whether decisions bind, and whether the handle is open.
+//! Whether decisions bind, whether the handle still admits, and whether the store of shared rules answers.
 
-use crate::engine::{plan::Mode, verbs::Outage};
+use std::time::Duration;
 
-/// The state of the handle as a whole.
+use crate::{engine::plan::Mode, time::Timestamp};
+
+/// The state of the handle as a whole. A handle that drains never opens again.
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    pub(crate) mode: Mode,
-    /// Nobody is let in any more, and whether those who wait are served.
-    pub(crate) closed: bool,
-    pub(crate) serves_waiting: bool,
-    /// Whether the store that counts shared rules can be asked.
-    pub(crate) store: Outage,
+    mode: Mode,
+    phase: Phase,
+    store: Outage,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Phase {
+    #[default]
+    Open,
+    /// No request is admitted any more; those that wait are served, or were rejected.
+    Draining { serves_waiting: bool },
+}
+
+impl Lifecycle {
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether decisions bind.
+    pub(crate) const fn enforces(&self) -> bool {
+        matches!(self.mode, Mode::Enforce)
+    }
+
+    /// Whether requests are neither decided nor counted. No mode reopens a handle that drains.
+    pub(crate) const fn is_off(&self) -> bool {
+        matches!(self.mode, Mode::Off) && !self.is_draining()
+    }
+
+    /// Whether no request is admitted any more.
+    pub(crate) const fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. })
+    }
+
+    /// Whether requests that would wait are rejected, since the handle drains and does not serve them.
+    pub(crate) const fn rejects_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Draining { serves_waiting: false })
+    }
+
+    /// Sets the mode; returns the one before.
+    pub(crate) const fn set_mode(&mut self, mode: Mode) -> Mode {
+        std::mem::replace(&mut self.mode, mode)
+    }
+
+    /// Begins to drain, or changes whether waiters are served; returns whether the handle was open.
+    pub(crate) const fn drain(&mut self, serves_waiting: bool) -> bool {
+        let was_open = !self.is_draining();
+        self.phase = Phase::Draining { serves_waiting };
+        was_open
+    }
+
+    pub(crate) const fn store(&self) -> &Outage {
+        &self.store
+    }
+
+    pub(crate) const fn store_mut(&mut self) -> &mut Outage {
+        &mut self.store
+    }
+}
+
+/// Whether a store answers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum StoreState {
+    #[default]
+    Up,
+    /// It failed lately, and is asked all the same.
+    Failing,
+    /// It is left alone until it answers a probe.
+    Down,
+}
+
+impl StoreState {
+    /// The machine word.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Failing => "failing",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// How the store changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct StoreChange {
+    pub(crate) from: StoreState,
+    pub(crate) to: StoreState,
+    /// For how long it was down, if it was.
+    pub(crate) down_for: Option<Duration>,
+}
+
+/// For how long a store that gave no answer counts as gone although it is still asked: after that nothing is known.
+const LATELY: Duration = Duration::from_secs(10);
+
+/// What is known of the store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outage {
+    state: StoreState,
+    /// When it went down, if it is.
+    since: Timestamp,
+    /// When it gave no answer to a request, unless it gave an answer since.
+    unanswered: Option<Timestamp>,
+    /// When it was back.
+    back: Timestamp,
+}
+
+impl Outage {
+    /// Notes the state of the store and, if it is down, for how long; returns how that differs from before.
+    pub(crate) fn change(&mut self, now: Timestamp, to: StoreState, down_for: Duration) -> StoreChange {
+        let down = self.is_down().then(|| now.since(self.since));
+        let change = StoreChange { from: self.state, to, down_for: down };
+        (self.state, self.since) = (to, now.before(down_for));
+        if to == StoreState::Up {
+            (self.unanswered, self.back) = (None, now);
+        }
+        change
+    }
+
+    pub(crate) const fn state(&self) -> StoreState {
+        self.state
+    }
+
+    const fn is_down(&self) -> bool {
+        matches!(self.state, StoreState::Down)
+    }
+
+    /// When it gave no answer to a request, unless it gave an answer since.
+    pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
+        self.unanswered
+    }
+
+    /// Notes that a request got an answer, or none.
+    pub(crate) const fn note_answer(&mut self, unanswered: Option<Timestamp>) {
+        self.unanswered = unanswered;
+    }
+
+    /// Whether rules that fail closed reject: the store is down, or gave no answer lately, to any label or to this one.
+    pub(crate) fn is_gone(&self, now: Timestamp, of_label: Option<Timestamp>) -> bool {
+        let lately =
+            |unanswered: Option<Timestamp>| unanswered.is_some_and(|at| at >= self.back && now.since(at) < LATELY);
+        self.is_down() || lately(self.unanswered) || lately(of_label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_drains_never_opens_again() {
+        let mut it = Lifecycle::default();
+        assert!(!it.is_draining() && it.enforces());
+        assert!(it.drain(true) && !it.rejects_waiting());
+        assert!(!it.drain(false) && it.rejects_waiting());
+        for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
+            it.set_mode(mode);
+            assert!(it.is_draining() && !it.is_off(), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn an_unanswered_question_counts_until_an_answer_a_recovery_or_ten_seconds() {
+        let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
+        let mut it = Outage::default();
+        it.note_answer(Some(at(5)));
+        assert!(it.is_gone(at(6), None) && !it.is_gone(at(15), None));
+        it.note_answer(None);
+        assert!(!it.is_gone(at(6), None) && it.is_gone(at(6), Some(at(6))));
+        let down = it.change(at(8), StoreState::Down, Duration::from_secs(2));
+        assert_eq!((down.from, down.down_for), (StoreState::Up, None));
+        assert!(it.is_gone(at(999), None));
+        let back = it.change(at(10), StoreState::Up, Duration::ZERO);
+        assert_eq!(back.down_for, Some(Duration::from_secs(4)));
+        assert!(!it.is_gone(at(10), Some(at(9))), "an outage before the recovery says nothing");
+    }
 }

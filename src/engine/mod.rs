@@ -21,6 +21,7 @@ mod capacity;
 mod control;
 mod deadlines;
 mod estimate;
+mod ids;
 mod lifecycle;
 pub(crate) mod plan;
 mod queue;
@@ -41,32 +42,30 @@ use self::telemetry::recent;
 pub(crate) use self::{capacity::shares, control::law as limit, quota::rules};
 use self::{
     capacity::{partition, reservation, reservations as room},
-    control::rtt_by_class as classes,
     estimate::hold_time as drain,
     queue::{fair as fair_queue, jobs as runs, slab as waiters},
     quota::{labels, workers},
-    slot_ttl as tenure,
     telemetry::{histogram, journal, label_metrics as series, unmet},
     tokens as ask, tokens as slot, tokens as would, verbs as outage, view as label_status,
 };
 
 pub(crate) use ask::{Ask, Subject};
+pub use control::ShadowSnapshot;
 pub(crate) use histogram::Histogram;
+pub(crate) use ids::{Key, LabelId, TtlId};
 pub use journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
 pub(crate) use journal::{MOST_ENTRIES, Wanted};
-pub(crate) use labels::LabelId;
+pub(crate) use lifecycle::{StoreChange, StoreState};
 pub(crate) use partition::Counts;
 pub(crate) use series::{LabelOutcome, LabelSeries, named};
 pub(crate) use slot::{Arrival, Place, Refusal, Slot};
 pub(crate) use unmet::Unmet;
-pub use verbs::ShadowSnapshot;
-pub(crate) use verbs::{NoRoom, StoreChange, StoreState};
+pub(crate) use verbs::NoRoom;
 #[cfg(feature = "introspect")]
 pub(crate) use view::LabelRow;
 pub use view::{
     Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot, WaiterSnapshot,
 };
-pub(crate) use waiters::Key;
 
 use self::{
     capacity::Capacity,
@@ -134,14 +133,9 @@ impl Engine {
                 rates_due: Default::default(),
                 workers_due: Timestamp::NEVER,
             },
-            controller: Controller {
-                law: plan.law,
-                law_panics: 0,
-                shadow: Default::default(),
-                classes: Default::default(),
-            },
+            controller: Controller::new(plan.law, plan.shadow),
             estimates: Estimates::default(),
-            slot_ttl: SlotTtl { time_to_live: plan.time_to_live, ..SlotTtl::default() },
+            slot_ttl: SlotTtl::new(plan.time_to_live),
             telemetry: Telemetry {
                 series: AllSeries::default(),
                 met: Met::default(),
@@ -150,16 +144,15 @@ impl Engine {
             },
             notices: VecDeque::new(),
         };
-        engine.controller.shadow.replace(plan.shadow);
-        engine.resize(engine.controller.law.limit());
-        engine.quotas.rules.number_classes(|name| engine.controller.classes.number(name));
+        engine.resize(engine.controller.limit());
+        engine.quotas.rules.number_classes(|name| engine.controller.class(name));
         engine.reserve_series();
         engine
     }
 
     /// The number of a kind of work, for [`Ask::class`]: times are compared within their kind.
     pub(crate) fn class(&mut self, name: &str) -> u8 {
-        self.controller.classes.number(name)
+        self.controller.class(name)
     }
 
     /// Asks for the slot of a waiter. Whatever the timers say, this answer counts.
@@ -234,7 +227,7 @@ impl Engine {
         }
         let now = self.advance(now);
         // Of a slot that was taken back before, nothing is left to count, and its label may be forgotten.
-        if !self.slot_ttl.tenures.give_back(slot.tenure) {
+        if !self.slot_ttl.give_back(slot.ttl) {
             if within_limit {
                 self.note_held(now.since(slot.start), slot.label);
             }
@@ -248,19 +241,19 @@ impl Engine {
     /// Learns for how long a slot was held, where slots are scarce.
     fn note_held(&mut self, held: Duration, label: LabelId) {
         if self.is_saturated() {
-            self.estimates.drain.finished(held);
+            self.estimates.held(held);
             self.quotas.labels.held(label, held);
         }
     }
 
     /// Whether the slot with this tenure was taken back because its time was over.
-    pub(crate) fn is_overdue(&self, tenure: u32) -> bool {
-        self.slot_ttl.tenures.is_overdue(tenure)
+    pub(crate) fn is_expired(&self, slot: TtlId) -> bool {
+        self.slot_ttl.is_expired(slot)
     }
 
     /// The next tenure that ended since the last call: its holder should be told.
-    pub(crate) fn take_overdue(&mut self) -> Option<u32> {
-        self.slot_ttl.tenures.overdue.pop_front()
+    pub(crate) fn take_expired(&mut self) -> Option<TtlId> {
+        self.slot_ttl.take_notice()
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time: there is nobody to serve and nothing to measure on a
@@ -275,6 +268,6 @@ impl Engine {
     }
 
     pub(crate) fn has_notices(&self) -> bool {
-        !self.notices.is_empty() || !self.slot_ttl.tenures.overdue.is_empty()
+        !self.notices.is_empty() || self.slot_ttl.has_notices()
     }
 }

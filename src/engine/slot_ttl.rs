@@ -1,4 +1,4 @@
-//! Slots that are lent for a time.
+//! Slots that expire.
 //!
 //! Where permits have a time to live, each slot has an entry here. When its time is over, the slot is taken back although
 //! its holder still works: others may run, and the holder is told. The entry stays until the holder is done, so that the
@@ -6,89 +6,113 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::engine::{deadlines::Deadlines, labels::LabelId, series::SeriesId};
-use crate::time::Timestamp;
+use crate::{
+    engine::{
+        deadlines::Deadlines,
+        ids::{SeriesId, TtlId},
+        tokens::Holder,
+    },
+    time::Timestamp,
+};
 
-/// A slot without an entry.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// Whom a slot belongs to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Holder {
-    pub(crate) partition: u16,
-    pub(crate) label: LabelId,
-    pub(crate) level: u8,
-    /// What it is beyond of, as marks of a slot.
-    pub(crate) shadow: u8,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Tenures {
-    /// `None`: the slot was taken back.
-    entries: Vec<Option<Holder>>,
-    /// Where each is counted by label, as long as its holder is not done.
-    series: Vec<SeriesId>,
-    free: Vec<u32>,
-    ends: Deadlines,
-    /// Those whose holders have to be told.
-    pub(crate) overdue: VecDeque<u32>,
-}
-
-/// Slots that expire.
+/// The slots that expire. There are none where permits live for ever.
 #[derive(Debug, Default)]
 pub(crate) struct SlotTtl {
-    pub(crate) time_to_live: Option<Duration>,
-    pub(crate) tenures: Tenures,
-    /// How many slots were taken back from holders who kept them for too long.
-    pub(crate) overdue: u64,
+    time_to_live: Option<Duration>,
+    /// `None`: the slot was taken back.
+    entries: Vec<Option<Holder>>,
+    /// Where each slot is counted by label, as long as its holder is not done.
+    series: Vec<SeriesId>,
+    free: Vec<TtlId>,
+    ends: Deadlines,
+    /// Slots that were taken back, and whose holders have to be told.
+    notices: VecDeque<TtlId>,
+    /// How many slots were taken back.
+    expired: u64,
 }
 
-impl Tenures {
-    pub(crate) fn lend(&mut self, holder: Holder, series: SeriesId, until: Timestamp) -> u32 {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.series.push(SeriesId::NONE);
-            u32::try_from(self.entries.len() - 1).unwrap_or(NONE)
-        });
-        self.entries[number as usize] = Some(holder);
-        self.series[number as usize] = series;
-        self.ends.set(number, until);
-        number
+impl SlotTtl {
+    pub(crate) fn new(time_to_live: Option<Duration>) -> Self {
+        Self { time_to_live, ..Self::default() }
     }
 
-    /// Ends a tenure from the holder's side; answers whether the slot had been taken back before.
-    pub(crate) fn give_back(&mut self, number: u32) -> bool {
-        let Some(entry) = self.entries.get_mut(number as usize) else { return false };
-        self.ends.remove(number);
-        self.free.push(number);
+    /// Takes another time to live, for slots that are issued from now on.
+    pub(crate) const fn replace(&mut self, time_to_live: Option<Duration>) {
+        self.time_to_live = time_to_live;
+    }
+
+    /// How long a slot lives; `None` for ever.
+    pub(crate) const fn time_to_live(&self) -> Option<Duration> {
+        self.time_to_live
+    }
+
+    /// Notes that a slot was handed out, if slots expire.
+    #[inline]
+    pub(crate) fn issue(&mut self, now: Timestamp, holder: Holder, series: impl FnOnce() -> SeriesId) -> TtlId {
+        let Some(time) = self.time_to_live else { return TtlId::NONE };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.series.push(SeriesId::NONE);
+            TtlId::from_index(self.entries.len() - 1)
+        });
+        self.entries[id.index()] = Some(holder);
+        self.series[id.index()] = series();
+        self.ends.set(id.number(), now.after(time));
+        id
+    }
+
+    /// Ends the life of a slot from its holder's side; returns whether it had expired.
+    #[inline]
+    pub(crate) fn give_back(&mut self, id: TtlId) -> bool {
+        let Some(entry) = self.entries.get_mut(id.index()) else { return false };
+        self.ends.remove(id.number());
+        self.free.push(id);
         entry.take().is_none()
     }
 
-    pub(crate) fn is_overdue(&self, number: u32) -> bool {
-        self.entries.get(number as usize).is_some_and(Option::is_none)
+    /// Whether the slot was taken back, and its holder is not done.
+    pub(crate) fn is_expired(&self, id: TtlId) -> bool {
+        self.entries.get(id.index()).is_some_and(Option::is_none)
     }
 
-    /// Where it is counted by label.
-    pub(crate) fn series(&self, number: u32) -> SeriesId {
-        self.series.get(number as usize).copied().unwrap_or(SeriesId::NONE)
+    /// Where the slot is counted by label.
+    pub(crate) fn series(&self, id: TtlId) -> SeriesId {
+        self.series.get(id.index()).copied().unwrap_or(SeriesId::NONE)
     }
 
+    /// When the next slot expires.
     pub(crate) fn next_end(&self) -> Timestamp {
         self.ends.first().map_or(Timestamp::NEVER, |(at, _)| at)
     }
 
     /// Takes back a slot whose time is over.
-    pub(crate) fn take_back(&mut self, now: Timestamp) -> Option<Holder> {
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Holder> {
         let (_, number) = self.ends.first().filter(|&(at, _)| at <= now)?;
+        let id = TtlId::from_number(number);
         self.ends.remove(number);
-        self.overdue.push_back(number);
-        self.entries[number as usize].take()
+        self.notices.push_back(id);
+        self.expired += 1;
+        self.entries[id.index()].take()
+    }
+
+    /// How many slots were taken back.
+    pub(crate) const fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// The next slot that was taken back since the last call.
+    pub(crate) fn take_notice(&mut self) -> Option<TtlId> {
+        self.notices.pop_front()
+    }
+
+    pub(crate) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
     }
 }
 
 /// For `Engine::check_all`.
 #[cfg(test)]
-impl Tenures {
+impl SlotTtl {
     /// The holders of all slots that are lent now.
     pub(crate) fn holders(&self) -> Vec<Holder> {
         let lent: Vec<u32> = self.ends.members().into_keys().collect();
@@ -100,24 +124,30 @@ impl Tenures {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::engine::ids::LabelId;
 
     #[test]
     fn a_slot_is_taken_back_once_and_given_back_once() {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
         let holder = |partition| Holder { partition, label: LabelId::DEFAULT, level: 1, shadow: 0 };
-        let mut tenures = Tenures::default();
-        let (late, good) =
-            (tenures.lend(holder(1), SeriesId::OTHERS, at(5)), tenures.lend(holder(2), SeriesId::NONE, at(9)));
-        assert!(tenures.take_back(at(4)).is_none());
-        assert_eq!(tenures.take_back(at(5)).map(|it| it.partition), Some(1));
-        assert!(tenures.take_back(at(5)).is_none());
-        assert!(tenures.is_overdue(late) && !tenures.is_overdue(good) && !tenures.is_overdue(NONE));
-        assert_eq!(tenures.series(late), SeriesId::OTHERS, "whoever is late is still counted");
-        assert_eq!(tenures.next_end(), at(9));
-        assert!(tenures.give_back(late) && !tenures.give_back(good) && !tenures.give_back(NONE));
-        assert_eq!((tenures.next_end(), tenures.free.len()), (Timestamp::NEVER, 2));
+        let mut slots = SlotTtl::new(Some(Duration::from_secs(4)));
+        let late = slots.issue(at(1), holder(1), || SeriesId::OTHERS);
+        let good = slots.issue(at(5), holder(2), || SeriesId::NONE);
+        assert!(slots.expire(at(4)).is_none());
+        assert_eq!(slots.expire(at(5)).map(|it| it.partition), Some(1));
+        assert!(slots.expire(at(5)).is_none());
+        assert!(slots.is_expired(late) && !slots.is_expired(good) && !slots.is_expired(TtlId::NONE));
+        assert_eq!(slots.series(late), SeriesId::OTHERS, "a request that is late is still counted");
+        assert_eq!(slots.next_end(), at(9));
+        assert_eq!((slots.take_notice(), slots.has_notices()), (Some(late), false));
+        assert!(slots.give_back(late) && !slots.give_back(good) && !slots.give_back(TtlId::NONE));
+        assert_eq!((slots.next_end(), slots.free.len(), slots.expired()), (Timestamp::NEVER, 2, 1));
+        slots.replace(None);
+        assert_eq!(
+            slots.issue(at(9), holder(1), || SeriesId::NONE),
+            TtlId::NONE,
+            "without a time to live none expires"
+        );
     }
 }

@@ -75,7 +75,7 @@ impl<H: Handle> Held<H> {
         let waker = Waker::from(Arc::clone(&flag));
         let shared = self.handle().shared();
         let _dropped_outside = shared.turn(|state, _| {
-            if state.engine.is_overdue(tenure) {
+            if state.engine.is_expired(tenure) {
                 return Some(waker);
             }
             state.register_holder(tenure, waker)

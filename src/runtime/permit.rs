@@ -14,7 +14,11 @@ use super::{
     trace::{self, Since},
     turn::Shared,
 };
-use crate::{engine::Slot, outcome::Outcome, store};
+use crate::{
+    engine::{Slot, TtlId},
+    outcome::Outcome,
+    store,
+};
 
 /// The right to run, until it is dropped.
 ///
@@ -109,8 +113,8 @@ impl<H: Handle> Held<H> {
         &self.handle
     }
 
-    pub(super) const fn tenure(&self) -> Option<u32> {
-        self.slot.tenure()
+    pub(super) const fn tenure(&self) -> Option<TtlId> {
+        self.slot.ttl()
     }
 
     pub(crate) fn observe(&mut self, outcome: Outcome) {
@@ -126,16 +130,16 @@ impl<H: Handle> Held<H> {
     }
 
     pub(crate) fn is_overdue(&self) -> bool {
-        let tenure = self.slot.tenure();
-        tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_overdue(tenure)))
+        let tenure = self.slot.ttl();
+        tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_expired(tenure)))
     }
 
     fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(tenure) = self.slot.tenure() else { return Poll::Pending };
+        let Some(tenure) = self.slot.ttl() else { return Poll::Pending };
         let shared = self.handle.shared();
         let waker = cx.waker().clone();
         let (answer, unused) = shared.turn(|state, _| {
-            if state.engine.is_overdue(tenure) {
+            if state.engine.is_expired(tenure) {
                 return (Poll::Ready(()), Some(waker));
             }
             (Poll::Pending, state.register_holder(tenure, waker))
@@ -173,7 +177,7 @@ impl<H: Handle> Held<H> {
         let shared = self.handle.shared();
         let now = (!self.slot.is_observed()).then(|| shared.time.now());
         let unwatched = shared.turn(|state, time| {
-            let unwatched = self.slot.tenure().and_then(|tenure| state.unregister_holder(tenure));
+            let unwatched = self.slot.ttl().and_then(|tenure| state.unregister_holder(tenure));
             #[cfg(feature = "introspect")]
             state.note(|| Step::Finish { slot: self.slot.fingerprint(), outcome: now.map(|_| outcome) });
             let engine = &mut state.engine;

@@ -23,7 +23,7 @@ use super::{
 use crate::config::file::AdmissionConfig;
 use crate::{
     clock::TimeSource,
-    engine::{Engine, Key, Refusal},
+    engine::{Engine, Key, Refusal, TtlId},
     rejection::Rejection,
     store::AdmissionLock,
     time::Timestamp,
@@ -274,8 +274,8 @@ impl State {
             if let Some(key) = self.engine.take_notice() {
                 return self.wakers.get_mut(key.index as usize)?.take();
             }
-            let tenure = self.engine.take_overdue()?;
-            self.holders.get_mut(tenure as usize)?.take()
+            let slot = self.engine.take_expired()?;
+            self.holders.get_mut(slot.index())?.take()
         })
     }
 
@@ -286,16 +286,16 @@ impl State {
         remember(&mut self.wakers, key.index, waker)
     }
 
-    /// The same for the holder of a tenure.
+    /// The same for the holder of a slot that expires.
     #[must_use]
-    pub(super) fn register_holder(&mut self, tenure: u32, waker: Waker) -> Option<Waker> {
-        remember(&mut self.holders, tenure, waker)
+    pub(super) fn register_holder(&mut self, slot: TtlId, waker: Waker) -> Option<Waker> {
+        remember(&mut self.holders, slot.number(), waker)
     }
 
-    /// Forgets the holder of a tenure. Answers its waker, to be dropped outside the lock.
+    /// Forgets the holder of a slot that expires. Answers its waker, to be dropped outside the lock.
     #[must_use]
-    pub(super) fn unregister_holder(&mut self, tenure: u32) -> Option<Waker> {
-        self.holders.get_mut(tenure as usize)?.take()
+    pub(super) fn unregister_holder(&mut self, slot: TtlId) -> Option<Waker> {
+        self.holders.get_mut(slot.index())?.take()
     }
 
     /// Remembers whom to wake once nobody is left; answers the waker before, to be dropped outside the lock.

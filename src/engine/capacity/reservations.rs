@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use crate::engine::{
     Ask, Engine,
-    labels::LabelId,
+    ids::LabelId,
     plan::PartitionMode,
     reservation::{Reservation, most_places, most_slots},
-    tenure::Holder,
+    tokens::Holder,
 };
 use crate::time::Timestamp;
 
@@ -189,7 +189,7 @@ impl Engine {
     /// For how long a reservation lasts that is not used: as long as a request holds its slot.
     pub(crate) fn reserve_time(&self) -> Duration {
         const UNKNOWN: Duration = Duration::from_millis(50);
-        let hold = self.estimates.drain.mean();
+        let hold = self.estimates.mean_hold();
         if hold.is_zero() { UNKNOWN } else { hold.clamp(Duration::from_millis(1), Duration::from_secs(10)) }
     }
 

@@ -1,16 +1,178 @@
-//! What the limit should be.
+//! What the limit should be: the law that decides, a law that only says what it would do, and what they are given.
 
 pub(crate) mod law;
-pub(crate) mod rtt_by_class;
+mod rtt_by_class;
+mod shadow_law;
 
-use self::{law::Law, rtt_by_class::Classes};
-use crate::engine::verbs::ShadowLaw;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+pub use self::shadow_law::ShadowSnapshot;
+use self::{
+    law::{Basis, Law, Sample},
+    rtt_by_class::RttByClass,
+    shadow_law::ShadowLaw,
+};
+use crate::rejection::Reason;
 
 /// The laws.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    pub(crate) law: Box<dyn Law>,
-    pub(crate) law_panics: u64,
-    pub(crate) shadow: ShadowLaw,
-    pub(crate) classes: Classes,
+    law: Box<dyn Law>,
+    /// What its limit was when it was asked last.
+    limit: usize,
+    panics: u64,
+    shadow: ShadowLaw,
+    rtts: RttByClass,
+}
+
+/// What became of the limit with a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Same,
+    Moved {
+        limit: usize,
+        /// What it was judged by.
+        basis: Basis,
+    },
+    /// The law panicked. The limit stays what it was.
+    Panicked,
+}
+
+/// Gives a law one sample; answers its limit, and what moved it away from the one that is known, unless it panicked.
+///
+/// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
+/// bring the sample is not the one to suffer.
+fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basis)> {
+    let step = AssertUnwindSafe(|| {
+        law.on_sample(sample);
+        let limit = law.limit();
+        (limit, if limit == known { Basis::default() } else { law.basis() })
+    });
+    catch_unwind(step).ok()
+}
+
+impl Controller {
+    pub(crate) fn new(law: Box<dyn Law>, shadow: Option<Box<dyn Law>>) -> Self {
+        let limit = law.limit().max(1);
+        let mut shadow_law = ShadowLaw::default();
+        shadow_law.replace(shadow);
+        Self { law, limit, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
+    }
+
+    /// Takes other laws. A law of the same kind as the one before goes on where that was.
+    pub(crate) fn replace(&mut self, mut law: Box<dyn Law>, shadow: Option<Box<dyn Law>>) {
+        if law.kind() == self.law.kind() {
+            law.adopt(self.law.limit());
+        }
+        self.law = law;
+        self.shadow.replace(shadow);
+        self.limit = self.law.limit().max(1);
+    }
+
+    /// The limit: at least 1, whatever the law says.
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Gives both laws a sample.
+    pub(crate) fn sample(&mut self, sample: &Sample) -> Step {
+        self.shadow.learn(sample);
+        let Some((limit, basis)) = step(&mut *self.law, sample, self.limit) else {
+            self.panics += 1;
+            return Step::Panicked;
+        };
+        let limit = limit.max(1);
+        if limit == self.limit {
+            return Step::Same;
+        }
+        self.limit = limit;
+        Step::Moved { limit, basis }
+    }
+
+    /// How often the law panicked.
+    pub(crate) const fn panics(&self) -> u64 {
+        self.panics
+    }
+
+    /// The number of a kind of work; 0 for those that are not told apart.
+    pub(crate) fn class(&mut self, name: &str) -> u8 {
+        self.rtts.number(name)
+    }
+
+    /// The number of a kind of work, if it is known; else 0.
+    pub(crate) fn find_class(&self, name: &str) -> u8 {
+        self.rtts.find(name)
+    }
+
+    /// What a round-trip time would have been, had the request been of the first class.
+    pub(crate) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
+        self.rtts.normalise(class, rtt)
+    }
+
+    /// Whether there is a law that only says what it would do.
+    pub(crate) const fn has_shadow(&self) -> bool {
+        self.shadow.is_on()
+    }
+
+    /// A request takes a slot; returns the mark of a slot that it would have under the shadow law as well. `waits` where
+    /// requests may wait.
+    pub(crate) fn enter_shadow(&mut self, waits: bool) -> u8 {
+        if self.shadow.is_on() { self.shadow.enter(waits) } else { 0 }
+    }
+
+    /// A request that had that mark gives its slot back.
+    pub(crate) fn leave_shadow(&mut self) {
+        self.shadow.leave();
+    }
+
+    /// A request was rejected.
+    pub(crate) fn rejected(&mut self, reason: Reason) {
+        self.shadow.refused(reason);
+    }
+
+    /// What the shadow law would have done.
+    pub(crate) fn shadow_snapshot(&self) -> Option<ShadowSnapshot> {
+        self.shadow.snapshot(&*self.law)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{engine::limit::Fixed, outcome::Outcome, time::Timestamp};
+
+    /// Says what it is told to.
+    #[derive(Debug)]
+    struct Says(usize);
+
+    impl Law for Says {
+        fn on_sample(&mut self, sample: &Sample) {
+            assert!(sample.in_flight > 0, "a law may panic");
+            self.0 = sample.in_flight - 1;
+        }
+
+        fn limit(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn the_limit_is_at_least_one_and_outlives_a_panic() {
+        let mut control = Controller::new(Box::new(Says(0)), None);
+        assert_eq!(control.limit(), 1);
+        let sample = |in_flight| {
+            let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
+            Sample { start, end, rtt: None, in_flight, running: in_flight, outcome: Outcome::Success }
+        };
+        for (in_flight, limit) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
+            control.sample(&sample(in_flight));
+            assert_eq!(control.limit(), limit);
+        }
+        assert_eq!(control.panics(), 1);
+        control.replace(Box::new(Fixed::new(5)), None);
+        assert_eq!(control.limit(), 5);
+    }
 }

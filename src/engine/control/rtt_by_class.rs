@@ -28,7 +28,7 @@ const WARM_UP: f64 = 64.0;
 
 /// The offsets of all classes.
 #[derive(Debug, Default)]
-pub(crate) struct Classes {
+pub(crate) struct RttByClass {
     /// Sorted by name; the number of a class is its place in `offsets`.
     names: Vec<(Box<str>, u8)>,
     level: Option<f64>,
@@ -42,7 +42,7 @@ struct Offset {
     samples: f64,
 }
 
-impl Classes {
+impl RttByClass {
     /// The number of the class of this name; 0 for those that are not told apart.
     pub(crate) fn number(&mut self, name: &str) -> u8 {
         match self.names.binary_search_by(|(known, _)| (**known).cmp(name)) {
@@ -99,7 +99,7 @@ mod tests {
 
     /// Feeds `count` requests of which `slow` percent are reports of 500 ms, the rest look-ups of 5 ms, all slower by
     /// `factor`. Answers the mean logarithm of the last half, raw and normalised.
-    fn feed(classes: &mut Classes, count: u32, slow: u32, factor: f64) -> (f64, f64) {
+    fn feed(classes: &mut RttByClass, count: u32, slow: u32, factor: f64) -> (f64, f64) {
         let (report, look_up) = (classes.number("report"), classes.number("look_up"));
         let (mut raw, mut normal, mut taken) = (0.0, 0.0, 0.0);
         for i in 0..count {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_shift_of_the_mix_is_no_congestion() {
-        let mut classes = Classes::default();
+        let mut classes = RttByClass::default();
         let before = feed(&mut classes, 20_000, 10, 1.0);
         let after = feed(&mut classes, 400, 60, 1.0);
         assert!(after.0 - before.0 > 2.0, "unnormalised it looks seven times slower");
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn congestion_stays_visible_however_long_it_lasts() {
-        let mut classes = Classes::default();
+        let mut classes = RttByClass::default();
         let before = feed(&mut classes, 20_000, 10, 1.0);
         let early = feed(&mut classes, 400, 10, 3.0);
         let late = feed(&mut classes, 200_000, 10, 3.0);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn without_classes_nothing_is_changed_and_strangers_share_one() {
-        let mut classes = Classes::default();
+        let mut classes = RttByClass::default();
         assert_eq!(classes.normalise(0, Duration::from_millis(7)), Duration::from_millis(7));
         let numbers: Vec<_> = (0..1_000).map(|i| classes.number(&i.to_string())).collect();
         assert_eq!(numbers.iter().filter(|&&number| number == 0).count(), 1_000 - (MAX_CLASSES - 1));

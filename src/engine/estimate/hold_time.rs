@@ -49,14 +49,14 @@ impl Stall {
 
 /// A running mean of how long slots are held, with a memory of about sixteen requests.
 #[derive(Debug, Default)]
-pub(crate) struct Drain {
+pub(crate) struct HoldTime {
     mean_nanos: u64,
     /// Whether `mean_nanos` comes from whole requests rather than from round-trip times.
     whole: bool,
-    pub(crate) stall: Stall,
+    stall: Stall,
 }
 
-impl Drain {
+impl HoldTime {
     /// A round-trip time: stands in while no request was seen to its end.
     pub(crate) fn answered(&mut self, rtt: Duration) {
         if !self.whole {
@@ -103,6 +103,15 @@ impl Drain {
         if self.mean_nanos == 0 { FALLBACK } else { self.mean() }
     }
 
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
+    }
+
+    pub(crate) const fn stall_mut(&mut self) -> &mut Stall {
+        &mut self.stall
+    }
+
+    /// The mean; zero while nothing is known.
     pub(crate) const fn mean(&self) -> Duration {
         Duration::from_nanos(self.mean_nanos)
     }
@@ -121,32 +130,32 @@ mod tests {
 
     #[test]
     fn the_estimate_is_littles_law() {
-        let mut drain = Drain::default();
-        assert_eq!(drain.estimate(5, 5), FALLBACK);
-        (0..100).for_each(|_| drain.finished(4 * SECOND));
-        assert_eq!(drain.estimate(1, 1), 4 * SECOND);
-        assert_eq!(drain.estimate(10, 4), 10 * SECOND);
-        assert_eq!(drain.estimate(usize::MAX, 0), LONGEST);
+        let mut hold = HoldTime::default();
+        assert_eq!(hold.estimate(5, 5), FALLBACK);
+        (0..100).for_each(|_| hold.finished(4 * SECOND));
+        assert_eq!(hold.estimate(1, 1), 4 * SECOND);
+        assert_eq!(hold.estimate(10, 4), 10 * SECOND);
+        assert_eq!(hold.estimate(usize::MAX, 0), LONGEST);
     }
 
     #[test]
     fn where_nothing_comes_free_the_estimate_grows_with_the_age_of_what_runs() {
-        let mut drain = Drain::default();
+        let mut hold = HoldTime::default();
         let at = |seconds| Timestamp::ZERO.after(seconds * SECOND);
-        let told = |drain: &Drain, seconds| drain.retry_after(at(seconds), 1, 100, drain.stall);
-        assert_eq!(told(&drain, 60), SECOND / 100, "nothing runs");
-        drain.stall.started(Timestamp::ZERO);
-        drain.stall.started(at(59));
-        assert_eq!(told(&drain, 60), 60 * SECOND, "the first of what runs is as old");
-        drain.answered(SECOND);
-        assert_eq!(told(&drain, 60), 60 * SECOND, "an answer whose body goes on frees nothing");
-        drain.finished(8 * SECOND);
-        assert_eq!(drain.mean(), 8 * SECOND, "whole requests replace round-trip times");
-        drain.stall.freed();
-        drain.stall.started(at(60));
-        assert_eq!(told(&drain, 68), 80 * SECOND / 1_000, "as usual");
-        assert_eq!(told(&drain, 69), 9 * SECOND);
-        assert_eq!(drain.retry_after(at(69), 3, 2, drain.stall), 13_500 * SECOND / 1_000, "three of two slots");
-        assert_eq!(told(&drain, 9_999), LONGEST);
+        let told = |hold: &HoldTime, seconds| hold.retry_after(at(seconds), 1, 100, hold.stall);
+        assert_eq!(told(&hold, 60), SECOND / 100, "nothing runs");
+        hold.stall.started(Timestamp::ZERO);
+        hold.stall.started(at(59));
+        assert_eq!(told(&hold, 60), 60 * SECOND, "the first of what runs is as old");
+        hold.answered(SECOND);
+        assert_eq!(told(&hold, 60), 60 * SECOND, "an answer whose body goes on frees nothing");
+        hold.finished(8 * SECOND);
+        assert_eq!(hold.mean(), 8 * SECOND, "whole requests replace round-trip times");
+        hold.stall.freed();
+        hold.stall.started(at(60));
+        assert_eq!(told(&hold, 68), 80 * SECOND / 1_000, "as usual");
+        assert_eq!(told(&hold, 69), 9 * SECOND);
+        assert_eq!(hold.retry_after(at(69), 3, 2, hold.stall), 13_500 * SECOND / 1_000, "three of two slots");
+        assert_eq!(told(&hold, 9_999), LONGEST);
     }
 }

@@ -1,13 +1,76 @@
-//! What is expected: how long slots are held, and how long work takes.
+//! What is expected of requests from those that ended: how long slots are held, and how long work takes.
 
 pub(crate) mod hold_time;
-pub(crate) mod service_time;
+mod service_time;
 
-use self::{hold_time::Drain, service_time::Work};
+use std::time::Duration;
+
+use self::{
+    hold_time::{HoldTime, Stall},
+    service_time::ServiceTime,
+};
+use crate::time::Timestamp;
 
 /// The estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates {
-    pub(crate) drain: Drain,
-    pub(crate) work: Work,
+    hold: HoldTime,
+    service: ServiceTime,
+}
+
+impl Estimates {
+    /// A request took a slot of the limit.
+    #[inline]
+    pub(crate) fn started(&mut self, now: Timestamp) {
+        self.hold.stall_mut().started(now);
+    }
+
+    /// A slot of the limit came free.
+    #[inline]
+    pub(crate) const fn freed(&mut self) {
+        self.hold.stall_mut().freed();
+    }
+
+    /// A request of this class was answered within a time; `is_within_limit` unless it ran beyond the limit.
+    pub(crate) fn answered(&mut self, class: u8, rtt: Duration, is_within_limit: bool) {
+        if is_within_limit {
+            self.hold.answered(rtt);
+        }
+        self.service.answered(class, rtt);
+    }
+
+    /// A slot was held for so long, where slots are scarce.
+    pub(crate) fn held(&mut self, held: Duration) {
+        self.hold.finished(held);
+    }
+
+    /// How long a slot is held, on average; zero while nothing is known.
+    pub(crate) const fn mean_hold(&self) -> Duration {
+        self.hold.mean()
+    }
+
+    /// How long work of this class takes nearly always, if enough of it was seen.
+    pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
+        self.service.likely(class)
+    }
+
+    /// How long until `releases` of `slots` slots came free, as usual: Little's law.
+    pub(crate) fn wait(&self, releases: usize, slots: usize) -> Duration {
+        self.hold.estimate(releases, slots)
+    }
+
+    /// The same for a caller that is told when to come back: not before what runs now is likely to have moved.
+    pub(crate) fn retry_after(&self, now: Timestamp, releases: usize, slots: usize, stall: Stall) -> Duration {
+        self.hold.retry_after(now, releases, slots, stall)
+    }
+
+    /// For how long no slot of the limit has come free, if that is longer than usual.
+    pub(crate) fn stalled(&self, now: Timestamp) -> Option<Duration> {
+        self.hold.stalled(now, self.stall())
+    }
+
+    /// Since when no slot of the limit has come free.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.hold.stall()
+    }
 }

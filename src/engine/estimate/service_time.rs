@@ -9,7 +9,7 @@ const FEWEST: u32 = 16;
 
 /// For each kind of work a running mean and the mean distance from it, as TCP estimates round-trip times (RFC 6298).
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct ServiceTime {
     kinds: Vec<Kind>,
 }
 
@@ -20,7 +20,7 @@ struct Kind {
     answers: u32,
 }
 
-impl Work {
+impl ServiceTime {
     /// An answer that took so long.
     pub(crate) fn answered(&mut self, class: u8, rtt: Duration) {
         let class = usize::from(class);
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_even_spread_is_covered_and_few_answers_say_nothing() {
-        let mut work = Work::default();
+        let mut work = ServiceTime::default();
         for i in 0..1_000_u64 {
             assert_eq!(work.likely(3).is_some(), i >= u64::from(FEWEST));
             work.answered(3, Duration::from_millis(1_000 + i * 617 % 1_000));

@@ -5,18 +5,16 @@
 //! steady queue allocates nothing.
 
 use crate::engine::{
-    Refusal, ask::Ask, fair_queue::FlowKey, journal::Party, labels::LabelId, tenure::Holder, would::Would,
+    Refusal,
+    ask::Ask,
+    ids::{FlowKey, Key, LabelId},
+    journal::Party,
+    tokens::Holder,
+    would::Would,
 };
 use crate::time::Timestamp;
 
 const NONE: u32 = u32::MAX;
-
-/// Where one waiting request stands. The generation keeps a stale key from finding a later waiter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Key {
-    pub(crate) index: u32,
-    generation: u32,
-}
 
 /// What became of a waiter so far.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

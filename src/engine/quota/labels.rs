@@ -19,34 +19,15 @@ use crate::engine::{
     ask::Subject,
     drain::Stall,
     fair_queue::{STRIDE, Standing},
+    ids::LabelId,
     plan::{LabelPlan, LabelRule},
     rules::{Account, Rule, Rules},
     workers::Workers,
 };
 use crate::time::{Timestamp, nanos};
 
-/// The number of a label's entry, as long as it is in use.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct LabelId(u32);
-
-impl LabelId {
-    /// All requests without a label.
-    pub(crate) const DEFAULT: Self = Self(0);
-    /// All labels that the table has no room for, of the first class; those of the others follow.
-    pub(crate) const OVERFLOW: Self = Self(1);
-
-    const NONE: u32 = u32::MAX;
-
-    /// The number as such.
-    pub(crate) const fn index(self) -> u32 {
-        self.0
-    }
-
-    /// The label with this number.
-    pub(crate) const fn from_index(index: u32) -> Self {
-        Self(index)
-    }
-}
+/// No label, in the list of those that could be forgotten.
+const NOT_LISTED: u32 = u32::MAX;
 
 /// Nothing in the journal is about it yet.
 pub(crate) const UNNAMED: u64 = u64::MAX;
@@ -113,8 +94,8 @@ impl Label {
             mean_hold: 0,
             start: 0,
             named_from: UNNAMED,
-            previous: LabelId::NONE,
-            next: LabelId::NONE,
+            previous: NOT_LISTED,
+            next: NOT_LISTED,
         }
     }
 
@@ -194,13 +175,13 @@ impl Labels {
                 entries.push(shared);
             }
         }
-        let last_fixed = LabelId(u32::try_from(entries.len() - 1).unwrap_or(LabelId::OVERFLOW.0));
+        let last_fixed = LabelId::from_index(u32::try_from(entries.len() - 1).unwrap_or(LabelId::OVERFLOW.index()));
         Self {
             plan,
             entries,
             numbers: Vec::new(),
-            idle_first: LabelId::NONE,
-            idle_last: LabelId::NONE,
+            idle_first: NOT_LISTED,
+            idle_last: NOT_LISTED,
             last_fixed,
             unlabelled: 0,
             active: 0,
@@ -214,7 +195,7 @@ impl Labels {
         self.plan = plan;
         let binds = self.plan.enforce_workers;
         for (number, label) in (0..).zip(&mut self.entries).skip(1) {
-            let is_shared = number <= self.last_fixed.0;
+            let is_shared = number <= self.last_fixed.index();
             label.rule = if is_shared { self.plan.default } else { rule_of(&self.plan, &label.namespace, &label.name) };
             rules.reopen(now, label);
             label.find_cap(binds);
@@ -223,7 +204,7 @@ impl Labels {
 
     /// All numbers that are in use.
     pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
-        (0..u32::try_from(self.entries.len()).unwrap_or(u32::MAX)).map(LabelId)
+        (0..u32::try_from(self.entries.len()).unwrap_or(u32::MAX)).map(LabelId::from_index)
     }
 
     /// Whether an entry is shared by labels that the table has no room for.
@@ -246,24 +227,24 @@ impl Labels {
     }
 
     pub(crate) fn get(&self, id: LabelId) -> &Label {
-        &self.entries[id.0 as usize]
+        &self.entries[id.index() as usize]
     }
 
     pub(crate) fn get_mut(&mut self, id: LabelId) -> &mut Label {
-        &mut self.entries[id.0 as usize]
+        &mut self.entries[id.index() as usize]
     }
 
     /// Those that are known by name, and the shared ones that are in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LabelId, &Label)> {
         let known = self.numbers.iter().flat_map(HashMap::values).flat_map(HashMap::values).copied();
-        let shared = LabelId::OVERFLOW.0..=self.last_fixed.0;
+        let shared = LabelId::OVERFLOW.index()..=self.last_fixed.index();
         let overflow = shared.filter(|&number| !self.entries[number as usize].is_idle());
-        known.chain(overflow).map(|number| (LabelId(number), &self.entries[number as usize]))
+        known.chain(overflow).map(|number| (LabelId::from_index(number), &self.entries[number as usize]))
     }
 
     /// How many labels are known by name, once for each class of rules.
     pub(crate) const fn known(&self) -> usize {
-        self.entries.len() - 1 - self.last_fixed.0 as usize - self.unlabelled
+        self.entries.len() - 1 - self.last_fixed.index() as usize - self.unlabelled
     }
 
     pub(crate) const fn active(&self) -> usize {
@@ -283,7 +264,7 @@ impl Labels {
         let mut label = Label::new(class, namespace, name, rule_of(&self.plan, namespace, name));
         label.account = rules.open(&label);
         label.find_cap(self.plan.enforce_workers);
-        self.entries[id.0 as usize] = label;
+        self.entries[id.index() as usize] = label;
         if self.numbers.len() <= usize::from(class) {
             self.numbers.resize_with(usize::from(class) + 1, HashMap::new);
         }
@@ -292,13 +273,13 @@ impl Labels {
             Some(names) => names,
             None => namespaces.entry(namespace.into()).or_default(),
         };
-        names.insert(name.into(), id.0);
+        names.insert(name.into(), id.index());
         self.rest(id);
         id
     }
 
     pub(crate) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
-        self.numbers.get(usize::from(class))?.get(namespace)?.get(label).map(|&number| LabelId(number))
+        self.numbers.get(usize::from(class))?.get(namespace)?.get(label).map(|&number| LabelId::from_index(number))
     }
 
     /// Changes what a label runs and waits, and answers whether it was at its cap before and whether it is now.
@@ -313,7 +294,7 @@ impl Labels {
             return (false, false);
         }
         let binds = self.plan.enforce_workers;
-        let label = &mut self.entries[id.0 as usize];
+        let label = &mut self.entries[id.index() as usize];
         let (was_active, was_idle, was_full) = (label.is_active(), label.is_idle(), label.is_full());
         change(label);
         if binds {
@@ -347,7 +328,7 @@ impl Labels {
 
     /// Notes for how long a slot was held.
     pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
-        let (label, held) = (&mut self.entries[id.0 as usize], nanos(held));
+        let (label, held) = (&mut self.entries[id.index() as usize], nanos(held));
         label.mean_hold = match label.mean_hold {
             0 => held,
             mean => (mean - mean / 16).saturating_add(held / 16),

@@ -2,10 +2,11 @@
 
 use crate::engine::{
     Engine,
-    labels::{Label, LabelId},
+    ids::LabelId,
+    labels::Label,
     rules::{Full, Rules},
     slot::BEYOND,
-    tenure::Holder,
+    tokens::Holder,
 };
 use crate::time::Timestamp;
 

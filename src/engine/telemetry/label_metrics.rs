@@ -20,31 +20,12 @@ pub(crate) use self::{
 };
 use crate::engine::{
     Engine, Slot,
-    labels::LabelId,
+    ids::{LabelId, SeriesId},
     plan::LabelPlan,
     quota::Quotas,
     rules::{ClassPlan, RulesPlan, Target},
     telemetry::Telemetry,
 };
-
-/// The number of a series.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct SeriesId(u16);
-
-impl SeriesId {
-    /// Of requests that are not counted by label: those without one, and all while no label has a series.
-    pub(crate) const NONE: Self = Self(0);
-    /// Of all labels that have none of their own.
-    pub(crate) const OTHERS: Self = Self(1);
-
-    pub(crate) const fn index(self) -> u16 {
-        self.0
-    }
-
-    pub(crate) const fn from_index(index: u16) -> Self {
-        Self(index)
-    }
-}
 
 /// Whose a series is. All of it is empty for the one that labels share, and no label has an empty name.
 #[derive(Clone, Debug)]
@@ -95,7 +76,7 @@ impl AllSeries {
     }
 
     fn get_mut(&mut self, id: SeriesId) -> Option<&mut Series> {
-        self.list.get_mut(usize::from(id.0).checked_sub(1)?)
+        self.list.get_mut(usize::from(id.index()).checked_sub(1)?)
     }
 
     /// The series of a label, made if it has none and there is a place; else the one that labels share.
@@ -104,7 +85,7 @@ impl AllSeries {
         if let Some(&known) = known {
             return known;
         }
-        let id = u16::try_from(self.list.len() + 1).map_or(SeriesId::OTHERS, SeriesId);
+        let id = u16::try_from(self.list.len() + 1).map_or(SeriesId::OTHERS, SeriesId::from_index);
         if self.list.len() > self.most || id == SeriesId::OTHERS {
             return SeriesId::OTHERS;
         }
@@ -172,8 +153,8 @@ impl Engine {
     #[inline]
     pub(crate) fn tally_slot(&mut self, slot: &Slot, count: impl FnOnce(&mut LabelCounts)) {
         if self.telemetry.series.is_on() {
-            let id = match slot.tenure() {
-                Some(tenure) => self.slot_ttl.tenures.series(tenure),
+            let id = match slot.ttl() {
+                Some(ttl) => self.slot_ttl.series(ttl),
                 None => slot.uncounted_series().unwrap_or_else(|| self.telemetry.series.of(slot.label)),
             };
             self.tally_series(id, count);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{Ask, Counts, Engine, LabelStatus, labels::LabelId};
+use crate::engine::{Ask, Counts, Engine, LabelStatus, ids::LabelId};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// How far back it goes, and how often counts are noted.
@@ -104,7 +104,7 @@ impl Engine {
         let shown = (0..=u16::MAX).zip(&self.capacity.partitions).filter(|(_, it)| it.is_shown());
         let statuses = shown.map(|(number, it)| {
             let recent = it.recent.mostly_refused(now, &it.counts).unwrap_or(LabelStatus::Accepting);
-            let next = if self.lifecycle.closed {
+            let next = if self.lifecycle.is_draining() {
                 LabelStatus::Unavailable
             } else if self.may_run(&Ask::of(number), LabelId::DEFAULT) || self.lets_all_through(number) {
                 LabelStatus::Accepting

@@ -72,7 +72,7 @@ impl Engine {
     /// A class that requests have and that differs from this one by a slash at its beginning.
     fn twin(&self, name: &str) -> Option<String> {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
-        let kind = self.controller.classes.find(&twin);
+        let kind = self.controller.find_class(&twin);
         let class = self.quotas.rules.class_of(kind);
         (kind > 0 && (class == 0 || self.telemetry.met.has(class))).then_some(twin)
     }

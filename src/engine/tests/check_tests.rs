@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::{
-    Engine, Key, Partition, Stage, labels::LabelId, plan::Mode, runs, slot::OUTSIDE, tenure::Holder, waiters::Waiter,
+    Engine, Key, Partition, Stage, ids::LabelId, plan::Mode, runs, slot::OUTSIDE, tokens::Holder, waiters::Waiter,
 };
 use crate::time::Timestamp;
 
@@ -33,15 +33,12 @@ impl Engine {
         assert!(self.capacity.limit >= 1, "the limit is never below 1");
         for partition in all() {
             let stuck = self.partition_is_served(partition) && self.queue.waiting.next(partition).is_some();
-            assert!(
-                !stuck || self.lifecycle.mode != Mode::Enforce,
-                "a free slot and a waiter that may take it coexist"
-            );
+            assert!(!stuck || !self.lifecycle.enforces(), "a free slot and a waiter that may take it coexist");
             let enters = self.queue.waiting.first_at_gate(partition).is_some() && self.line_has_room(partition);
             assert!(!enters, "room in the line and a waiter at the gate coexist");
         }
         assert!(
-            self.lifecycle.mode == Mode::Enforce || self.queue.in_line + self.queue.at_gate == 0,
+            self.lifecycle.enforces() || self.queue.in_line + self.queue.at_gate == 0,
             "nobody waits for what doesn't bind"
         );
     }
@@ -108,8 +105,8 @@ impl Engine {
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
         let by_label: usize = self.quotas.labels.ids().map(|id| self.quotas.labels.get(id).running).sum();
         assert_eq!(self.capacity.running + self.capacity.outside, by_label, "running requests have a label");
-        if self.slot_ttl.time_to_live.is_some() {
-            holders.extend(self.slot_ttl.tenures.holders());
+        if self.slot_ttl.time_to_live().is_some() {
+            holders.extend(self.slot_ttl.holders());
             assert_eq!(self.capacity.running + self.capacity.outside, holders.len(), "every slot is somebody's");
             for id in self.quotas.labels.ids() {
                 let running = holders.iter().filter(|holder| holder.label == id).count();

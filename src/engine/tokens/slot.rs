@@ -3,11 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::engine::{
-    labels::LabelId,
+    ids::{Key, LabelId, SeriesId, TtlId},
     rules::SharedRules,
-    series::SeriesId,
-    tenure::{self, Holder},
-    waiters::Key,
+    tokens::Holder,
     would::Would,
 };
 use crate::{rejection::Reason, time::Timestamp};
@@ -31,7 +29,7 @@ pub(crate) struct Slot {
     pub(crate) in_flight: u32,
     pub(crate) label: LabelId,
     /// The number of its tenure, where slots are lent for a time.
-    pub(crate) tenure: u32,
+    pub(crate) ttl: TtlId,
     pub(crate) partition: u16,
     /// The kind of work; see [`Engine::class`].
     pub(crate) class: u8,
@@ -59,18 +57,18 @@ impl Slot {
         in_flight: u32,
         holder: Holder,
         class: u8,
-        tenure: u32,
+        ttl: TtlId,
         marks: u8,
     ) -> Self {
         let Holder { partition, label, level, shadow } = holder;
         let marks = marks | level << LEVEL_SHIFT | shadow;
-        Self { start, in_flight, label, tenure, partition, class, marks, would: Would::NOTHING }
+        Self { start, in_flight, label, ttl, partition, class, marks, would: Would::NOTHING }
     }
 
     /// The slot of a request that decisions don't bind.
     pub(crate) fn uncounted(start: Timestamp, partition: u16, series: SeriesId, marks: u8) -> Self {
         let nobody = Holder { partition, label: LabelId::DEFAULT, level: 0, shadow: 0 };
-        Self::new(start, u32::from(series.index()), nobody, 0, tenure::NONE, marks)
+        Self::new(start, u32::from(series.index()), nobody, 0, TtlId::NONE, marks)
     }
 
     pub(crate) const fn holder(&self) -> Holder {
@@ -83,7 +81,7 @@ impl Slot {
     pub(crate) const fn fingerprint(&self) -> [u64; 3] {
         let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
         let level = (self.marks >> LEVEL_SHIFT) as u64;
-        let what = (self.tenure as u64) << 32 | (self.partition as u64) << 16 | (self.class as u64) << 8 | level;
+        let what = (self.ttl.number() as u64) << 32 | (self.partition as u64) << 16 | (self.class as u64) << 8 | level;
         [self.start.as_nanos(), who, what]
     }
 
@@ -122,9 +120,9 @@ impl Slot {
         self.marks & (COUNTED | OUTSIDE) == COUNTED
     }
 
-    /// The number of its tenure, where slots are lent for a time.
-    pub(crate) const fn tenure(&self) -> Option<u32> {
-        if self.tenure == tenure::NONE { None } else { Some(self.tenure) }
+    /// Its number, where slots expire.
+    pub(crate) const fn ttl(&self) -> Option<TtlId> {
+        if self.ttl.number() == TtlId::NONE.number() { None } else { Some(self.ttl) }
     }
 }
 

@@ -4,11 +4,12 @@
 use crate::engine::Refusal;
 use crate::engine::{
     Arrival, Ask, Engine, Slot, Subject,
-    labels::{LabelId, UNNAMED, one_turn},
+    ids::LabelId,
+    ids::SeriesId,
+    labels::{UNNAMED, one_turn},
     plan::Mode,
-    series::SeriesId,
     slot::{OBSERVED, OUTSIDE},
-    tenure::Holder,
+    tokens::Holder,
 };
 use crate::time::Timestamp;
 
@@ -17,12 +18,12 @@ impl Engine {
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
         let ask = &self.redirect(ask);
-        if self.is_off() {
+        if self.lifecycle.is_off() {
             return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, OBSERVED));
         }
         let label = self.label_of(now, ask);
         self.tally(label, |series| series.requests += 1);
-        if self.lifecycle.closed {
+        if self.lifecycle.is_draining() {
             return Arrival::Reject(self.refuse_closed(now, ask, label));
         }
         if self.may_start(now, ask, label) {
@@ -36,14 +37,14 @@ impl Engine {
 
     /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
     pub(crate) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        if self.lifecycle.mode != Mode::Enforce {
+        if !self.lifecycle.enforces() {
             return self.arrive(now, ask);
         }
         let now = self.advance(now);
         let ask = &self.redirect(ask);
         let label = self.label_of(now, ask);
         self.tally(label, |series| series.requests += 1);
-        if !self.lifecycle.closed && self.may_start(now, ask, label) {
+        if !self.lifecycle.is_draining() && self.may_start(now, ask, label) {
             return self.start(now, ask, label, false);
         }
         if let Some(arrival) = self.let_through(now, ask, label, false) {
@@ -69,7 +70,7 @@ impl Engine {
             // Those who waited for a rate that has room by now came first.
             self.settle(now);
         }
-        let in_time = ask.deadline > now || self.lifecycle.mode != Mode::Enforce;
+        let in_time = ask.deadline > now || !self.lifecycle.enforces();
         in_time && self.stopped_by(now, label).is_none() && self.may_run(ask, label)
     }
 
@@ -100,20 +101,20 @@ impl Engine {
     /// Notes that a request took a slot of the limit.
     #[inline]
     pub(crate) fn note_started(&mut self, now: Timestamp, partition: u16) {
-        self.estimates.drain.stall.started(now);
+        self.estimates.started(now);
         self.capacity.partitions[partition as usize].stall.started(now);
     }
 
     /// Whether nothing is decided or counted. A handle that drains is not reopened by any mode.
     const fn is_off(&self) -> bool {
-        matches!(self.lifecycle.mode, Mode::Off) && !self.lifecycle.closed
+        matches!(self.lifecycle.mode(), Mode::Off) && !self.lifecycle.is_draining()
     }
 
     /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.
     fn redirect<'a>(&mut self, ask: &Ask<'a>) -> Ask<'a> {
         let retired = self.capacity.partitions[ask.partition as usize].retired;
         let ask = Ask { partition: if retired { 0 } else { ask.partition }, ..*ask };
-        if !self.is_off() {
+        if !self.lifecycle.is_off() {
             self.capacity.partitions[ask.partition as usize].counts.arrived += 1;
         }
         ask

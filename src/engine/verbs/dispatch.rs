@@ -2,26 +2,25 @@
 
 use crate::engine::{
     Arrival, Ask, Engine, Place, Refusal, Slot,
-    fair_queue::FlowKey,
+    ids::FlowKey,
+    ids::Key,
+    ids::LabelId,
     journal::{Cause, Verdict},
-    labels::LabelId,
     plan::{Discipline, Mode},
     rules::WhenFull,
     runs,
     slot::{BEYOND, COUNTED, OUTSIDE},
-    tenure::{self, Holder},
-    waiters::{Key, Stage, Waiter},
+    tokens::Holder,
+    waiters::{Stage, Waiter},
 };
 use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
     /// The token of a slot that was taken, lent for a time if that is what permits are.
     pub(crate) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
-        let tenure = match self.slot_ttl.time_to_live {
-            Some(time) => self.slot_ttl.tenures.lend(holder, self.telemetry.series.of(holder.label), now.after(time)),
-            None => tenure::NONE,
-        };
-        Slot::new(now, in_flight, holder, class, tenure, COUNTED)
+        let series = &self.telemetry.series;
+        let ttl = self.slot_ttl.issue(now, holder, || series.of(holder.label));
+        Slot::new(now, in_flight, holder, class, ttl, COUNTED)
     }
 
     /// Counts one more running and answers how many that are.
@@ -29,8 +28,8 @@ impl Engine {
         if holder.shadow != 0 {
             self.enter_shadow(*holder);
         }
-        if self.controller.shadow.is_on() {
-            holder.shadow |= self.controller.shadow.enter(self.queue.line.places.count(self.capacity.limit) > 0);
+        if self.controller.has_shadow() {
+            holder.shadow |= self.controller.enter_shadow(self.queue.line.places.count(self.capacity.limit) > 0);
         }
         let outside = usize::from(holder.shadow & OUTSIDE != 0);
         if outside == 0 {
@@ -48,9 +47,7 @@ impl Engine {
         it.running += 1;
         #[cfg(test)]
         assert!(
-            self.lifecycle.mode != Mode::Enforce
-                || self.capacity.running <= self.capacity.limit
-                || it.running <= it.overcommit,
+            !self.lifecycle.enforces() || self.capacity.running <= self.capacity.limit || it.running <= it.overcommit,
             "more run than the limit allows"
         );
         self.capacity.running_by_level[usize::from(holder.level)] += 1;
@@ -63,7 +60,7 @@ impl Engine {
             self.capacity.running -= 1;
             it.running -= 1;
             it.stall.freed();
-            self.estimates.drain.stall.freed();
+            self.estimates.freed();
             self.capacity.running_by_level[usize::from(holder.level)] -= 1;
         }
         if holder.shadow != 0 {
@@ -83,7 +80,7 @@ impl Engine {
     /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
     #[cold]
     pub(crate) fn queue_or_refuse(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Arrival {
-        if self.lifecycle.mode == Mode::Observe {
+        if self.lifecycle.mode() == Mode::Observe {
             return Arrival::Admit(self.run_uncounted(now, ask, label));
         }
         let observed = self.observe_arrival(now, label);
@@ -311,7 +308,7 @@ impl Engine {
         } else if self.is_hopeless(now, key) {
             self.end_wait(now, key, Reason::Deadline);
         } else {
-            match self.full_rule(now, label).filter(|_| self.lifecycle.mode == Mode::Enforce) {
+            match self.full_rule(now, label).filter(|_| self.lifecycle.enforces()) {
                 Some(full) if full.when_full == WhenFull::Wait => self.park(now, label, full),
                 Some(full) => self.end_wait_by(now, key, full),
                 None => self.grant(now, key),
@@ -349,7 +346,7 @@ impl Engine {
     /// The waiter that takes the next free slot: of the partitions below their share the one that came first, else
     /// whoever's turn it is among all that may run.
     fn next_to_run(&self) -> Option<Key> {
-        if self.lifecycle.mode != Mode::Enforce {
+        if !self.lifecycle.enforces() {
             return self.queue.waiting.anyone();
         }
         if self.capacity.running >= self.capacity.limit && !self.capacity.overcommits {

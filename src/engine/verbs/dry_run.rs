@@ -10,125 +10,22 @@
 
 use crate::engine::{
     Arrival, Ask, Engine, Slot,
+    ids::Key,
+    ids::LabelId,
     journal::Party,
-    labels::LabelId,
     limit::{Fixed, Law, Sample},
     plan::Mode,
     rules::{Full, Rules, WhenFull, Which},
     slot::{BEYOND, IN_SHADOW, OUTSIDE},
-    tenure::Holder,
-    waiters::Key,
+    tokens::Holder,
     would::Would,
 };
 use crate::{rejection::Reason, time::Timestamp};
 
-/// A law beside the one that decides, and what it would have done.
-#[derive(Debug, Default)]
-pub(crate) struct ShadowLaw {
-    law: Option<Box<dyn Law>>,
-    limit: usize,
-    /// How many of those that run would run under its limit.
-    running: usize,
-    would_queue: u64,
-    would_reject: u64,
-    would_admit: u64,
-    panics: u64,
-}
-
-/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`](crate::AdmissionBuilder::shadow_limit).
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct ShadowSnapshot {
-    /// The limit that it would have set.
-    pub limit: usize,
-    /// How many of those that run would run under that limit.
-    pub in_flight: usize,
-    /// How many would have found its limit full, where requests may wait.
-    pub would_queue: u64,
-    /// How many would have found its limit full, where nobody waits. Those that were rejected anyway are included.
-    pub would_reject: u64,
-    /// How many were rejected for want of a slot that would have found one. How long these would have run isn't known, so
-    /// they are not counted as running, and this is the most that it can be.
-    pub would_admit: u64,
-    /// Whether the figures are about a world that was not seen: a law that learns learned from times that were met under
-    /// another limit. Between fixed limits they are exact, as far as times don't depend on load and nobody waits.
-    pub counterfactual: bool,
-    /// How often the law panicked. Its limit then stays what it was.
-    pub law_panics: u64,
-}
-
-impl ShadowLaw {
-    /// Takes another law, or none. One of the same kind goes on where the last one was.
-    pub(crate) fn replace(&mut self, law: Option<Box<dyn Law>>) {
-        self.law = law;
-        let limit = self.limit;
-        if let Some(law) = &mut self.law {
-            if limit > 0 {
-                law.adopt(limit);
-            }
-            self.limit = law.limit().max(1);
-        }
-    }
-
-    pub(crate) fn kind(&self) -> Option<&'static str> {
-        self.law.as_ref().map(|law| law.kind())
-    }
-
-    pub(crate) const fn is_on(&self) -> bool {
-        self.law.is_some()
-    }
-
-    /// Somebody gets a slot; answers the mark of those who would have got one here.
-    pub(crate) fn enter(&mut self, waits: bool) -> u8 {
-        if self.running < self.limit {
-            self.running += 1;
-            return IN_SHADOW;
-        }
-        *(if waits { &mut self.would_queue } else { &mut self.would_reject }) += 1;
-        0
-    }
-
-    pub(crate) fn leave(&mut self) {
-        self.running -= 1;
-    }
-
-    /// Somebody was turned away.
-    pub(crate) fn refused(&mut self, reason: Reason) {
-        use Reason::{GateFull, GateTimeout, Limit, QueueFull, QueueTimeout};
-        if self.is_on() && matches!(reason, Limit | QueueFull | QueueTimeout | GateFull | GateTimeout) {
-            let full = self.running >= self.limit;
-            *(if full { &mut self.would_reject } else { &mut self.would_admit }) += 1;
-        }
-    }
-
-    /// Learns from the same samples as the law that decides.
-    pub(crate) fn learn(&mut self, sample: &Sample) {
-        let Some(law) = &mut self.law else { return };
-        match crate::engine::verbs::step(&mut **law, sample, self.limit) {
-            Some((limit, _)) => self.limit = limit.max(1),
-            None => self.panics += 1,
-        }
-    }
-
-    pub(crate) fn snapshot(&self, decides: &dyn Law) -> Option<ShadowSnapshot> {
-        let fixed = std::any::type_name::<Fixed>();
-        Some(ShadowSnapshot {
-            counterfactual: self.kind()? != fixed || decides.kind() != fixed,
-            limit: self.limit,
-            in_flight: self.running,
-            would_queue: self.would_queue,
-            would_reject: self.would_reject,
-            would_admit: self.would_admit,
-            law_panics: self.panics,
-        })
-    }
-}
-
 impl Engine {
     /// The rules that decide: where nothing binds, all of them.
     pub(crate) fn which(&self) -> Which {
-        if self.lifecycle.mode == Mode::Enforce { Which::Binding } else { Which::All }
+        if self.lifecycle.enforces() { Which::Binding } else { Which::All }
     }
 
     /// Whether a partition may take a slot now, or takes one because its decisions don't bind.
@@ -138,7 +35,7 @@ impl Engine {
 
     /// Whether what its partition says stops nobody.
     pub(crate) fn lets_all_through(&self, partition: u16) -> bool {
-        self.capacity.partitions[partition as usize].plan.observes && self.lifecycle.mode == Mode::Enforce
+        self.capacity.partitions[partition as usize].plan.observes && self.lifecycle.enforces()
     }
 
     /// A slot for a request that may have one, and what observing rules say to it.
@@ -159,7 +56,7 @@ impl Engine {
     }
 
     const fn observes_rules(&self) -> bool {
-        self.quotas.rules.observes && matches!(self.lifecycle.mode, Mode::Enforce)
+        self.quotas.rules.observes && self.lifecycle.enforces()
     }
 
     /// The observing rule that has no room for one more request of a label that arrives, or whose turn it is.
@@ -199,7 +96,7 @@ impl Engine {
         label: LabelId,
         may_wait: bool,
     ) -> Option<Arrival> {
-        let is_stopped = self.lifecycle.closed
+        let is_stopped = self.lifecycle.is_draining()
             || ask.deadline <= now
             || self.quotas.labels.is_full(label)
             || self.stopped_by(now, label).is_some();
@@ -250,7 +147,7 @@ impl Engine {
         self.reserve_as_if(now, ask, label, place, true);
         self.note_shadow(now, self.party(now, ask, label), place);
         self.capacity.partitions[ask.partition as usize].counts.admitted += 1;
-        let shadow = if self.controller.shadow.is_on() { self.controller.shadow.enter(place.is_ok()) } else { 0 };
+        let shadow = self.controller.enter_shadow(place.is_ok());
         Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series.of(label), shadow) }
     }
 
@@ -312,7 +209,7 @@ impl Engine {
     /// The same for one that is given back.
     pub(crate) fn leave_shadow(&mut self, holder: Holder) {
         if holder.shadow & IN_SHADOW != 0 {
-            self.controller.shadow.leave();
+            self.controller.leave_shadow();
         }
         if holder.shadow & BEYOND != 0 {
             let one = self.quotas.labels.get_mut(holder.label);

@@ -12,10 +12,4 @@ mod store;
 mod tick;
 mod workers;
 
-pub use self::dry_run::ShadowSnapshot;
-pub(crate) use self::{
-    dry_run::ShadowLaw,
-    observe::step,
-    remote::NoRoom,
-    store::{Outage, StoreChange, StoreState},
-};
+pub(crate) use self::remote::NoRoom;

@@ -6,27 +6,9 @@ use std::{
 };
 
 use crate::engine::{
-    Engine, Slot,
-    journal::Event,
-    limit::{Basis, Law, Sample},
-    series::LabelOutcome,
-    shares::allocate,
-    slot::OBSERVED,
+    Engine, Slot, control::Step, journal::Event, limit::Sample, series::LabelOutcome, shares::allocate, slot::OBSERVED,
 };
 use crate::{outcome::Outcome, time::Timestamp};
-
-/// Gives a law one sample; answers its limit, and what moved it away from the one that is known, unless it panicked.
-///
-/// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
-/// bring the sample is not the one to suffer.
-pub(crate) fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basis)> {
-    let step = AssertUnwindSafe(|| {
-        law.on_sample(sample);
-        let limit = law.limit();
-        (limit, if limit == known { Basis::default() } else { law.basis() })
-    });
-    catch_unwind(step).ok()
-}
 
 impl Engine {
     /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
@@ -55,13 +37,10 @@ impl Engine {
             Outcome::Success => {
                 counts.successes += 1;
                 counts.rtt.record(rtt);
-                if slot.is_within_limit() {
-                    self.estimates.drain.answered(rtt);
-                }
-                self.estimates.work.answered(slot.class, rtt);
+                self.estimates.answered(slot.class, rtt, slot.is_within_limit());
             }
         }
-        let rtt = if outcome == Outcome::Overload { rtt } else { self.controller.classes.normalise(slot.class, rtt) };
+        let rtt = if outcome == Outcome::Overload { rtt } else { self.controller.normalise(slot.class, rtt) };
         self.learn(now, slot, Some(rtt), outcome);
     }
 
@@ -80,17 +59,15 @@ impl Engine {
         }
         let in_flight = slot.in_flight as usize;
         let sample = Sample { start: slot.start, end: now, rtt, in_flight, running: self.capacity.running, outcome };
-        self.controller.shadow.learn(&sample);
-        let Some((limit, basis)) = step(&mut *self.controller.law, &sample, self.capacity.limit) else {
-            self.controller.law_panics += 1;
-            self.note_change(now, Event::LawPanic);
-            return;
-        };
-        if limit != self.capacity.limit {
-            let from = self.limit_as_noted();
-            self.resize(limit);
-            self.note_change(now, Event::Limit { from, basis });
-            self.settle(now);
+        match self.controller.sample(&sample) {
+            Step::Same => {}
+            Step::Panicked => self.note_change(now, Event::LawPanic),
+            Step::Moved { limit, basis } => {
+                let from = self.limit_as_noted();
+                self.resize(limit);
+                self.note_change(now, Event::Limit { from, basis });
+                self.settle(now);
+            }
         }
     }
 

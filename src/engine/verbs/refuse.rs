@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use crate::engine::{
     Ask, Engine, Refusal,
-    fair_queue::FlowKey,
+    ids::FlowKey,
+    ids::Key,
+    ids::LabelId,
     journal::Party,
-    labels::LabelId,
     plan::{Mode, PartitionMode},
     rules::{Full, Rules, WhenFull},
     series::LabelOutcome,
-    waiters::{Key, Stage},
+    waiters::Stage,
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -21,7 +22,7 @@ impl Engine {
     /// For a request that can't run at once and does not wait.
     #[cold]
     pub(crate) fn refuse_at_once(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
-        if self.lifecycle.closed {
+        if self.lifecycle.is_draining() {
             return self.refuse_closed(now, ask, label);
         }
         if ask.deadline <= now {
@@ -79,7 +80,7 @@ impl Engine {
 
     /// The same, but for what is counted by label.
     fn refuse_uncounted(&mut self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
-        self.controller.shadow.refused(reason);
+        self.controller.rejected(reason);
         let waiting = self.queue.waiting.in_line(partition) + self.queue.waiting.at_gate(partition);
         let it = &mut self.capacity.partitions[partition as usize];
         it.counts.rejected[reason.index()] += 1;
@@ -91,7 +92,7 @@ impl Engine {
             _ if it.running >= it.cap => (it.running + waiting + 1 - it.cap, it.cap, it.stall),
             _ => {
                 let inside = self.capacity.running + self.queue.in_line + self.queue.at_gate;
-                (inside.saturating_sub(self.capacity.limit) + 1, self.capacity.limit, self.estimates.drain.stall)
+                (inside.saturating_sub(self.capacity.limit) + 1, self.capacity.limit, self.estimates.stall())
             }
         };
         let slots = slots.min(self.capacity.limit);
@@ -100,7 +101,7 @@ impl Engine {
             Reason::RunCap => self.quotas.labels.plan().max_waiting_per_run,
             _ => slots,
         };
-        let retry_after = self.estimates.drain.retry_after(now, ahead, slots, stall);
+        let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
         Refusal { reason, retry_after, partition, bound, empty: false, timed_out: false, over: false }
     }
 
@@ -141,8 +142,8 @@ impl Engine {
     fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: Full) -> Refusal {
         // One of what the meter counts has to end.
         let by_meter = full.meter.filter(|_| full.until.is_none());
-        let by_meter = by_meter
-            .map(|(meter, _)| self.estimates.drain.retry_after(now, 1, full.bound, self.quotas.rules.stall(meter)));
+        let by_meter =
+            by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.rules.stall(meter)));
         Refusal {
             retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
             bound: full.bound,
@@ -154,7 +155,7 @@ impl Engine {
     /// Turns away a request whose deadline comes before its turn; it would have had a chance that much later.
     pub(crate) fn refuse_too_late(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
-        let wait = wait.max(self.estimates.drain.stalled(now, self.estimates.drain.stall).unwrap_or_default());
+        let wait = wait.max(self.estimates.stalled(now).unwrap_or_default());
         let refusal = self.refuse(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
@@ -220,7 +221,7 @@ impl Engine {
     /// as many rounds as it takes until its own flow is through. Its partition's share is a second way to a slot, and the
     /// earlier one counts. A cap on its label can only make it later.
     pub(crate) fn expected_wait(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Duration> {
-        if self.estimates.drain.mean().is_zero() {
+        if self.estimates.mean_hold().is_zero() {
             return None;
         }
         let weight = self.quotas.labels.get(label).rule.weight;
@@ -228,10 +229,10 @@ impl Engine {
         let (in_partition, in_all) = self.queue.waiting.turns_before(key, weight, self.is_backed_up(now));
         let it = &self.capacity.partitions[ask.partition as usize];
         let beyond = self.capacity.running.saturating_sub(self.capacity.limit);
-        let by_limit = self.estimates.drain.estimate(in_all + beyond, self.capacity.limit);
+        let by_limit = self.estimates.wait(in_all + beyond, self.capacity.limit);
         let by_share = (it.share > 0).then(|| {
             let beyond = it.running.saturating_sub(it.share);
-            self.estimates.drain.estimate(in_partition + beyond, it.share)
+            self.estimates.wait(in_partition + beyond, it.share)
         });
         let hard = it.plan.mode == PartitionMode::HardCap;
         let by_partition = match by_share {
@@ -241,7 +242,7 @@ impl Engine {
         };
         let (cap, one) = (self.quotas.labels.cap(label), self.quotas.labels.get(label));
         let by_cap = if cap < self.capacity.limit {
-            self.estimates.drain.estimate((one.running + one.waiting + 1).saturating_sub(cap), cap)
+            self.estimates.wait((one.running + one.waiting + 1).saturating_sub(cap), cap)
         } else {
             Duration::ZERO
         };
@@ -252,7 +253,7 @@ impl Engine {
 
     /// Whether the deadline of a request comes before its turn, with a margin for what a prediction is worth.
     pub(crate) fn comes_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        if ask.deadline == Timestamp::NEVER || self.lifecycle.mode != Mode::Enforce {
+        if ask.deadline == Timestamp::NEVER || !self.lifecycle.enforces() {
             return false;
         }
         let left = ask.deadline.since(now);
@@ -263,9 +264,9 @@ impl Engine {
     /// to somebody else who waits.
     pub(crate) fn is_hopeless(&self, now: Timestamp, key: Key) -> bool {
         let waiter = self.queue.waiting.get(key);
-        self.lifecycle.mode == Mode::Enforce
+        self.lifecycle.enforces()
             && waiter.caller_deadline != Timestamp::NEVER
             && self.queue.in_line + self.queue.at_gate > 1
-            && self.estimates.work.likely(waiter.class).is_some_and(|work| waiter.caller_deadline.since(now) < work)
+            && self.estimates.likely(waiter.class).is_some_and(|work| waiter.caller_deadline.since(now) < work)
     }
 }

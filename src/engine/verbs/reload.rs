@@ -23,21 +23,18 @@ impl Engine {
     /// Takes other settings. Answers the names of the partitions that are new, in the order of their numbers.
     pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
         let now = self.advance(now);
-        let Plan { mut law, partitions, line, gate, queue, discipline, aging, labels, rules, .. } = plan;
+        let Plan { law, partitions, line, gate, queue, discipline, aging, labels, rules, .. } = plan;
         let Plan { time_to_live, journal, shadow, .. } = plan;
-        if law.kind() == self.controller.law.kind() {
-            law.adopt(self.controller.law.limit());
-        }
-        self.controller.law = law;
-        self.controller.shadow.replace(shadow);
+        self.controller.replace(law, shadow);
         let added = self.replace_partitions(partitions);
         (self.queue.line, self.queue.gate, self.queue.queue) = (line, gate, queue);
-        (self.queue.discipline, self.slot_ttl.time_to_live) = (discipline, time_to_live);
+        self.queue.discipline = discipline;
+        self.slot_ttl.replace(time_to_live);
         let by_arrival = discipline == Discipline::Fifo;
         self.queue.waiting.reorder(self.capacity.partitions.len(), by_arrival, aging);
         self.quotas.rules.replace(now, rules);
-        let classes = &mut self.controller.classes;
-        self.quotas.rules.number_classes(|name| classes.number(name));
+        let controller = &mut self.controller;
+        self.quotas.rules.number_classes(|name| controller.class(name));
         self.quotas.labels.replace(now, labels, &mut self.quotas.rules);
         for label in self.quotas.labels.ids() {
             self.queue.waiting.weigh(label, self.quotas.labels.get(label).rule.weight);
@@ -48,7 +45,7 @@ impl Engine {
         self.telemetry.reloads += 1;
         self.expect_anew();
         let from = self.limit_as_noted();
-        self.resize(self.controller.law.limit());
+        self.resize(self.controller.limit());
         self.telemetry.journal.resize(journal);
         self.note_change(now, Event::Reload { from });
         self.settle(now);

@@ -11,14 +11,15 @@ use std::{sync::Arc, time::Duration};
 
 use crate::engine::{
     Arrival, Ask, Engine, Place, Refusal,
+    ids::Key,
+    ids::LabelId,
     journal::{Cause, Verdict},
-    labels::LabelId,
     plan::Mode,
     rules::{Closed, Consent, Counted, Full, SharedRules, WhenFull},
     runs,
     slot::BEYOND,
-    tenure::Holder,
-    waiters::{Key, Stage, Waiter},
+    tokens::Holder,
+    waiters::{Stage, Waiter},
 };
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -34,7 +35,7 @@ pub(crate) struct NoRoom {
 impl Engine {
     /// The rules that requests of a label have to ask for before they run.
     pub(crate) fn has_to_ask(&self, label: LabelId) -> Option<Arc<SharedRules>> {
-        if !self.quotas.rules.are_shared || self.lifecycle.mode != Mode::Enforce {
+        if !self.quotas.rules.are_shared || !self.lifecycle.enforces() {
             return None;
         }
         self.consent(label).map(|consent| Arc::clone(&consent.rules))
@@ -166,7 +167,7 @@ impl Engine {
         if caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.deny(now, place, no_room));
         }
-        if self.lifecycle.closed && !self.lifecycle.serves_waiting {
+        if self.lifecycle.rejects_waiting() {
             let (partition, label) = self.give_up(now, key);
             let party = self.queue.waiting.get(key).party();
             self.note_ended(now, party, Reason::Draining);

@@ -10,11 +10,7 @@ impl Engine {
         // What is no longer held back may be for those who wait.
         let waiting = self.queue.in_line + self.queue.at_gate > 0;
         let decay = if waiting { self.capacity.reserved.next_decay() } else { Timestamp::NEVER };
-        let next = deadline
-            .min(decay)
-            .min(self.next_rate())
-            .min(self.slot_ttl.tenures.next_end())
-            .min(self.quotas.workers_due);
+        let next = deadline.min(decay).min(self.next_rate()).min(self.slot_ttl.next_end()).min(self.quotas.workers_due);
         (next != Timestamp::NEVER).then_some(next)
     }
 
@@ -27,9 +23,8 @@ impl Engine {
             let Some((_, index)) = self.queue.deadlines.first().filter(|&(at, _)| at <= now) else { break };
             self.expire(now, self.queue.waiting.key(index));
         }
-        while let Some(holder) = self.slot_ttl.tenures.take_back(now) {
-            self.slot_ttl.overdue += 1;
-            self.note_held(self.slot_ttl.time_to_live.unwrap_or_default(), holder.label);
+        while let Some(holder) = self.slot_ttl.expire(now) {
+            self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
             self.vacate(holder);
         }
         if self.quotas.workers_due <= now {

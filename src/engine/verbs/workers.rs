@@ -46,7 +46,7 @@ impl Engine {
 
     /// The number of the class whose rules hold for work of this name.
     pub(crate) fn rule_class(&self, class: Option<&str>) -> u8 {
-        class.map_or(0, |name| self.quotas.rules.class_of(self.controller.classes.find(name)))
+        class.map_or(0, |name| self.quotas.rules.class_of(self.controller.find_class(name)))
     }
 
     /// Discounts workers that fell silent.

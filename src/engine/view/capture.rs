@@ -14,7 +14,7 @@ impl Engine {
         self.capacity.partitions.iter().all(unused)
             && self.queue.waiting.len() == 0
             && !known
-            && !self.lifecycle.closed
+            && !self.lifecycle.is_draining()
             && self.telemetry.reloads == 0
     }
 
@@ -41,6 +41,6 @@ impl Engine {
     }
 
     pub(crate) const fn mode(&self) -> crate::engine::plan::Mode {
-        self.lifecycle.mode
+        self.lifecycle.mode()
     }
 }

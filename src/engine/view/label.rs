@@ -1,10 +1,6 @@
 //! What can be seen of labels from outside.
 
-use crate::engine::{
-    Ask, Blocked, Engine, LabelStatus, Subject,
-    labels::{Label, LabelId},
-    rules::RuleSnapshot,
-};
+use crate::engine::{Ask, Blocked, Engine, LabelStatus, Subject, ids::LabelId, labels::Label, rules::RuleSnapshot};
 #[cfg(feature = "introspect")]
 use crate::time::Timestamp;
 

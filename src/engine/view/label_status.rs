@@ -2,8 +2,9 @@
 
 use crate::engine::{
     Ask, Engine,
-    fair_queue::FlowKey,
-    labels::{Label, LabelId},
+    ids::FlowKey,
+    ids::LabelId,
+    labels::Label,
     plan::PartitionMode,
     rules::{RuleSnapshot, Rules, WhenFull},
 };
@@ -76,7 +77,7 @@ pub struct Blocked {
 impl Engine {
     /// How a label fares, judged from what its next request asks for.
     pub(crate) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
-        if self.lifecycle.closed || self.closes_without_store(id).is_some() {
+        if self.lifecycle.is_draining() || self.closes_without_store(id).is_some() {
             return LabelStatus::Unavailable;
         }
         if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
@@ -110,7 +111,7 @@ impl Engine {
     ) -> Option<Blocked> {
         let blocked =
             |rule, used, bound, when_full| Some(Blocked { rule, used, bound, when_full, room_in_seconds: None });
-        if self.lifecycle.closed {
+        if self.lifecycle.is_draining() {
             return blocked("draining", 0, 0, "reject");
         }
         let then = self.then(id, label, ask);

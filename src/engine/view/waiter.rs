@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Ask, Blocked, Engine, Subject,
-    labels::LabelId,
+    ids::LabelId,
     waiters::{Stage, Waiter},
 };
 use crate::{criticality::Criticality, time::Timestamp};

@@ -247,7 +247,7 @@ impl Replay {
         let ended = self.engine.told_since(0).map(|(key, why)| (key.index, answer_word(why)));
         let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();
         while self.engine.take_notice().is_some() {}
-        while self.engine.take_overdue().is_some() {}
+        while self.engine.take_expired().is_some() {}
         let limit = self.engine.limit();
         let moved = (std::mem::replace(&mut self.limit, limit) != limit).then_some(limit);
         Ok((gets, ended, moved))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FairQueue, FlowKey, Key, LEVELS, STRIDE, Stage, Standing, flow::Flow};
-use crate::engine::{labels::LabelId, waiters::Waiter};
+use crate::engine::{ids::LabelId, waiters::Waiter};
 
 impl FairQueue {
     /// Everybody who has an entry, those included who were answered and have not asked yet.

@@ -3,22 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{LEVELS, STRIDE};
-use crate::engine::{labels::LabelId, waiters::List};
-
-/// What makes two waiters stand in one flow. Ordered by label, so that the flows of a label are neighbours.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct FlowKey {
-    pub(crate) label: LabelId,
-    pub(crate) partition: u16,
-    pub(crate) level: u8,
-}
-
-impl FlowKey {
-    /// The first and the last key that a flow of this label can have.
-    pub(super) const fn all_of(label: LabelId) -> (Self, Self) {
-        (Self { label, partition: 0, level: 0 }, Self { label, partition: u16::MAX, level: u8::MAX })
-    }
-}
+use crate::engine::{ids::FlowKey, waiters::List};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {

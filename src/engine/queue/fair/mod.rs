@@ -21,11 +21,10 @@ mod order;
 
 use std::{collections::BTreeMap, ops::Bound};
 
-pub(crate) use self::flow::FlowKey;
 use self::flow::{Flow, Line};
 use crate::engine::{
-    labels::LabelId,
-    waiters::{Key, List, Stage, Waiter, Waiters},
+    ids::{FlowKey, Key, LabelId},
+    waiters::{List, Stage, Waiter, Waiters},
 };
 
 /// How far a flow of weight 1 moves on with each turn.

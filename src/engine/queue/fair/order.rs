@@ -2,11 +2,12 @@
 
 use super::{
     FairQueue, LEVELS, STRIDE,
-    flow::{Flow, FlowKey, Line},
+    flow::{Flow, Line},
 };
 use crate::engine::{
-    labels::LabelId,
-    waiters::{Key, Waiter},
+    ids::LabelId,
+    ids::{FlowKey, Key},
+    waiters::Waiter,
 };
 
 impl FairQueue {

@@ -1,6 +1,7 @@
 //! The list of labels that could be forgotten, the one that is idle for longest first: threaded through their entries.
 
-use super::{Label, LabelId, LabelRule, Labels, Rules, Timestamp};
+use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp};
+use crate::engine::ids::LabelId;
 
 impl Labels {
     /// Puts a label at the end of those that could be forgotten.
@@ -8,13 +9,13 @@ impl Labels {
         if !self.is_listed(id) {
             return;
         }
-        let last = std::mem::replace(&mut self.idle_last, id.0);
+        let last = std::mem::replace(&mut self.idle_last, id.index());
         match last {
-            LabelId::NONE => self.idle_first = id.0,
-            _ => self.entries[last as usize].next = id.0,
+            NOT_LISTED => self.idle_first = id.index(),
+            _ => self.entries[last as usize].next = id.index(),
         }
-        let label = &mut self.entries[id.0 as usize];
-        (label.previous, label.next) = (last, LabelId::NONE);
+        let label = &mut self.entries[id.index() as usize];
+        (label.previous, label.next) = (last, NOT_LISTED);
     }
 
     /// Takes a label out of those that could be forgotten.
@@ -22,15 +23,15 @@ impl Labels {
         if !self.is_listed(id) {
             return;
         }
-        let label = &mut self.entries[id.0 as usize];
+        let label = &mut self.entries[id.index() as usize];
         let (previous, next) = (label.previous, label.next);
-        (label.previous, label.next) = (LabelId::NONE, LabelId::NONE);
+        (label.previous, label.next) = (NOT_LISTED, NOT_LISTED);
         match previous {
-            LabelId::NONE => self.idle_first = next,
+            NOT_LISTED => self.idle_first = next,
             _ => self.entries[previous as usize].next = next,
         }
         match next {
-            LabelId::NONE => self.idle_last = previous,
+            NOT_LISTED => self.idle_last = previous,
             _ => self.entries[next as usize].previous = previous,
         }
     }
@@ -48,10 +49,10 @@ impl Labels {
         self.unlabelled += usize::from(name.is_empty());
         if name.is_empty() || self.known() < self.plan.max_labels {
             self.entries.push(Label::new(0, "", "", LabelRule::default()));
-            return u32::try_from(self.entries.len() - 1).ok().map(LabelId);
+            return u32::try_from(self.entries.len() - 1).ok().map(LabelId::from_index);
         }
         for _ in 0..TRIES {
-            let id = Some(LabelId(self.idle_first)).filter(|id| id.0 != LabelId::NONE)?;
+            let id = Some(LabelId::from_index(self.idle_first)).filter(|id| id.index() != NOT_LISTED)?;
             if self.get(id).account.as_ref().is_none_or(|account| rules.may_close(now, account)) {
                 self.forget(now, id, rules);
                 return Some(id);
@@ -67,19 +68,19 @@ impl Labels {
     /// that others are allowed.
     pub(super) fn shared_entry(&self, class: u8, namespace: &str) -> LabelId {
         // A class that came with a reload has none of its own.
-        let (mut first, mut shared) = (LabelId::OVERFLOW.0, self.last_fixed.0);
+        let (mut first, mut shared) = (LabelId::OVERFLOW.index(), self.last_fixed.index());
         if shared > 1 {
             shared /= 2;
             first += if namespace.is_empty() { 0 } else { shared };
         }
-        LabelId(first + u32::from(class).min(shared - 1))
+        LabelId::from_index(first + u32::from(class).min(shared - 1))
     }
 
     /// Frees the entry of an idle label.
     fn forget(&mut self, now: Timestamp, id: LabelId, rules: &mut Rules) {
         self.wake(id);
         self.evicted += 1;
-        let label = &mut self.entries[id.0 as usize];
+        let label = &mut self.entries[id.index() as usize];
         if let Some(account) = label.account.take() {
             rules.close(now, &account);
         }

@@ -12,7 +12,7 @@ use super::{
     rate::{Rate, RateRule},
 };
 use crate::{
-    engine::{deadlines::Deadlines, drain::Stall, labels::LabelId},
+    engine::{deadlines::Deadlines, drain::Stall, ids::LabelId},
     time::Timestamp,
 };
 

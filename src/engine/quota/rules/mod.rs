@@ -39,10 +39,7 @@ use self::{
     rate::{Rate, retry_after},
     shared::counted_here,
 };
-use crate::engine::{
-    drain::Stall,
-    labels::{Label, LabelId},
-};
+use crate::engine::{drain::Stall, ids::LabelId, labels::Label};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// Which rules are asked.

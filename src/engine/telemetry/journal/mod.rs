@@ -14,7 +14,7 @@ mod view;
 pub(crate) use view::Wanted;
 pub use view::{Change, Decided, Decision, JournalEntry, JournalEvent};
 
-use crate::engine::{labels::LabelId, limit::Basis, outage::StoreChange, plan::Mode};
+use crate::engine::{ids::LabelId, lifecycle::StoreChange, limit::Basis, plan::Mode};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// No more entries than this, so that the low half of a sequence number says which one it is.

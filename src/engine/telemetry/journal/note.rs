@@ -2,7 +2,7 @@
 
 use super::{Bar, Cause, Changed, Event, Party, Record, Verdict};
 use crate::{
-    engine::{Ask, Engine, labels::LabelId, plan::PartitionMode, rules::Full, runs, tenure::Holder},
+    engine::{Ask, Engine, ids::LabelId, plan::PartitionMode, rules::Full, runs, tokens::Holder},
     rejection::Reason,
     time::Timestamp,
 };

@@ -1,7 +1,8 @@
 //! What is read of series to be published.
 
-use super::{Engine, LabelCounts, SeriesId, SeriesName};
+use super::{Engine, LabelCounts, SeriesName};
 use crate::engine::Subject;
+use crate::engine::ids::SeriesId;
 use crate::engine::labels::Label;
 
 /// One series, as it is now.
@@ -50,7 +51,7 @@ impl Engine {
             let (in_flight, waiting) = self.of_others();
             (in_flight, waiting, None)
         } else {
-            let label = self.entry_of(SeriesId(index + 1));
+            let label = self.entry_of(SeriesId::from_index(index + 1));
             let workers = label.and_then(|label| label.workers.as_ref()).map(|workers| workers.slots());
             let slots = series.cap.into_iter().chain(workers).min();
             (label.map_or(0, |it| it.running), label.map_or(0, |it| it.waiting), slots)
@@ -61,15 +62,16 @@ impl Engine {
 
     /// The entry of the label of a series, unless it is forgotten.
     fn entry_of(&self, id: SeriesId) -> Option<&Label> {
-        let entry = self.telemetry.series.list[usize::from(id.0) - 1].entry;
+        let entry = self.telemetry.series.list[usize::from(id.index()) - 1].entry;
         (self.telemetry.series.of(entry) == id).then(|| self.quotas.labels.get(entry))
     }
 
     /// How many run and wait of labels without a series of their own: all but those with one, and those without a label.
     /// There may be millions of entries, and there are few series.
     fn of_others(&self) -> (usize, usize) {
-        let own =
-            (2..=u16::MAX).take(self.telemetry.series.list.len() - 1).filter_map(|id| self.entry_of(SeriesId(id)));
+        let own = (2..=u16::MAX)
+            .take(self.telemetry.series.list.len() - 1)
+            .filter_map(|id| self.entry_of(SeriesId::from_index(id)));
         let Subject { namespace, label, .. } = Subject::NOBODY;
         let without = (0..=u8::MAX).take(usize::from(self.quotas.rules.classes()));
         let without = without.filter_map(|class| self.quotas.labels.find(class, namespace, label));

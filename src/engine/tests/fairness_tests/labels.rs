@@ -89,7 +89,7 @@ fn a_slot_that_was_taken_back_teaches_nothing_about_whose_entry_it_is_now() {
     let mut room = Room::new(plan);
     room.ask("a");
     room.pass(SECOND);
-    assert_eq!(room.engine.slot_ttl.overdue, 1);
+    assert_eq!(room.engine.slot_ttl.expired(), 1);
     room.ask("b");
     assert!(!knows(&room.engine, "a"));
     room.now = room.now.after(SECOND / 2);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, task::Poll, time::Duration};
 use proptest::prelude::*;
 
 use super::{
-    super::super::{Arrival, Ask, Engine, Place, Slot, Subject, labels::LabelId, plan::Mode, waiters::Stage},
+    super::super::{Arrival, Ask, Engine, Place, Slot, Subject, ids::LabelId, plan::Mode, waiters::Stage},
     labels::Worker,
     model::{Model, Person},
     setup::{Answer, At, Hints, LABELS, Mistake, NAMESPACES, Name, RUNS, Request, Setup},
@@ -141,8 +141,8 @@ impl Pair {
             }
             Verb::Learn(nanos) => {
                 let time = Duration::from_nanos(nanos);
-                (0..16).for_each(|_| self.engine.estimates.work.answered(0, time));
-                self.engine.estimates.drain.finished(time);
+                (0..16).for_each(|_| self.engine.estimates.answered(0, time, false));
+                self.engine.estimates.held(time);
             }
             Verb::Report { name, worker, slots, valid } => {
                 let valid_for = Duration::from_nanos(valid);
@@ -168,7 +168,7 @@ impl Pair {
     /// What the engine learned from times is not the model's business.
     fn measure(&mut self) {
         self.model.hold = nanos(self.engine.reserve_time());
-        self.model.likely = self.engine.estimates.work.likely(0).map(nanos);
+        self.model.likely = self.engine.estimates.likely(0).map(nanos);
     }
 
     /// The labels that the engine knows.

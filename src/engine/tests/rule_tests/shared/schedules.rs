@@ -9,7 +9,7 @@ use crate::{
     config::{Cap, Limits, Rate, Rules},
     engine::{
         Arrival, NoRoom, Place, Slot,
-        labels::LabelId,
+        ids::LabelId,
         plan::{Mode, Plan},
         rules::{Counted, SharedBound, SharedRules, WhenFull, WhenGone},
         waiters::Stage,
