@@ -127,9 +127,9 @@ pub use crate::{
     criticality::Criticality,
     engine::{
         Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
+        Quantiles, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
         plan::{Discipline, Mode, PartitionMode},
-        rules::{RateMode, RuleSnapshot, WhenFull},
+        rules::{RateMode, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},

@@ -86,3 +86,34 @@ impl TtlId {
         self.0 as usize
     }
 }
+
+/// The number of a meter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct MeterId(u32);
+
+impl MeterId {
+    pub(crate) const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// The number of a job whose requests wait.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct JobId(u32);
+
+impl JobId {
+    /// No job.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    pub(crate) fn from_index(index: usize) -> Self {
+        u32::try_from(index).map_or(Self::NONE, Self)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

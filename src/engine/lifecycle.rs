@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use crate::{engine::plan::Mode, time::Timestamp};
+use crate::{
+    engine::{
+        plan::Mode,
+        tokens::{StoreChange, StoreState},
+    },
+    time::Timestamp,
+};
 
 /// The state of the handle as a whole. A handle that drains never opens again.
 #[derive(Debug, Default)]
@@ -64,37 +70,6 @@ impl Lifecycle {
     pub(crate) const fn store_mut(&mut self) -> &mut Outage {
         &mut self.store
     }
-}
-
-/// Whether a store answers.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum StoreState {
-    #[default]
-    Up,
-    /// It failed lately, and is asked all the same.
-    Failing,
-    /// It is left alone until it answers a probe.
-    Down,
-}
-
-impl StoreState {
-    /// The machine word.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Failing => "failing",
-            Self::Down => "down",
-        }
-    }
-}
-
-/// How the store changed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct StoreChange {
-    pub(crate) from: StoreState,
-    pub(crate) to: StoreState,
-    /// For how long it was down, if it was.
-    pub(crate) down_for: Option<Duration>,
 }
 
 /// For how long a store that gave no answer counts as gone although it is still asked: after that nothing is known.

@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use crate::engine::{LabelSnapshot, LabelStatus, rules::RuleSnapshot};
+use crate::engine::{LabelSnapshot, LabelStatus, RuleSnapshot};
 
 /// The name under which work is shown whose class has no rules of its own; also what overrides call it.
 const OTHERS: &str = "*";

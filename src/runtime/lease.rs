@@ -23,8 +23,8 @@ use super::{
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
     engine::{
-        LabelId, StoreSnapshot,
-        rules::{Counted, RateMode, SharedBound, SharedRules, WhenFull},
+        Counted, LabelId, SharedBound, SharedRules, StoreSnapshot,
+        rules::{RateMode, WhenFull},
     },
     store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
 };
@@ -248,7 +248,7 @@ impl Watch {
                 next
             };
             let Some((label, counted)) = next else { return false };
-            if shared.turn(|state, time| state.engine.look_again(time.now(), label, counted)) {
+            if shared.turn(|state, time| state.engine.retry_remote(time.now(), label, counted)) {
                 if let Some(labels) = lock(&desk.watched).get_mut(&self.key)
                     && !labels.contains(&(label, counted))
                 {
@@ -267,7 +267,7 @@ impl Drop for Watch {
         let Some(desk) = &shared.desk else { return };
         let left = lock(&desk.watched).remove(&self.key).unwrap_or_default();
         for (label, counted) in left {
-            shared.turn(|state, time| state.engine.look_again(time.now(), label, counted));
+            shared.turn(|state, time| state.engine.retry_remote(time.now(), label, counted));
         }
     }
 }

@@ -148,7 +148,7 @@ impl Shared {
     pub(super) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         let mut state = lock(&self.state);
         #[cfg(feature = "introspect")]
-        let untold = if state.tape.is_some() { state.engine.untold() } else { 0 };
+        let untold = if state.tape.is_some() { state.engine.pending_notices() } else { 0 };
         let answer = step(&mut state, &self.time);
         #[cfg(feature = "introspect")]
         state.close_row(untold);

@@ -16,10 +16,7 @@ use super::{
     trace::Since,
 };
 use crate::{
-    engine::{
-        NoRoom, Place, Slot,
-        rules::{SharedBound, SharedRules, WhenFull},
-    },
+    engine::{NoRoom, Place, SharedBound, SharedRules, Slot, rules::WhenFull},
     rejection::Rejection,
     store::{self, Refused, StoreError},
 };
@@ -137,7 +134,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     fn reject_without_store(&mut self, retry_after: Option<std::time::Duration>) -> Rejection {
         let shared = self.handle.shared();
         let place = self.place();
-        let refusal = shared.turn(|state, time| state.engine.deny_without_store(time.now(), place, retry_after));
+        let refusal = shared.turn(|state, time| state.engine.reject_without_store(time.now(), place, retry_after));
         let rejection = shared.turn_away(refusal, self.since);
         self.place = None;
         rejection
@@ -158,9 +155,9 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
         let (label, refusal) = shared.turn(|state, time| {
             let (label, now) = (state.engine.label_at(place), time.now());
             if waits {
-                (label, state.engine.put_back(now, place, no_room).err())
+                (label, state.engine.requeue(now, place, no_room).err())
             } else {
-                (label, Some(state.engine.deny(now, place, no_room)))
+                (label, Some(state.engine.reject_remote(now, place, no_room)))
             }
         });
         match refusal {

@@ -1,44 +1,301 @@
-//! Who runs: the limit, the shares of partitions, and what is held back of it.
+//! Who runs: the limit, the shares of partitions, and what is held back for requests that were rejected below their share.
+//!
+//! What holds after every verb: what runs is the sum of what runs in partitions, and of what runs by level; the limit is at
+//! least 1; no more is held back than the limit allows, and nothing is held back for ever.
 
-pub(crate) mod partition;
-pub(crate) mod reservation;
-pub(crate) mod reservations;
+mod partition;
+mod reservation;
+mod reservations;
 pub(crate) mod shares;
 
-use self::{partition::Partition, reservations::Reservations};
-use crate::engine::plan::PartitionPlan;
+use std::{sync::Arc, time::Duration};
+
+pub(crate) use self::partition::Partition;
+use self::{
+    reservations::{Below, Reservations},
+    shares::allocate,
+};
+use crate::{
+    engine::{
+        plan::{PartitionMode, PartitionPlan},
+        tokens::{Holder, OUTSIDE},
+    },
+    time::Timestamp,
+};
 
 /// The slots.
 #[derive(Debug)]
 pub(crate) struct Capacity {
-    /// Changes when the law says so, or by hand.
-    pub(crate) limit: usize,
-    pub(crate) running: usize,
+    limit: usize,
+    running: usize,
     /// How many run besides, in partitions whose decisions don't bind.
-    pub(crate) outside: usize,
-    pub(crate) partitions: Vec<Partition>,
+    outside: usize,
+    partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
-    pub(crate) parts: Vec<u32>,
-    pub(crate) shares: Vec<usize>,
-    /// Slots and places that are held back for requests that were refused below their share.
-    pub(crate) reserved: Reservations,
+    parts: Vec<u32>,
+    shares: Vec<usize>,
+    reserved: Reservations,
     /// Whether any partition may run beyond the limit.
-    pub(crate) overcommits: bool,
-    pub(crate) running_by_level: [usize; 4],
+    overcommits: bool,
+    /// How many run of each level of importance.
+    levels: [usize; 4],
 }
 
 impl Capacity {
-    pub(crate) fn new(plans: Vec<PartitionPlan>) -> Self {
-        Self {
-            limit: 0,
+    pub(crate) fn new(plans: Vec<PartitionPlan>, limit: usize) -> Self {
+        let mut capacity = Self {
+            limit: 1,
             running: 0,
             outside: 0,
-            overcommits: plans.iter().any(PartitionPlan::passes_limit),
-            parts: plans.iter().map(|it| it.part).collect(),
-            shares: vec![0; plans.len()],
-            partitions: plans.into_iter().map(Partition::new).collect(),
+            partitions: Vec::new(),
+            parts: Vec::new(),
+            shares: Vec::new(),
             reserved: Reservations::none(),
-            running_by_level: [0; 4],
+            overcommits: false,
+            levels: [0; 4],
+        };
+        capacity.replace(plans);
+        capacity.resize(limit);
+        capacity
+    }
+
+    /// Takes other partitions; their shares follow with [`resize`](Self::resize). Partitions are known by name: a partition
+    /// that is gone drains, and comes back as it was if it is named again. Returns the names of those that are new.
+    pub(crate) fn replace(&mut self, plans: Vec<PartitionPlan>) -> Vec<Arc<str>> {
+        for it in &mut self.partitions {
+            it.retired = true;
+            it.plan.part = 0;
+            it.plan.mode = PartitionMode::Burst;
+            it.plan.observes = false;
         }
+        let mut added = Vec::new();
+        for plan in plans {
+            match self.partitions.iter_mut().find(|it| it.plan.name == plan.name) {
+                Some(it) => (it.plan, it.retired) = (plan, false),
+                None => {
+                    added.push(plan.name.clone());
+                    self.partitions.push(Partition::new(plan));
+                }
+            }
+        }
+        self.parts = self.partitions.iter().map(|it| it.plan.part).collect();
+        self.shares = vec![0; self.parts.len()];
+        self.overcommits = self.partitions.iter().any(|it| it.plan.passes_limit());
+        self.clear_reserved();
+        added
+    }
+
+    /// Makes `limit` the limit, from the next decision on. No request is evicted.
+    pub(crate) fn resize(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+        allocate(self.limit, &self.parts, &mut self.shares);
+        for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
+            it.resize(self.limit, share);
+        }
+        if self.has_reserved() {
+            self.reserved.trim(self.limit);
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many run under the limit.
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// How many run besides, in partitions whose decisions don't bind.
+    pub(crate) const fn outside(&self) -> usize {
+        self.outside
+    }
+
+    /// Whether as many run as the limit allows.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.running >= self.limit
+    }
+
+    /// Whether no request of any partition may take a slot.
+    pub(crate) const fn is_closed_to_all(&self) -> bool {
+        self.is_full() && !self.overcommits
+    }
+
+    pub(crate) fn partition(&self, number: u16) -> &Partition {
+        &self.partitions[number as usize]
+    }
+
+    /// All partitions with their numbers, those included that were taken out of the settings.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
+        (0..=u16::MAX).zip(&self.partitions)
+    }
+
+    /// The numbers of all partitions.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..=u16::MAX).take(self.partitions.len())
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// Where a request for this partition goes: to the default one, if it was taken out of the settings.
+    #[inline]
+    pub(crate) fn in_force(&self, partition: u16) -> u16 {
+        if self.partitions[partition as usize].retired { 0 } else { partition }
+    }
+
+    /// Whether a request of this partition may take a slot now, whatever its label and its importance.
+    ///
+    /// It is never asked whether another request came first: after every verb no waiter may run, so a request that may run
+    /// overtakes none that could have.
+    ///
+    /// Beyond its share a partition leaves alone what is held back for others.
+    #[inline]
+    pub(crate) fn may_run(&self, partition: u16) -> bool {
+        let it = &self.partitions[partition as usize];
+        let reserved = if it.running < it.owed { 0 } else { self.reserved.slots_for_partitions() };
+        (self.running + reserved < self.limit && it.running < it.cap) || it.running < it.overcommit
+    }
+
+    /// Whether anything is held back.
+    #[inline]
+    pub(crate) const fn has_reserved(&self) -> bool {
+        self.reserved.next_decay().as_nanos() != Timestamp::NEVER.as_nanos()
+    }
+
+    /// Whether a request would leave alone what is held back for labels and for more important requests.
+    pub(crate) fn leaves_reserved(&self, partition: u16, level: u8, is_label_below: bool) -> bool {
+        let it = &self.partitions[partition as usize];
+        let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
+        let for_levels = self.reserved.slots_above(usize::from(level), self.limit);
+        it.running < it.overcommit || self.running + for_labels.max(for_levels) < self.limit
+    }
+
+    /// Counts a request that takes a slot; returns how many run then. `is_label_below` its fair share is only asked where
+    /// something is held back.
+    #[inline]
+    pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let level = usize::from(holder.level);
+        if holder.shadow & OUTSIDE != 0 {
+            self.outside += 1;
+            self.partitions[holder.partition as usize].outside += 1;
+            return number(self.running + self.outside);
+        }
+        let it = &mut self.partitions[holder.partition as usize];
+        if self.reserved.next_decay() != Timestamp::NEVER {
+            let left = self.limit.saturating_sub(self.running);
+            self.reserved.draw_on_slots(left, it.running < it.owed, is_label_below(), level);
+        }
+        it.running += 1;
+        self.running += 1;
+        self.levels[level] += 1;
+        number(self.running)
+    }
+
+    /// Notes when a request took a slot of the limit.
+    #[inline]
+    pub(crate) fn started(&mut self, now: Timestamp, partition: u16) {
+        self.partitions[partition as usize].stall.started(now);
+    }
+
+    /// Gives back what [`take`](Self::take) took.
+    #[inline]
+    pub(crate) fn release(&mut self, holder: &Holder) {
+        let it = &mut self.partitions[holder.partition as usize];
+        if holder.shadow & OUTSIDE != 0 {
+            self.outside -= 1;
+            it.outside -= 1;
+            return;
+        }
+        it.running -= 1;
+        it.stall.freed();
+        self.running -= 1;
+        self.levels[usize::from(holder.level)] -= 1;
+    }
+
+    /// Holds a slot back for a request that is rejected since all of the limit is used: for partitions below their share
+    /// and, where no request `waits`, for labels and levels. Waiters would take it: their turn goes by labels and levels
+    /// anyway.
+    pub(crate) fn reserve_slot(
+        &mut self,
+        now: Timestamp,
+        hold: Duration,
+        partition: u16,
+        level: u8,
+        is_label_below: Option<bool>,
+    ) {
+        if self.running < self.limit {
+            return;
+        }
+        let it = &self.partitions[partition as usize];
+        let for_all = is_label_below.filter(|_| it.running < it.cap);
+        let level = usize::from(level);
+        let below = Below {
+            partition: it.running < it.owed && it.plan.mode != PartitionMode::Overcommit,
+            label: for_all == Some(true),
+            level: for_all.filter(|_| self.levels[level + 1..].iter().any(|&running| running > 0)).map(|_| level),
+        };
+        self.reserved.reserve_slot(now, hold, self.limit, below);
+    }
+
+    /// The share of a partition of so many places in line.
+    pub(crate) fn share_of(&self, partition: u16, places: usize) -> usize {
+        self.partitions[partition as usize].share_of(places)
+    }
+
+    /// Holds a place in line back for a request that is rejected since all `places` are used.
+    pub(crate) fn reserve_place(&mut self, now: Timestamp, hold: Duration, places: usize) {
+        self.reserved.reserve_place(now, hold, places);
+    }
+
+    /// How many of so many places in line a partition has to leave alone that uses `used` of them: none below its share.
+    pub(crate) fn places_reserved_from(&self, partition: u16, used: usize, places: usize) -> usize {
+        let reserved = self.reserved.places(places);
+        if reserved == 0 || used < self.share_of(partition, places) { 0 } else { reserved }
+    }
+
+    /// Notes that a request of a partition that uses `used` of so many places takes one of those that are left.
+    pub(crate) fn draw_on_places(&mut self, partition: u16, used: usize, places: usize, left: usize) {
+        if self.has_reserved() && used < self.share_of(partition, places) {
+            self.reserved.draw_on_places(left);
+        }
+    }
+
+    /// When something that is held back may shrink; never, where nothing is.
+    #[inline]
+    pub(crate) const fn next_decay(&self) -> Timestamp {
+        self.reserved.next_decay()
+    }
+
+    /// Lets go of what was not needed lately.
+    pub(crate) fn decay(&mut self, now: Timestamp) {
+        self.reserved.decay(now);
+    }
+
+    /// Holds nothing back any more: what it was for may be settled otherwise now.
+    pub(crate) fn clear_reserved(&mut self) {
+        self.reserved = Reservations::none();
+    }
+}
+
+/// For the tests of the engine.
+#[cfg(test)]
+impl Capacity {
+    /// Asserts what holds after every verb. `all_wait` where requests may wait, so that nothing is held back for labels.
+    pub(crate) fn check(&self, all_wait: bool) {
+        let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
+        assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
+        assert_eq!(self.outside, sum(|it| it.outside), "requests outside of the limit are conserved");
+        assert_eq!(self.running, self.levels.iter().sum::<usize>(), "running requests have a level");
+        assert!(self.limit >= 1, "the limit is never below 1");
+        self.reserved.check_all(self.limit);
+        assert!(!all_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
+    }
+
+    /// How many run of each level.
+    pub(crate) const fn levels(&self) -> [usize; 4] {
+        self.levels
     }
 }

@@ -1,64 +1,36 @@
-//! One partition: its share of the limit, who runs and waits in it, and what happened to them.
+//! One partition: its share of the limit, and what runs in it.
 
-#[cfg(feature = "introspect")]
-use crate::engine::recent::Recent;
+use std::sync::Arc;
+
+use super::shares::{WHOLE, ceil_share};
 use crate::engine::{
-    drain::Stall,
-    histogram::Histogram,
     plan::{PartitionMode, PartitionPlan},
-    shares::{WHOLE, ceil_share},
+    stall::Stall,
 };
-use crate::rejection::Reason;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(crate) plan: PartitionPlan,
+    pub(super) plan: PartitionPlan,
     /// Taken out of the settings: what comes for it goes to the default partition, and what it has drains.
-    pub(crate) retired: bool,
+    pub(super) retired: bool,
     /// What it is guaranteed of the present limit.
-    pub(crate) share: usize,
+    pub(super) share: usize,
     /// Below this it is owed the next freed slot: the share, but never less than 1 for a part above zero, so that
     /// partitions take turns where the limit is smaller than their number.
-    pub(crate) owed: usize,
+    pub(super) owed: usize,
     /// Never runs more than this.
-    pub(crate) cap: usize,
+    pub(super) cap: usize,
     /// Runs up to this many whatever the limit says.
-    pub(crate) overcommit: usize,
-    pub(crate) running: usize,
+    pub(super) overcommit: usize,
+    pub(super) running: usize,
     /// How many run besides, because its decisions don't bind.
-    pub(crate) outside: usize,
+    pub(super) outside: usize,
     /// Since when none of its slots came free.
-    pub(crate) stall: Stall,
-    pub(crate) counts: Counts,
-    #[cfg(feature = "introspect")]
-    pub(crate) recent: Recent,
-}
-
-/// What happened in a partition since the handle was made.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counts {
-    /// Requests that came.
-    pub(crate) arrived: u64,
-    /// Requests that ran, and those among them that had to wait.
-    pub(crate) admitted: u64,
-    pub(crate) queued: u64,
-    /// Requests that ran although they would have waited or been rejected, because decisions did not bind.
-    pub(crate) would_queue: u64,
-    pub(crate) would_reject: [u64; Reason::ALL.len()],
-    pub(crate) cancelled_waiting: u64,
-    pub(crate) rejected: [u64; Reason::ALL.len()],
-    pub(crate) successes: u64,
-    pub(crate) overloads: u64,
-    /// Among the successes, those whose trailers told of an overload.
-    pub(crate) late_overloads: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) ignored: u64,
-    pub(crate) rtt: Histogram,
-    pub(crate) wait: Histogram,
+    pub(super) stall: Stall,
 }
 
 impl Partition {
-    pub(crate) fn new(plan: PartitionPlan) -> Self {
+    pub(super) fn new(plan: PartitionPlan) -> Self {
         Self {
             plan,
             retired: false,
@@ -69,14 +41,74 @@ impl Partition {
             running: 0,
             outside: 0,
             stall: Stall::default(),
-            counts: Counts::default(),
-            #[cfg(feature = "introspect")]
-            recent: Recent::default(),
         }
     }
 
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.plan.name
+    }
+
+    /// Its part of the limit, in parts per million.
+    pub(crate) const fn part(&self) -> u32 {
+        self.plan.part
+    }
+
+    pub(crate) const fn mode(&self) -> PartitionMode {
+        self.plan.mode
+    }
+
+    /// Whether it only says what it would do.
+    pub(crate) const fn observes(&self) -> bool {
+        self.plan.observes
+    }
+
+    /// Whether it is named by the settings, rather than draining after a reload that took it out of them.
+    pub(crate) const fn is_in_force(&self) -> bool {
+        !self.retired
+    }
+
+    /// What it is guaranteed of the present limit.
+    pub(crate) const fn share(&self) -> usize {
+        self.share
+    }
+
+    /// How many of it run at the most.
+    pub(crate) const fn cap(&self) -> usize {
+        self.cap
+    }
+
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// How many run besides, because its decisions don't bind.
+    pub(crate) const fn outside(&self) -> usize {
+        self.outside
+    }
+
+    /// Whether it runs less than it is owed, so that the next freed slot is for it.
+    pub(crate) const fn is_owed(&self) -> bool {
+        self.running < self.owed
+    }
+
+    /// Whether it runs as many as its hard cap allows.
+    pub(crate) fn is_at_hard_cap(&self) -> bool {
+        self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
+    }
+
+    /// Whether it runs no more than it may whatever the limit says.
+    #[cfg(test)]
+    pub(crate) const fn is_within_overcommit(&self) -> bool {
+        self.running <= self.overcommit
+    }
+
+    /// Since when none of its slots came free.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
+    }
+
     /// Takes its part of a new limit.
-    pub(crate) fn resize(&mut self, limit: usize, share: usize) {
+    pub(super) fn resize(&mut self, limit: usize, share: usize) {
         self.share = share;
         self.owed = share.max(usize::from(self.plan.part > 0));
         (self.cap, self.overcommit) = (usize::MAX, 0);
@@ -97,7 +129,7 @@ impl Partition {
     }
 
     /// Its share of so many places in line.
-    pub(crate) fn share_of(&self, places: usize) -> usize {
+    pub(super) fn share_of(&self, places: usize) -> usize {
         // Nobody has trillions of places; beyond that, rounding first is exact enough.
         match places.checked_mul(self.plan.part as usize) {
             Some(product) => product / WHOLE as usize,

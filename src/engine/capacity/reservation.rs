@@ -17,17 +17,17 @@ use crate::time::{Timestamp, nanos};
 
 /// How many of so many slots may be held back: a fiftieth, so that a flooded server uses 98 % of them whatever is held
 /// back. Of fewer than fifty that would be none, so it may be three there, and never more than a quarter.
-pub(crate) fn most_slots(limit: usize) -> usize {
+pub(super) fn most_slots(limit: usize) -> usize {
     if limit < 50 { (limit / 4).clamp(1, 3) } else { limit / 50 }
 }
 
 /// How many of so many places in line may be held back. A place costs no slot.
-pub(crate) fn most_places(places: usize) -> usize {
+pub(super) fn most_places(places: usize) -> usize {
     (places / 4).max(1)
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reservation {
+pub(super) struct Reservation {
     /// How many are held back.
     count: usize,
     /// How many of these were taken in this window, and in the one before it.
@@ -61,17 +61,17 @@ impl Default for Reservation {
 
 impl Reservation {
     /// How many are held back.
-    pub(crate) const fn count(&self) -> usize {
+    pub(super) const fn count(&self) -> usize {
         self.count
     }
 
     /// When it may shrink by itself; never, where nothing is held back.
-    pub(crate) const fn next_decay(&self) -> Timestamp {
+    pub(super) const fn next_decay(&self) -> Timestamp {
         self.ends
     }
 
     /// A request below its share was refused, and nothing was left. `hold` is how long a request holds its slot.
-    pub(crate) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
+    pub(super) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
         if self.count == 0 {
             let window = (nanos(hold) / 2).max(1);
             *self =
@@ -83,7 +83,7 @@ impl Reservation {
     }
 
     /// A request below its share takes one of so many that are left.
-    pub(crate) fn take(&mut self, left: usize) {
+    pub(super) fn take(&mut self, left: usize) {
         if left <= self.count {
             self.taken += 1;
             self.depth = self.depth.max(self.count + 1 - left.max(1));
@@ -91,7 +91,7 @@ impl Reservation {
     }
 
     /// The same for something of which more than is needed costs nothing: it shrinks to all that was taken in a window.
-    pub(crate) fn take_cheap(&mut self, left: usize) {
+    pub(super) fn take_cheap(&mut self, left: usize) {
         if left <= self.count {
             self.taken += 1;
             self.depth = self.depth.max(self.taken);
@@ -99,12 +99,12 @@ impl Reservation {
     }
 
     /// Holds back no more than this from now on.
-    pub(crate) fn trim(&mut self, most: usize) {
+    pub(super) fn trim(&mut self, most: usize) {
         self.count = self.count.min(most);
     }
 
     /// Lets go of what was not needed lately.
-    pub(crate) fn decay(&mut self, now: Timestamp) {
+    pub(super) fn decay(&mut self, now: Timestamp) {
         if now < self.ends {
             return;
         }

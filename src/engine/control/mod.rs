@@ -1,6 +1,5 @@
 //! What the limit should be: the law that decides, a law that only says what it would do, and what they are given.
 
-pub(crate) mod law;
 mod rtt_by_class;
 mod shadow_law;
 
@@ -10,19 +9,16 @@ use std::{
 };
 
 pub use self::shadow_law::ShadowSnapshot;
-use self::{
-    law::{Basis, Law, Sample},
-    rtt_by_class::RttByClass,
-    shadow_law::ShadowLaw,
+use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
+use crate::{
+    engine::limit::{Basis, Law, Sample},
+    rejection::Reason,
 };
-use crate::rejection::Reason;
 
 /// The laws.
 #[derive(Debug)]
 pub(crate) struct Controller {
     law: Box<dyn Law>,
-    /// What its limit was when it was asked last.
-    limit: usize,
     panics: u64,
     shadow: ShadowLaw,
     rtts: RttByClass,
@@ -56,10 +52,9 @@ fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basi
 
 impl Controller {
     pub(crate) fn new(law: Box<dyn Law>, shadow: Option<Box<dyn Law>>) -> Self {
-        let limit = law.limit().max(1);
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
-        Self { law, limit, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
+        Self { law, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
     }
 
     /// Takes other laws. A law of the same kind as the one before goes on where that was.
@@ -69,27 +64,22 @@ impl Controller {
         }
         self.law = law;
         self.shadow.replace(shadow);
-        self.limit = self.law.limit().max(1);
     }
 
     /// The limit: at least 1, whatever the law says.
-    pub(crate) const fn limit(&self) -> usize {
-        self.limit
+    pub(crate) fn limit(&self) -> usize {
+        self.law.limit().max(1)
     }
 
-    /// Gives both laws a sample.
-    pub(crate) fn sample(&mut self, sample: &Sample) -> Step {
+    /// Gives both laws a sample; returns what that means for the limit that is in force.
+    pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
         self.shadow.learn(sample);
-        let Some((limit, basis)) = step(&mut *self.law, sample, self.limit) else {
+        let Some((limit, basis)) = step(&mut *self.law, sample, in_force) else {
             self.panics += 1;
             return Step::Panicked;
         };
         let limit = limit.max(1);
-        if limit == self.limit {
-            return Step::Same;
-        }
-        self.limit = limit;
-        Step::Moved { limit, basis }
+        if limit == in_force { Step::Same } else { Step::Moved { limit, basis } }
     }
 
     /// How often the law panicked.
@@ -167,9 +157,13 @@ mod tests {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
             Sample { start, end, rtt: None, in_flight, running: in_flight, outcome: Outcome::Success }
         };
-        for (in_flight, limit) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
-            control.sample(&sample(in_flight));
-            assert_eq!(control.limit(), limit);
+        let mut limit = 1;
+        for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
+            if let Step::Moved { limit: moved, .. } = control.sample(&sample(in_flight), limit) {
+                assert_ne!(moved, limit);
+                limit = moved;
+            }
+            assert_eq!(limit, expected);
         }
         assert_eq!(control.panics(), 1);
         control.replace(Box::new(Fixed::new(5)), None);

@@ -1,10 +1,13 @@
 //! A law that only says what it would do.
 
-use super::{
-    law::{Fixed, Law, Sample},
-    step,
+use super::step;
+use crate::{
+    engine::{
+        limit::{Fixed, Law, Sample},
+        tokens::IN_SHADOW,
+    },
+    rejection::Reason,
 };
-use crate::{engine::tokens::IN_SHADOW, rejection::Reason};
 
 /// A law beside the one that decides, and what it would have done.
 #[derive(Debug, Default)]

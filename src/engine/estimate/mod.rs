@@ -1,15 +1,12 @@
 //! What is expected of requests from those that ended: how long slots are held, and how long work takes.
 
-pub(crate) mod hold_time;
+mod hold_time;
 mod service_time;
 
 use std::time::Duration;
 
-use self::{
-    hold_time::{HoldTime, Stall},
-    service_time::ServiceTime,
-};
-use crate::time::Timestamp;
+use self::{hold_time::HoldTime, service_time::ServiceTime};
+use crate::{engine::stall::Stall, time::Timestamp};
 
 /// The estimates.
 #[derive(Debug, Default)]
@@ -47,6 +44,13 @@ impl Estimates {
     /// How long a slot is held, on average; zero while nothing is known.
     pub(crate) const fn mean_hold(&self) -> Duration {
         self.hold.mean()
+    }
+
+    /// For how long a reservation lasts that is not used: as long as a request holds its slot.
+    pub(crate) fn reservation_time(&self) -> Duration {
+        const UNKNOWN: Duration = Duration::from_millis(50);
+        let hold = self.mean_hold();
+        if hold.is_zero() { UNKNOWN } else { hold.clamp(Duration::from_millis(1), Duration::from_secs(10)) }
     }
 
     /// How long work of this class takes nearly always, if enough of it was seen.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Credit {
+pub(crate) struct BurstAllowance {
     /// How much of it is used up.
     used: Duration,
     /// Whether those who were served last had waited for longer than a short time.
@@ -13,7 +13,7 @@ pub(crate) struct Credit {
     since: Timestamp,
 }
 
-impl Credit {
+impl BurstAllowance {
     /// How long one who comes now may wait.
     pub(crate) fn wait(&mut self, now: Timestamp, longest: Duration, standing: Duration) -> Duration {
         self.pass(now, longest);
@@ -48,16 +48,16 @@ mod tests {
         let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
         let ms = Duration::from_millis;
         let (longest, standing) = (ms(1_000), ms(25));
-        let mut credit = Credit::default();
-        assert_eq!(credit.wait(at(0), longest, standing), longest);
-        credit.served(at(100), ms(26), longest, standing);
-        assert_eq!(credit.wait(at(400), longest, standing), ms(700));
-        credit.served(at(600), ms(20), longest, standing);
-        assert_eq!(credit.wait(at(700), longest, standing), ms(600), "500 used, 100 grown back");
-        credit.served(at(800), ms(30), longest, standing);
-        assert_eq!(credit.wait(at(60_000), longest, standing), standing, "no longer than it takes to use all");
-        credit.empty(at(60_000), longest);
-        assert_eq!(credit.wait(at(60_500), longest, standing), ms(500));
-        assert_eq!(credit.wait(at(90_000), longest, standing), longest);
+        let mut allowance = BurstAllowance::default();
+        assert_eq!(allowance.wait(at(0), longest, standing), longest);
+        allowance.served(at(100), ms(26), longest, standing);
+        assert_eq!(allowance.wait(at(400), longest, standing), ms(700));
+        allowance.served(at(600), ms(20), longest, standing);
+        assert_eq!(allowance.wait(at(700), longest, standing), ms(600), "500 used, 100 grown back");
+        allowance.served(at(800), ms(30), longest, standing);
+        assert_eq!(allowance.wait(at(60_000), longest, standing), standing, "no longer than it takes to use all");
+        allowance.empty(at(60_000), longest);
+        assert_eq!(allowance.wait(at(60_500), longest, standing), ms(500));
+        assert_eq!(allowance.wait(at(90_000), longest, standing), longest);
     }
 }

@@ -5,18 +5,17 @@ use std::{
     sync::Arc,
 };
 
-/// No run.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::engine::ids::JobId;
 
 /// Counts the waiters of each run of each namespace. A run that has none is not counted any more. Its number keeps its name
 /// for as long as the journal may ask for it, so there are never more entries than waiters and entries of the journal.
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct Jobs {
     /// By namespace and name.
-    numbers: HashMap<Arc<str>, HashMap<Arc<str>, u32>>,
+    numbers: HashMap<Arc<str>, HashMap<Arc<str>, JobId>>,
     entries: Vec<Entry>,
     /// Those whose entries may be used again, and with which entry of the journal they left, in that order.
-    free: VecDeque<(u64, u32)>,
+    free: VecDeque<(u64, JobId)>,
 }
 
 #[derive(Debug)]
@@ -26,27 +25,27 @@ struct Entry {
     waiting: usize,
 }
 
-impl Runs {
+impl Jobs {
     /// How many wait for this run.
     pub(crate) fn waiting(&self, namespace: &str, run: &str) -> usize {
-        self.entries.get(self.find(namespace, run) as usize).map_or(0, |entry| entry.waiting)
+        self.entries.get(self.find(namespace, run).index()).map_or(0, |entry| entry.waiting)
     }
 
     /// The number of a run for which a request waits.
-    pub(crate) fn find(&self, namespace: &str, run: &str) -> u32 {
-        self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(NONE)
+    pub(crate) fn find(&self, namespace: &str, run: &str) -> JobId {
+        self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(JobId::NONE)
     }
 
     /// The name of the run that had this number last.
-    pub(crate) fn name(&self, number: u32) -> Option<&str> {
-        self.entries.get(number as usize).map(|entry| &*entry.name)
+    pub(crate) fn name(&self, number: JobId) -> Option<&str> {
+        self.entries.get(number.index()).map(|entry| &*entry.name)
     }
 
     /// Counts one more waiter and answers the number of its run. Nobody asks any more for the names of those that left before
     /// the entry `forgotten` of the journal.
-    pub(crate) fn join(&mut self, namespace: &str, run: &str, forgotten: u64) -> u32 {
+    pub(crate) fn join(&mut self, namespace: &str, run: &str, forgotten: u64) -> JobId {
         let known = self.find(namespace, run);
-        if let Some(entry) = self.entries.get_mut(known as usize) {
+        if let Some(entry) = self.entries.get_mut(known.index()) {
             entry.waiting += 1;
             return known;
         }
@@ -58,12 +57,12 @@ impl Runs {
         let number = match free {
             Some(number) => {
                 self.free.pop_front();
-                self.entries[number as usize] = entry;
+                self.entries[number.index()] = entry;
                 number
             }
             None => {
                 self.entries.push(entry);
-                u32::try_from(self.entries.len() - 1).unwrap_or(NONE)
+                JobId::from_index(self.entries.len() - 1)
             }
         };
         self.numbers.entry(namespace).or_default().insert(name, number);
@@ -71,8 +70,8 @@ impl Runs {
     }
 
     /// Counts one waiter less. The entry of the journal that follows `newest` may still be about it.
-    pub(crate) fn leave(&mut self, number: u32, newest: u64) {
-        let Some(entry) = self.entries.get_mut(number as usize) else { return };
+    pub(crate) fn leave(&mut self, number: JobId, newest: u64) {
+        let Some(entry) = self.entries.get_mut(number.index()) else { return };
         entry.waiting -= 1;
         if entry.waiting > 0 {
             return;
@@ -89,13 +88,13 @@ impl Runs {
 
 /// For `Engine::check_all`.
 #[cfg(test)]
-impl Runs {
+impl Jobs {
     /// How many wait for each run that has a number.
-    pub(crate) fn counts(&self) -> std::collections::BTreeMap<u32, usize> {
-        let numbers: Vec<u32> = self.numbers.values().flat_map(HashMap::values).copied().collect();
+    pub(crate) fn counts(&self) -> std::collections::BTreeMap<JobId, usize> {
+        let numbers: Vec<JobId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
         assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");
         assert_eq!(numbers.len() + self.free.len(), self.entries.len(), "each entry is a run's or free");
-        numbers.into_iter().map(|number| (number, self.entries[number as usize].waiting)).collect()
+        numbers.into_iter().map(|number| (number, self.entries[number.index()].waiting)).collect()
     }
 }
 
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn runs_are_counted_and_forgotten() {
-        let mut runs = Runs::default();
+        let mut runs = Jobs::default();
         let all = u64::MAX;
         let (a, b) = (runs.join("ns", "a", all), runs.join("ns", "b", all));
         assert_eq!(runs.join("ns", "a", all), a);
@@ -113,11 +112,11 @@ mod tests {
         runs.leave(b, 7);
         assert_eq!(runs.waiting("ns", "b"), 0);
         assert_ne!(runs.join("ns", "c", 8), b, "its name may be asked for");
-        assert_eq!((runs.name(b), runs.find("ns", "b")), (Some("b"), NONE));
+        assert_eq!((runs.name(b), runs.find("ns", "b")), (Some("b"), JobId::NONE));
         assert_eq!(runs.join("ns", "d", 9), b, "the entry is used again");
         runs.leave(a, 9);
         runs.leave(a, 9);
-        runs.leave(NONE, 9);
+        runs.leave(JobId::NONE, 9);
         assert_eq!(runs.counts().len(), 2);
         assert_ne!(runs.join("other", "c", 9), runs.find("ns", "c"), "a run of another namespace is another run");
         assert_eq!((runs.waiting("ns", "c"), runs.waiting("other", "c")), (1, 1));

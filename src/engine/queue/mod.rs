@@ -1,16 +1,22 @@
-//! Who waits: the gate, the line, and how long.
+//! Who waits: the line and the gate before it, whose turn it is, and how long a wait may last.
+//!
+//! What holds after every verb: the lengths of line and gate are the sums of those of partitions; exactly the waiters whose
+//! wait can end have a deadline; the waiters of each job are counted.
 
-pub(crate) mod burst_allowance;
-pub(crate) mod discipline;
-pub(crate) mod fair;
-pub(crate) mod jobs;
-pub(crate) mod slab;
+mod burst_allowance;
+mod fair;
+mod jobs;
+mod slab;
 
-use self::{burst_allowance::Credit, fair::FairQueue, jobs::Runs};
+use std::time::Duration;
+
+use self::{burst_allowance::BurstAllowance, fair::FairQueue, jobs::Jobs};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        plan::{Bound, Discipline},
+        ids::{FlowKey, JobId, Key, LabelId},
+        plan::{Bound, Discipline, QueuePlan},
+        tokens::{Ask, Refusal, Stage, Standing, Waiter, Would},
     },
     time::Timestamp,
 };
@@ -19,17 +25,439 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
     /// How many wait, in line and at the gate.
-    pub(crate) in_line: usize,
-    pub(crate) at_gate: usize,
-    pub(crate) line: Bound,
-    pub(crate) gate: Bound,
-    pub(crate) queue: Option<usize>,
-    pub(crate) discipline: Discipline,
+    in_line: usize,
+    at_gate: usize,
+    line: Bound,
+    gate: Bound,
+    /// How many may be inside of the gate besides those that the limit lets run.
+    queue: Option<usize>,
+    discipline: Discipline,
     /// When the line was empty last.
-    pub(crate) last_empty: Timestamp,
-    pub(crate) credit: Credit,
-    pub(crate) waiting: FairQueue,
-    pub(crate) runs: Runs,
-    pub(crate) deadlines: Deadlines,
-    pub(crate) sequence: u64,
+    last_empty: Timestamp,
+    allowance: BurstAllowance,
+    flows: FairQueue,
+    jobs: Jobs,
+    deadlines: Deadlines,
+    /// The number of the last waiter that came.
+    sequence: u64,
+}
+
+/// What a waiter leaves behind that left the line or the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) label: LabelId,
+    /// Whether it was beyond what observing rules allow.
+    pub(crate) is_beyond: bool,
+    /// Where its flow goes on, if it was the last one of it.
+    pub(crate) start: Option<u64>,
+}
+
+impl WaitQueue {
+    pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
+        let QueuePlan { line, gate, queue, discipline, aging } = plan;
+        Self {
+            in_line: 0,
+            at_gate: 0,
+            line,
+            gate,
+            queue,
+            discipline,
+            last_empty: Timestamp::ZERO,
+            allowance: BurstAllowance::default(),
+            flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
+            jobs: Jobs::default(),
+            deadlines: Deadlines::default(),
+            sequence: 0,
+        }
+    }
+
+    /// Takes other settings. Waiters keep their places.
+    pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
+        let QueuePlan { line, gate, queue, discipline, aging } = plan;
+        (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
+        self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
+    }
+
+    /// How many wait, in line and at the gate.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.in_line + self.at_gate
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) const fn in_line(&self) -> usize {
+        self.in_line
+    }
+
+    pub(crate) const fn at_gate(&self) -> usize {
+        self.at_gate
+    }
+
+    pub(crate) fn in_line_of(&self, partition: u16) -> usize {
+        self.flows.in_line(partition)
+    }
+
+    pub(crate) fn at_gate_of(&self, partition: u16) -> usize {
+        self.flows.at_gate(partition)
+    }
+
+    /// How many places the line has under this limit.
+    pub(crate) const fn places(&self, limit: usize) -> usize {
+        self.line.places.count(limit)
+    }
+
+    /// How many may be inside of the gate besides those that the limit lets run; `None` without a gate.
+    pub(crate) const fn behind_gate(&self) -> Option<usize> {
+        self.queue
+    }
+
+    pub(crate) const fn discipline(&self) -> Discipline {
+        self.discipline
+    }
+
+    /// Whether a waiter may join the line while so many run, and leaves `reserved` places alone. What waits there is bounded
+    /// by its places, and together with what runs by the gate: both matter, for a partition at its hard cap waits while the
+    /// server runs less than its limit, and a limit that shrank runs more.
+    pub(crate) fn has_room(&self, limit: usize, running: usize, reserved: usize) -> bool {
+        let inside = running.saturating_add(self.in_line);
+        let within_gate = self.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
+        self.in_line.saturating_add(reserved) < self.places(limit) && within_gate
+    }
+
+    /// Whether a waiter may stand before the gate.
+    pub(crate) const fn has_room_at_gate(&self, limit: usize) -> bool {
+        self.at_gate < self.gate.places.count(limit)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> &Waiter {
+        self.flows.get(key)
+    }
+
+    /// The same for a key that may be stale.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
+        self.flows.find(key)
+    }
+
+    /// How many places are in use, those of waiters included that were answered and have not asked yet.
+    #[cfg(any(test, feature = "introspect"))]
+    pub(crate) const fn entries(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// A waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are entries of the
+    /// journal: no reader asks any more for the names of jobs that left before the former.
+    pub(crate) fn join(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        (forgotten, newest): (u64, u64),
+    ) -> Option<Key> {
+        if self.in_line == 0 {
+            // As long as no request waits, nothing takes note of the time.
+            self.last_empty = now;
+        }
+        let job = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
+        let job = job.map_or(JobId::NONE, |(namespace, run)| self.jobs.join(namespace, run, forgotten));
+        let key = self.insert(now, ask, label, job);
+        if key.is_none() {
+            self.jobs.leave(job, newest);
+        }
+        key
+    }
+
+    /// A request that got its slot and has to ask a store before it runs.
+    pub(crate) fn grant_to(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        (in_flight, shadow): (u32, u8),
+    ) -> Option<Key> {
+        let key = self.insert(now, ask, label, JobId::NONE)?;
+        let waiter = self.flows.get_mut(key);
+        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: None }, shadow);
+        Some(key)
+    }
+
+    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, job: JobId) -> Option<Key> {
+        self.sequence += 1;
+        self.flows.insert(Waiter::new(ask, label, job, self.sequence, now))
+    }
+
+    /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its own,
+    /// for gate and line together.
+    pub(crate) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, standing: Standing, own: Option<Duration>) {
+        self.flows.enlist(key, stage, standing);
+        *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
+        self.begin_wait(now, key, stage, own);
+    }
+
+    /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited; if it
+    /// had not waited yet, its wait starts now.
+    pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, standing: Standing, own: Option<Duration>) {
+        if self.in_line == 0 {
+            self.last_empty = now;
+        }
+        let until = match self.flows.get(key).stage {
+            Stage::Granted { until, .. } => until,
+            _ => None,
+        };
+        self.in_line += 1;
+        self.flows.enlist_again(key, standing);
+        self.begin_wait(now, key, Stage::Line, own);
+        if let Some(until) = until {
+            self.flows.get_mut(key).deadline = until;
+            self.deadlines.set(key.index, until);
+        }
+    }
+
+    fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
+        let wait = if stage == Stage::Line { self.wait_limit(now) } else { self.gate.wait };
+        let waiter = self.flows.get_mut(key);
+        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
+        waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
+        self.deadlines.set(key.index, waiter.deadline);
+    }
+
+    /// How long a waiter that joins the line now may wait there.
+    fn wait_limit(&mut self, now: Timestamp) -> Option<Duration> {
+        match self.discipline {
+            Discipline::BurstCredit { longest, standing } => {
+                let bound = self.allowance.wait(now, longest, standing);
+                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+            }
+            Discipline::AdaptiveLifo { interval, short_wait } => {
+                let bound = if self.is_backed_up(now) { short_wait } else { interval };
+                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+            }
+            Discipline::Fair | Discipline::Fifo => self.line.wait,
+        }
+    }
+
+    /// Whether a request has been in line for so long that the newest go first.
+    pub(crate) fn is_backed_up(&self, now: Timestamp) -> bool {
+        match self.discipline {
+            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
+            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
+        }
+    }
+
+    /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the journal.
+    pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
+        let &Waiter { stage, label, job, shadow, .. } = self.flows.get(key);
+        match stage {
+            Stage::Line => self.in_line -= 1,
+            Stage::Gate => self.at_gate -= 1,
+            Stage::Granted { .. } | Stage::Refused(_) => return None,
+        }
+        let start = self.flows.leave(key);
+        self.jobs.leave(job, newest);
+        self.deadlines.remove(key.index);
+        let waiter = self.flows.get_mut(key);
+        (waiter.deadline, waiter.job) = (Timestamp::NEVER, JobId::NONE);
+        Some(Left { label, is_beyond: shadow != 0, start })
+    }
+
+    /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if it was the last one of it.
+    pub(crate) fn leave_gate(&mut self, key: Key) -> Option<u64> {
+        self.at_gate -= 1;
+        self.flows.leave(key)
+    }
+
+    /// Forgets a waiter that stands nowhere any more.
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.flows.remove(key);
+    }
+
+    /// Notes whether the line is empty, which the disciplines go by.
+    #[inline]
+    pub(crate) fn note_empty(&mut self, now: Timestamp) {
+        if self.in_line == 0 {
+            self.last_empty = now;
+            if let Discipline::BurstCredit { longest, .. } = self.discipline {
+                self.allowance.empty(now, longest);
+            }
+        }
+    }
+
+    /// Lets the newest go first from now on, or the oldest, as the discipline has it.
+    pub(crate) fn choose_order(&mut self, now: Timestamp) {
+        self.flows.newest_first = self.is_backed_up(now);
+    }
+
+    /// The waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is earlier.
+    pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
+        self.flows.next(partition)
+    }
+
+    /// Any waiter, throttled or not.
+    pub(crate) fn anyone(&self) -> Option<Key> {
+        self.flows.anyone()
+    }
+
+    /// The waiter that came to the gate of a partition first.
+    pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
+        self.flows.first_at_gate(partition)
+    }
+
+    /// The waiter of a flow that came to the gate first.
+    pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
+        self.flows.first_of_flow_at_gate(key)
+    }
+
+    /// The waiter that has to make room in a full line for a request of this flow.
+    pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
+        self.flows.victim(key, weight)
+    }
+
+    /// How many requests at most are served before a further request of this flow, itself included: for the partition, and
+    /// for all partitions.
+    pub(crate) fn turns_before(&self, now: Timestamp, key: FlowKey, weight: u32) -> (usize, usize) {
+        self.flows.turns_before(key, weight, self.is_backed_up(now))
+    }
+
+    /// The tag of the flow that was served last in a partition, at a level.
+    pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
+        self.flows.served(partition, level)
+    }
+
+    /// It is the turn of a waiter: the tag of its flow moves on.
+    pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
+        if let Discipline::BurstCredit { longest, standing } = self.discipline {
+            self.allowance.served(now, now.since(self.flows.get(key).since), longest, standing);
+        }
+        self.flows.serve(key);
+    }
+
+    /// Gives a waiter that left the line its slot.
+    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, shadow: u8) {
+        let waiter = self.flows.get_mut(key);
+        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: Some(until) }, shadow);
+    }
+
+    /// Gives a waiter that left the line its rejection.
+    pub(crate) fn reject(&mut self, key: Key, refusal: Refusal) {
+        self.flows.get_mut(key).stage = Stage::Refused(refusal);
+    }
+
+    /// Marks what a waiter is beyond of, and what would have become of it.
+    pub(crate) fn mark(&mut self, key: Key, shadow: u8, would: Would) {
+        let waiter = self.flows.get_mut(key);
+        (waiter.shadow, waiter.would) = (shadow, would);
+    }
+
+    /// Notes what would have become of a waiter.
+    pub(crate) fn take_along(&mut self, key: Key, would: Would) {
+        self.flows.get_mut(key).would = would;
+    }
+
+    /// Takes the marks of a waiter that gives its slot back.
+    pub(crate) fn unmark(&mut self, key: Key) {
+        self.flows.get_mut(key).shadow = 0;
+    }
+
+    /// Stops the turns of a label, or lets it have them again.
+    pub(crate) fn throttle(&mut self, label: LabelId, is_throttled: bool) {
+        self.flows.park(label, is_throttled);
+    }
+
+    /// Gives a label another weight.
+    pub(crate) fn weigh(&mut self, label: LabelId, weight: u32) {
+        self.flows.weigh(label, weight);
+    }
+
+    /// A waiter whose wait is over by now.
+    pub(crate) fn expired(&self, now: Timestamp) -> Option<Key> {
+        let (_, index) = self.deadlines.first().filter(|&(at, _)| at <= now)?;
+        Some(self.flows.key(index))
+    }
+
+    /// When the next wait is over.
+    pub(crate) fn next_deadline(&self) -> Timestamp {
+        self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at)
+    }
+
+    /// How many wait for a job.
+    pub(crate) fn of_job(&self, namespace: &str, run: &str) -> usize {
+        self.jobs.waiting(namespace, run)
+    }
+
+    /// The number of a job for which a request waits.
+    pub(crate) fn find_job(&self, namespace: &str, run: &str) -> JobId {
+        self.jobs.find(namespace, run)
+    }
+
+    /// The name of the job that had this number last.
+    pub(crate) fn job_name(&self, job: JobId) -> Option<&str> {
+        self.jobs.name(job)
+    }
+
+    /// The waiters of a label, flow by flow, each with its place in its flow.
+    pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
+        self.flows.all_of(label)
+    }
+
+    /// The oldest waiters of a label, one for each of its flows.
+    pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
+        self.flows.oldest_of(label)
+    }
+
+    /// How many wait in a flow.
+    pub(crate) fn count_of(&self, key: FlowKey) -> usize {
+        self.flows.count_of(key)
+    }
+}
+
+/// For the tests of the engine.
+#[cfg(test)]
+impl WaitQueue {
+    /// Asserts what is counted in every verb.
+    pub(crate) fn check(&self, partitions: impl Iterator<Item = u16> + Clone) {
+        let in_line: usize = partitions.clone().map(|it| self.in_line_of(it)).sum();
+        assert_eq!(self.in_line, in_line, "waiters in line are conserved");
+        assert_eq!(self.at_gate, partitions.map(|it| self.at_gate_of(it)).sum::<usize>(), "and at the gate");
+        assert!(self.entries() >= self.len(), "every waiter has an entry");
+    }
+
+    /// Asserts everything that is kept twice, once as it is and once as a sum, a set or a heap. `standing` of the labels, if
+    /// nothing but their caps throttles them.
+    pub(crate) fn check_all(&self, standing: Option<impl Fn(LabelId) -> Standing>) {
+        use std::collections::BTreeMap;
+        if let Some(standing) = standing {
+            self.flows.check_all(standing);
+        }
+        let live = self.flows.live();
+        let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();
+        assert_eq!((self.in_line, self.at_gate), (count(Stage::Line), count(Stage::Gate)), "waiters are conserved");
+        let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
+        let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
+        assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");
+        let mut jobs: BTreeMap<JobId, usize> = BTreeMap::new();
+        for (_, waiter) in live {
+            let waits = matches!(waiter.stage, Stage::Line | Stage::Gate);
+            assert!(waits || waiter.deadline == Timestamp::NEVER, "the wait of a waiter that was answered can't end");
+            assert!(!waits || waiter.deadline <= waiter.caller_deadline, "no waiter waits longer than its caller");
+            if waiter.job != JobId::NONE {
+                assert!(waits, "what waits no more is not counted for its job");
+                *jobs.entry(waiter.job).or_default() += 1;
+            }
+        }
+        assert_eq!(self.jobs.counts(), jobs, "the waiters of each job are counted");
+    }
+
+    /// All waiters that have a place, those included that were answered and have not asked yet.
+    pub(crate) fn live(&self) -> Vec<(Key, &Waiter)> {
+        self.flows.live()
+    }
+
+    /// Whether nothing is left of any waiter.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.entries() == 0 && self.deadlines.members().is_empty() && self.jobs.counts().is_empty()
+    }
 }

@@ -4,53 +4,13 @@
 //! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
 //! steady queue allocates nothing.
 
-use crate::engine::{
-    Refusal,
-    ask::Ask,
-    ids::{FlowKey, Key, LabelId},
-    journal::Party,
-    tokens::Holder,
-    would::Would,
-};
-use crate::time::Timestamp;
+use crate::engine::{ids::Key, tokens::Waiter};
 
 const NONE: u32 = u32::MAX;
 
-/// What became of a waiter so far.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Stage {
-    /// Waits for room in the line.
-    Gate,
-    /// Waits for a slot.
-    Line,
-    /// Holds a slot that it has not fetched yet. Carries what its sample needs, and until when it could have waited if it
-    /// stood in line.
-    Granted { in_flight: u32, until: Option<Timestamp> },
-    /// Was turned away and has not asked yet.
-    Refused(Refusal),
-}
-
-/// One waiting request.
 #[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) stage: Stage,
-    pub(crate) partition: u16,
-    pub(crate) class: u8,
-    /// How little it matters; see [`Criticality::level`](crate::criticality::Criticality::level).
-    pub(crate) level: u8,
-    /// What it is beyond of, as marks of a slot.
-    pub(crate) shadow: u8,
-    pub(crate) would: Would,
-    pub(crate) label: LabelId,
-    /// The number of its run.
-    pub(crate) run: u32,
-    /// Order of arrival over all partitions.
-    pub(crate) sequence: u64,
-    pub(crate) since: Timestamp,
-    /// When its caller gives up.
-    pub(crate) caller_deadline: Timestamp,
-    /// When its present wait ends, the caller's deadline included.
-    pub(crate) deadline: Timestamp,
+struct Entry {
+    waiter: Waiter,
     links: Links,
 }
 
@@ -59,41 +19,6 @@ struct Links {
     previous: u32,
     next: u32,
     generation: u32,
-}
-
-impl Waiter {
-    /// Somebody who stands nowhere yet.
-    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, run: u32, sequence: u64, since: Timestamp) -> Self {
-        Self {
-            stage: Stage::Line,
-            partition: ask.partition,
-            class: ask.class,
-            level: ask.criticality.level(),
-            shadow: 0,
-            would: Would::NOTHING,
-            label,
-            run,
-            sequence,
-            since,
-            caller_deadline: ask.deadline,
-            deadline: Timestamp::NEVER,
-            links: Links { previous: NONE, next: NONE, generation: 0 },
-        }
-    }
-
-    /// Whom it is about, for the journal.
-    pub(crate) const fn party(&self) -> Party {
-        Party { partition: self.partition, label: self.label, run: self.run, since: self.since }
-    }
-
-    /// Whom the slot belongs to that it was granted.
-    pub(crate) const fn holder(&self) -> Holder {
-        Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
-    }
-
-    pub(crate) const fn flow_key(&self) -> FlowKey {
-        FlowKey { label: self.label, partition: self.partition, level: self.level }
-    }
 }
 
 /// One first-in, first-out list through the slab.
@@ -118,7 +43,7 @@ impl List {
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    entries: Vec<Waiter>,
+    entries: Vec<Entry>,
     /// Free entries, threaded by `next`. `vacant` counts them.
     free: Option<u32>,
     vacant: usize,
@@ -127,23 +52,24 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Adds a waiter that is in no list yet; `None` where four billion wait already.
     pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
+        let links = Links { previous: NONE, next: NONE, generation: 0 };
         if let Some(index) = self.free {
             let entry = &mut self.entries[index as usize];
             let Links { next, generation, .. } = entry.links;
             self.free = (next != NONE).then_some(next);
             self.vacant -= 1;
-            *entry = Waiter { links: Links { generation, ..waiter.links }, ..waiter };
+            *entry = Entry { waiter, links: Links { generation, ..links } };
             return Some(Key { index, generation });
         }
         let index = u32::try_from(self.entries.len()).ok().filter(|&index| index != NONE)?;
-        self.entries.push(waiter);
+        self.entries.push(Entry { waiter, links });
         Some(Key { index, generation: 0 })
     }
 
     /// Forgets a waiter that is in no list any more.
     pub(crate) fn remove(&mut self, key: Key) {
         let free = self.free.unwrap_or(NONE);
-        let entry = self.get_mut(key);
+        let entry = self.entry_mut(key);
         entry.links.generation = entry.links.generation.wrapping_add(1);
         entry.links.next = free;
         self.free = Some(key.index);
@@ -154,16 +80,21 @@ impl Waiters {
         let entry = &self.entries[key.index as usize];
         #[cfg(test)]
         assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
-        entry
+        &entry.waiter
     }
 
     /// The same for a key that may be stale.
     #[cfg(feature = "introspect")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
-        self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation)
+        let entry = self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation);
+        entry.map(|entry| &entry.waiter)
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
+        &mut self.entry_mut(key).waiter
+    }
+
+    fn entry_mut(&mut self, key: Key) -> &mut Entry {
         let entry = &mut self.entries[key.index as usize];
         #[cfg(test)]
         assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
@@ -183,9 +114,9 @@ impl Waiters {
     pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = &Waiter> {
         let mut next = list.head;
         std::iter::from_fn(move || {
-            let waiter = self.entries.get(next as usize).filter(|_| next != NONE)?;
-            next = waiter.links.next;
-            Some(waiter)
+            let entry = self.entries.get(next as usize).filter(|_| next != NONE)?;
+            next = entry.links.next;
+            Some(&entry.waiter)
         })
     }
 
@@ -199,7 +130,7 @@ impl Waiters {
 
     pub(crate) fn push_back(&mut self, list: &mut List, key: Key) {
         let tail = list.tail;
-        let entry = self.get_mut(key);
+        let entry = self.entry_mut(key);
         (entry.links.previous, entry.links.next) = (tail, NONE);
         match tail {
             NONE => list.head = key.index,
@@ -213,14 +144,14 @@ impl Waiters {
     pub(crate) fn push_in_order(&mut self, list: &mut List, key: Key) {
         let sequence = self.get(key).sequence;
         let mut next = list.head;
-        while next != NONE && self.entries[next as usize].sequence < sequence {
+        while next != NONE && self.entries[next as usize].waiter.sequence < sequence {
             next = self.entries[next as usize].links.next;
         }
         if next == NONE {
             return self.push_back(list, key);
         }
         let previous = std::mem::replace(&mut self.entries[next as usize].links.previous, key.index);
-        let entry = self.get_mut(key);
+        let entry = self.entry_mut(key);
         (entry.links.previous, entry.links.next) = (previous, next);
         match previous {
             NONE => list.head = key.index,
@@ -231,7 +162,7 @@ impl Waiters {
 
     /// Takes a waiter out of the list that it is in.
     pub(crate) fn unlink(&mut self, list: &mut List, key: Key) {
-        let entry = self.get_mut(key);
+        let entry = self.entry_mut(key);
         let (previous, next) = (entry.links.previous, entry.links.next);
         (entry.links.previous, entry.links.next) = (NONE, NONE);
         match previous {
@@ -278,9 +209,16 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        engine::{
+            ids::{JobId, LabelId},
+            tokens::Ask,
+        },
+        time::Timestamp,
+    };
 
     fn add(waiters: &mut Waiters, list: &mut List, sequence: u64) -> Key {
-        let waiter = Waiter::new(&Ask::of(0), LabelId::DEFAULT, NONE, sequence, Timestamp::ZERO);
+        let waiter = Waiter::new(&Ask::of(0), LabelId::DEFAULT, JobId::NONE, sequence, Timestamp::ZERO);
         let key = waiters.insert(waiter).unwrap();
         waiters.push_back(list, key);
         key

@@ -15,58 +15,62 @@ mod idle;
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::engine::{
-    ask::Subject,
-    drain::Stall,
-    fair_queue::{STRIDE, Standing},
-    ids::LabelId,
-    plan::{LabelPlan, LabelRule},
-    rules::{Account, Rule, Rules},
+use super::{
+    Throttle,
+    rules::{Account, Remote, Rules},
     workers::Workers,
 };
-use crate::time::{Timestamp, nanos};
+use crate::{
+    engine::{
+        ids::LabelId,
+        plan::{LabelPlan, LabelRule, rules::Rule},
+        stall::Stall,
+        tokens::{BEYOND, Holder, OUTSIDE, Standing, Subject, one_turn},
+    },
+    time::{Timestamp, nanos},
+};
 
 /// No label, in the list of those that could be forgotten.
 const NOT_LISTED: u32 = u32::MAX;
 
-/// Nothing in the journal is about it yet.
-pub(crate) const UNNAMED: u64 = u64::MAX;
+/// What changes how much of a label runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum UsedBy {
+    Start,
+    End,
+}
 
 /// What is known about one label.
 #[derive(Debug)]
 pub(crate) struct Label {
     /// The class of work whose rules hold for it.
-    pub(crate) class: u8,
-    pub(crate) namespace: Box<str>,
-    pub(crate) name: Box<str>,
+    pub(super) class: u8,
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
     /// Whether it stands for labels of any namespace but the empty one.
-    pub(crate) spans_namespaces: bool,
-    pub(crate) rule: LabelRule,
+    pub(super) spans_namespaces: bool,
+    pub(super) rule: LabelRule,
     /// What is counted for it, if its class has rules.
-    pub(crate) account: Option<Box<Account>>,
+    pub(super) account: Option<Box<Account>>,
     /// How many of it may run before others of it wait: its caps, and the slots of its workers where these bind.
     cap: usize,
-    pub(crate) running: usize,
+    pub(super) running: usize,
     /// How many of those that run do so outside of the limit.
-    pub(crate) outside: usize,
+    pub(super) outside: usize,
     /// Since when none of it ended.
-    pub(crate) stall: Stall,
+    pub(super) stall: Stall,
     /// In line and at the gate.
-    pub(crate) waiting: usize,
+    pub(super) waiting: usize,
     /// How many of both, and of those that run, are beyond what observing rules allow.
-    pub(crate) beyond: usize,
-    pub(crate) beyond_running: usize,
-    pub(crate) workers: Option<Box<Workers>>,
-    pub(crate) admitted: u64,
-    pub(crate) rejected: u64,
-    /// How many of those admitted an observing rule or partition would have rejected.
-    pub(crate) would_reject: u64,
+    pub(super) beyond: usize,
+    pub(super) beyond_running: usize,
+    pub(super) workers: Option<Box<Workers>>,
     /// How long it holds a slot, on average.
     mean_hold: u64,
     /// Where its flow goes on when it waits again.
-    pub(crate) start: u64,
-    /// The journal's entries about its number are about it from this one on.
-    pub(crate) named_from: u64,
+    pub(super) start: u64,
+    /// Whether its name was told to those that count by label.
+    is_told: bool,
     previous: u32,
     next: u32,
 }
@@ -88,15 +92,70 @@ impl Label {
             beyond: 0,
             beyond_running: 0,
             workers: None,
-            admitted: 0,
-            rejected: 0,
-            would_reject: 0,
             mean_hold: 0,
             start: 0,
-            named_from: UNNAMED,
+            is_told: false,
             previous: NOT_LISTED,
             next: NOT_LISTED,
         }
+    }
+
+    /// The class of work whose rules hold for it.
+    pub(crate) const fn class(&self) -> u8 {
+        self.class
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the settings say of it: its cap, and its weight.
+    pub(crate) const fn rule(&self) -> LabelRule {
+        self.rule
+    }
+
+    pub(crate) const fn weight(&self) -> u32 {
+        self.rule.weight
+    }
+
+    /// How many of it may run before others of it wait.
+    pub(crate) const fn cap(&self) -> usize {
+        self.cap
+    }
+
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// In line and at the gate.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Since when none of it ended.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
+    }
+
+    /// How many slots its workers have and how many of these are active, if it has workers.
+    pub(crate) fn workers(&self) -> Option<&Workers> {
+        self.workers.as_deref()
+    }
+
+    /// What is known of its shared rules, if it has any.
+    #[inline]
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.account.as_ref()?.remote.as_deref()
+    }
+
+    /// Whether what is inside is bounded, by a rule that binds or by any.
+    pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
+        let rule = self.account.as_ref().and_then(|account| account.rules.pending);
+        rule.is_some_and(|rule| !(that_binds && rule.observes))
     }
 
     /// Looks again at what bounds how many of it run.
@@ -110,13 +169,52 @@ impl Label {
         self.running >= self.cap
     }
 
+    pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
+        self.account.as_mut()?.remote.as_deref_mut()
+    }
+
+    /// Counts a request that takes a slot, or gives it back.
+    #[inline]
+    pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
+        let (outside, beyond) = ((holder.shadow & OUTSIDE != 0) as usize, (holder.shadow & BEYOND != 0) as usize);
+        match by {
+            UsedBy::Start => {
+                self.running += 1;
+                self.outside += outside;
+                self.beyond += beyond;
+                self.beyond_running += beyond;
+            }
+            UsedBy::End => {
+                self.running -= 1;
+                self.outside -= outside;
+                self.beyond -= beyond;
+                self.beyond_running -= beyond;
+                self.stall.freed();
+            }
+        }
+    }
+
+    /// It had its turn without having to wait: its flow goes on one turn behind.
+    pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
+        self.stall.started(now);
+        self.start = one_turn(served, self.rule.weight);
+    }
+
+    /// Changes its workers, which are gone when none is left.
+    pub(super) fn change_workers(&mut self, change: impl FnOnce(&mut Workers)) {
+        self.workers = self.workers.take().and_then(|mut workers| {
+            change(&mut workers);
+            (!workers.is_empty()).then_some(workers)
+        });
+    }
+
     /// How many of those that run a rule counts, and of those that wait as well.
-    pub(crate) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         if rule.observes { self.running - self.beyond_running } else { self.running }
     }
 
     /// See [`running_for`](Self::running_for).
-    pub(crate) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+    pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         let inside = self.running + self.waiting;
         if rule.observes { inside - self.beyond } else { inside }
     }
@@ -126,7 +224,7 @@ impl Label {
     }
 
     /// How many of it run under the limit.
-    pub(crate) const fn within(&self) -> usize {
+    pub(super) const fn within(&self) -> usize {
         self.running - self.outside
     }
 
@@ -143,7 +241,7 @@ type Names = HashMap<Box<str>, u32>;
 
 /// All labels.
 #[derive(Debug)]
-pub(crate) struct Labels {
+pub(super) struct Labels {
     plan: LabelPlan,
     entries: Vec<Label>,
     /// By class, namespace and name.
@@ -158,12 +256,12 @@ pub(crate) struct Labels {
     /// How many run or wait.
     active: usize,
     /// How often a label was forgotten, and how often one found no room.
-    pub(crate) evicted: u64,
-    pub(crate) overflowed: u64,
+    pub(super) evicted: u64,
+    pub(super) overflowed: u64,
 }
 
 impl Labels {
-    pub(crate) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
+    pub(super) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
         let mut entries = vec![Label::new(0, "", "", LabelRule::default())];
         // Where no rules count by namespace, labels of all namespaces share the same one.
         for spans_namespaces in if rules.is_empty() { &[false][..] } else { &[false, true] } {
@@ -191,7 +289,7 @@ impl Labels {
     }
 
     /// Takes new settings, and looks up again what holds for each label. Whoever waits for a rule is looked at anew.
-    pub(crate) fn replace(&mut self, now: Timestamp, plan: LabelPlan, rules: &mut Rules) {
+    pub(super) fn replace(&mut self, now: Timestamp, plan: LabelPlan, rules: &mut Rules) {
         self.plan = plan;
         let binds = self.plan.enforce_workers;
         for (number, label) in (0..).zip(&mut self.entries).skip(1) {
@@ -203,39 +301,39 @@ impl Labels {
     }
 
     /// All numbers that are in use.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
         (0..u32::try_from(self.entries.len()).unwrap_or(u32::MAX)).map(LabelId::from_index)
     }
 
     /// Whether an entry is shared by labels that the table has no room for.
-    pub(crate) fn is_overflow(&self, id: LabelId) -> bool {
+    pub(super) fn is_overflow(&self, id: LabelId) -> bool {
         id != LabelId::DEFAULT && id <= self.last_fixed
     }
 
     /// Whether an entry has a name, which may change: not the default one, and not those that labels share.
-    pub(crate) fn is_named(&self, id: LabelId) -> bool {
+    pub(super) fn is_named(&self, id: LabelId) -> bool {
         id > self.last_fixed
     }
 
     /// Whether the bounds for labels hold: not for requests that have none.
-    pub(crate) fn is_explicit(&self, id: LabelId) -> bool {
+    pub(super) fn is_explicit(&self, id: LabelId) -> bool {
         self.is_overflow(id) || !self.get(id).name.is_empty()
     }
 
-    pub(crate) const fn plan(&self) -> &LabelPlan {
+    pub(super) const fn plan(&self) -> &LabelPlan {
         &self.plan
     }
 
-    pub(crate) fn get(&self, id: LabelId) -> &Label {
+    pub(super) fn get(&self, id: LabelId) -> &Label {
         &self.entries[id.index() as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, id: LabelId) -> &mut Label {
+    pub(super) fn get_mut(&mut self, id: LabelId) -> &mut Label {
         &mut self.entries[id.index() as usize]
     }
 
     /// Those that are known by name, and the shared ones that are in use.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (LabelId, &Label)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LabelId, &Label)> {
         let known = self.numbers.iter().flat_map(HashMap::values).flat_map(HashMap::values).copied();
         let shared = LabelId::OVERFLOW.index()..=self.last_fixed.index();
         let overflow = shared.filter(|&number| !self.entries[number as usize].is_idle());
@@ -243,16 +341,16 @@ impl Labels {
     }
 
     /// How many labels are known by name, once for each class of rules.
-    pub(crate) const fn known(&self) -> usize {
+    pub(super) const fn known(&self) -> usize {
         self.entries.len() - 1 - self.last_fixed.index() as usize - self.unlabelled
     }
 
-    pub(crate) const fn active(&self) -> usize {
+    pub(super) const fn active(&self) -> usize {
         self.active
     }
 
     /// The label of this name, which is made if it is new.
-    pub(crate) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>, rules: &mut Rules) -> LabelId {
+    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>, rules: &mut Rules) -> LabelId {
         let &Subject { namespace, label: name, .. } = subject;
         if let Some(known) = self.find(class, namespace, name) {
             return known;
@@ -278,20 +376,20 @@ impl Labels {
         id
     }
 
-    pub(crate) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
+    pub(super) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
         self.numbers.get(usize::from(class))?.get(namespace)?.get(label).map(|&number| LabelId::from_index(number))
     }
 
-    /// Changes what a label runs and waits, and answers whether it was at its cap before and whether it is now.
+    /// Changes what a label runs, waits or may run; returns whether its cap throttles it since, or does so no more.
     #[inline]
-    pub(crate) fn change(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> (bool, bool) {
+    pub(super) fn change(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> Throttle {
         if id == LabelId::DEFAULT {
             // The way of most requests: it has no cap and no workers, and is never forgotten.
             let label = &mut self.entries[0];
             self.active += usize::from(!label.is_active());
             change(label);
             self.active -= usize::from(!label.is_active());
-            return (false, false);
+            return Throttle::Same;
         }
         let binds = self.plan.enforce_workers;
         let label = &mut self.entries[id.index() as usize];
@@ -307,27 +405,27 @@ impl Labels {
             (false, true) => self.rest(id),
             _ => {}
         }
-        (was_full, is_full)
+        if was_full == is_full { Throttle::Same } else { Throttle::Changed(is_full) }
     }
 
-    /// How many of it may run.
-    pub(crate) fn cap(&self, id: LabelId) -> usize {
-        self.get(id).cap
+    /// Notes that the name of an entry was told; returns whether it was not before.
+    pub(super) fn tell(&mut self, id: LabelId) -> bool {
+        !std::mem::replace(&mut self.get_mut(id).is_told, true)
     }
 
     /// Whether as many of it run as may.
-    pub(crate) fn is_full(&self, id: LabelId) -> bool {
+    pub(super) fn is_full(&self, id: LabelId) -> bool {
         self.get(id).is_full()
     }
 
     /// What the label brings to the queue.
-    pub(crate) fn standing(&self, id: LabelId) -> Standing {
+    pub(super) fn standing(&self, id: LabelId) -> Standing {
         let label = self.get(id);
         Standing { weight: label.rule.weight, start: label.start, parked: self.is_full(id) }
     }
 
     /// Notes for how long a slot was held.
-    pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
+    pub(super) fn held(&mut self, id: LabelId, held: Duration) {
         let (label, held) = (&mut self.entries[id.index() as usize], nanos(held));
         label.mean_hold = match label.mean_hold {
             0 => held,
@@ -336,7 +434,7 @@ impl Labels {
     }
 
     /// What one label may run where all that are active run as much, rounded up.
-    pub(crate) fn fair_share(&self, limit: usize) -> usize {
+    pub(super) fn fair_share(&self, limit: usize) -> usize {
         limit.div_ceil(self.active.max(1))
     }
 }
@@ -344,9 +442,4 @@ impl Labels {
 /// What holds for labels doesn't hold for requests that have none.
 fn rule_of(plan: &LabelPlan, namespace: &str, name: &str) -> LabelRule {
     if name.is_empty() { LabelRule::default() } else { plan.rule(namespace, name) }
-}
-
-/// Where a flow of this weight goes on after its label was served without having to wait: one turn behind.
-pub(crate) const fn one_turn(start: u64, weight: u32) -> u64 {
-    start.saturating_add(STRIDE / weight as u64)
 }

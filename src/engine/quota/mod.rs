@@ -1,20 +1,458 @@
-//! What each key may: labels, caps, rates, budgets and workers.
+//! What each key may: labels with their caps and weights, rates, budgets, and the slots that workers report.
+//!
+//! A label that may not have a turn now is *throttled*: it is at a cap, or waits until a rule has room. What that means for
+//! the queue is the answer of the verb that changed it: [`Throttle`].
 
-pub(crate) mod labels;
-pub(crate) mod rules;
-mod throttled;
-pub(crate) mod workers;
+mod labels;
+mod remote;
+mod rules;
+mod workers;
 
-use self::{labels::Labels, rules::Rules};
-use crate::{engine::deadlines::Deadlines, time::Timestamp};
+use std::time::Duration;
+
+pub(crate) use self::labels::Label;
+pub use self::rules::RuleSnapshot;
+use self::{
+    labels::{Labels, UsedBy},
+    rules::Rules,
+};
+use crate::{
+    engine::{
+        deadlines::Deadlines,
+        ids::{LabelId, MeterId},
+        plan::{LabelPlan, rules::RulesPlan},
+        stall::Stall,
+        tokens::{BEYOND, Full, Holder, Standing, Subject, Which},
+    },
+    time::Timestamp,
+};
 
 /// The keys.
 #[derive(Debug)]
 pub(crate) struct Quotas {
-    pub(crate) labels: Labels,
-    pub(crate) rules: Rules,
+    labels: Labels,
+    rules: Rules,
     /// When the rates have room again for which labels wait.
-    pub(crate) rates_due: Deadlines,
+    rates_due: Deadlines,
     /// When a worker of a label falls silent.
-    pub(crate) workers_due: Timestamp,
+    workers_due: Timestamp,
+}
+
+/// Whether the turns of a label stop, or begin again.
+#[must_use]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Throttle {
+    Same,
+    Changed(bool),
+}
+
+impl Quotas {
+    pub(crate) fn new(labels: LabelPlan, rules: RulesPlan) -> Self {
+        let mut rules = Rules::new(rules);
+        Self {
+            labels: Labels::new(labels, &mut rules),
+            rules,
+            rates_due: Deadlines::default(),
+            workers_due: Timestamp::NEVER,
+        }
+    }
+
+    /// Takes other settings. What was used of a rate stays used; labels and classes are known by name. `number` gives each
+    /// kind of work that has rules of its own its number.
+    pub(crate) fn replace(
+        &mut self,
+        now: Timestamp,
+        labels: LabelPlan,
+        rules: RulesPlan,
+        number: impl FnMut(&str) -> u8,
+    ) {
+        self.rules.replace(now, rules);
+        self.rules.number_classes(number);
+        self.labels.replace(now, labels, &mut self.rules);
+    }
+
+    /// Asks for the number of each kind of work that has rules of its own.
+    pub(crate) fn number_classes(&mut self, number: impl FnMut(&str) -> u8) {
+        self.rules.number_classes(number);
+    }
+
+    /// Whether there is any rule at all.
+    #[inline]
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Whether any rule is or was counted for all instances.
+    #[inline]
+    pub(crate) const fn has_shared_rules(&self) -> bool {
+        self.rules.are_shared()
+    }
+
+    /// Whether any rule only says what it would do.
+    #[inline]
+    pub(crate) const fn has_observing_rules(&self) -> bool {
+        self.rules.observe()
+    }
+
+    /// What the settings say of labels, and of rules.
+    pub(crate) const fn plans(&self) -> (&LabelPlan, &RulesPlan) {
+        (self.labels.plan(), self.rules.plan())
+    }
+
+    /// What the settings say of labels.
+    pub(crate) const fn label_plan(&self) -> &LabelPlan {
+        self.labels.plan()
+    }
+
+    /// How many classes have rules, those without rules of their own as one of them; none, if there are no rules.
+    pub(crate) fn classes(&self) -> u8 {
+        self.rules.classes()
+    }
+
+    /// The class whose rules hold for this kind of work.
+    #[inline]
+    pub(crate) fn class_of(&self, kind: u8) -> u8 {
+        self.rules.class_of(kind)
+    }
+
+    /// The name of a class; empty for requests whose class has no rules of its own.
+    pub(crate) fn class_name(&self, class: u8) -> &str {
+        self.rules.class_name(class)
+    }
+
+    /// The classes that settings name and bound, by number.
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
+        self.rules.named_classes()
+    }
+
+    /// Whether a class of this name has rules of its own.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.rules.has_class(name)
+    }
+
+    /// The label of this name, which is made if it is new, and whether its number has this name only from now on.
+    pub(crate) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> (LabelId, bool) {
+        let id = self.labels.intern(now, class, subject, &mut self.rules);
+        (id, self.labels.tell(id))
+    }
+
+    pub(crate) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
+        self.labels.find(class, namespace, label)
+    }
+
+    #[inline]
+    pub(crate) fn label(&self, id: LabelId) -> &Label {
+        self.labels.get(id)
+    }
+
+    /// All numbers that are in use.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+        self.labels.ids()
+    }
+
+    /// Whether an entry is shared by labels that the table has no room for.
+    pub(crate) fn is_overflow(&self, id: LabelId) -> bool {
+        self.labels.is_overflow(id)
+    }
+
+    /// Whether an entry has a name, which may change: not the default one, and not those that labels share.
+    pub(crate) fn is_named(&self, id: LabelId) -> bool {
+        self.labels.is_named(id)
+    }
+
+    /// How many labels are known by name, once for each class of rules.
+    pub(crate) const fn known(&self) -> usize {
+        self.labels.known()
+    }
+
+    /// How often a label was forgotten.
+    pub(crate) const fn evicted(&self) -> u64 {
+        self.labels.evicted
+    }
+
+    /// How often a label found no room.
+    pub(crate) const fn overflowed(&self) -> u64 {
+        self.labels.overflowed
+    }
+
+    /// Whether as many of a label run as may.
+    #[inline]
+    pub(crate) fn is_full(&self, id: LabelId) -> bool {
+        self.labels.is_full(id)
+    }
+
+    /// What a label brings to the queue.
+    pub(crate) fn standing(&self, id: LabelId) -> Standing {
+        self.labels.standing(id)
+    }
+
+    /// How long a request of a label may wait at the gate and in line together, if the label has a bound for that.
+    pub(crate) fn longest_wait(&self, id: LabelId) -> Option<Duration> {
+        self.labels.plan().wait.filter(|_| self.labels.is_explicit(id))
+    }
+
+    /// Whether several labels run or wait.
+    pub(crate) const fn are_several_active(&self) -> bool {
+        self.labels.active() > 1
+    }
+
+    /// Whether a label runs less than its fair share of the limit: what it may run where all active labels run as much.
+    pub(crate) fn is_below_fair_share(&self, id: LabelId, limit: usize) -> bool {
+        self.labels.get(id).within() < self.labels.fair_share(limit)
+    }
+
+    /// The rule that has no room for another request of a label, if there is one.
+    #[inline]
+    pub(crate) fn full(&self, now: Timestamp, id: LabelId, which: Which) -> Option<Full> {
+        if self.rules.is_empty() { None } else { self.rules.full(now, self.labels.get(id), which) }
+    }
+
+    /// The bound on the requests of a label that are inside, waiting or running, if as many are as may.
+    #[inline]
+    pub(crate) fn pending_full(&self, id: LabelId, which: Which) -> Option<Full> {
+        if self.rules.is_empty() { None } else { Rules::pending_full(self.labels.get(id), which) }
+    }
+
+    /// How much is used of a rule that is full.
+    pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &Full) -> usize {
+        self.rules.used(now, self.labels.get(id), full)
+    }
+
+    /// Each rule that counts a label, and the two bounds that are set elsewhere.
+    pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
+        let own = label.rule().cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running(), "labels"));
+        let workers = label.workers().filter(|_| self.labels.plan().enforce_workers);
+        let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running(), "workers"));
+        self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
+    }
+
+    /// Since when nothing ended of what a meter counts.
+    pub(crate) fn stall(&self, meter: MeterId) -> Stall {
+        self.rules.stall(meter)
+    }
+
+    /// A request of a label takes a slot.
+    #[inline]
+    pub(crate) fn started(&mut self, holder: &Holder) -> Throttle {
+        self.labels.change(holder.label, |label| label.count(holder, UsedBy::Start))
+    }
+
+    /// A request of a label gives its slot back.
+    #[inline]
+    pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
+        let throttle = self.labels.change(holder.label, |label| label.count(holder, UsedBy::End));
+        if !self.rules.is_empty() {
+            self.rules.release(self.labels.get(holder.label), holder.shadow & BEYOND != 0);
+        }
+        throttle
+    }
+
+    /// A request of a label waits.
+    pub(crate) fn waits(&mut self, id: LabelId) -> Throttle {
+        self.labels.change(id, |label| label.waiting += 1)
+    }
+
+    /// A waiter of a label is beyond what observing rules allow.
+    pub(crate) fn waits_beyond(&mut self, id: LabelId) {
+        self.labels.get_mut(id).beyond += 1;
+    }
+
+    /// A request of a label does not wait any more. Where it was the last one, nothing has to be woken for the label.
+    pub(crate) fn left(&mut self, id: LabelId, was_beyond: bool, start: Option<u64>) -> Throttle {
+        if let Some(start) = start {
+            self.labels.get_mut(id).start = start;
+        }
+        let throttle = self.labels.change(id, |label| {
+            label.waiting -= 1;
+            label.beyond -= usize::from(was_beyond);
+        });
+        if !self.rules.is_empty() && self.labels.get(id).waiting == 0 {
+            let label = self.labels.get_mut(id);
+            self.rules.forget_place(label);
+            if let Some(remote) = label.remote_mut() {
+                // The next one to come asks for itself.
+                remote.open();
+            }
+            self.rates_due.remove(id.index());
+        }
+        throttle
+    }
+
+    /// The flow of a label ended, and goes on from here if the label waits again.
+    pub(crate) fn goes_on_at(&mut self, id: LabelId, start: u64) {
+        self.labels.get_mut(id).start = start;
+    }
+
+    /// A request with a label got a slot as it came: it is its turn now as if it had waited for it.
+    pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
+        self.labels.get_mut(id).serve_at_once(now, served);
+    }
+
+    /// Charges the start of a request to all rules that count it.
+    #[inline]
+    pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder) {
+        if !self.rules.is_empty() {
+            self.rules.charge(now, self.labels.get_mut(holder.label), holder.shadow & BEYOND != 0);
+        }
+    }
+
+    /// A waiter of a label was granted a slot: charges that to all rules.
+    pub(crate) fn granted(&mut self, now: Timestamp, holder: &Holder) {
+        let label = self.labels.get_mut(holder.label);
+        label.stall.started(now);
+        if !self.rules.is_empty() {
+            self.rules.forget_place(label);
+            self.charge(now, holder);
+        }
+    }
+
+    /// Takes back from all rates what was charged for a start that did not come about.
+    pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow & BEYOND != 0);
+    }
+
+    /// Learns for how long a slot was held by a request of a label.
+    pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
+        self.labels.held(id, held);
+    }
+
+    /// Remembers that a label waits until a rule has room.
+    pub(crate) fn await_room(&mut self, now: Timestamp, id: LabelId, full: &Full) {
+        match (full.meter, full.until) {
+            (Some(meter), _) => self.rules.park(now, meter, id, self.labels.get_mut(id)),
+            (None, Some(until)) => self.rates_due.set(id.index(), until),
+            // Its own cap: it has turns again when one of it ends.
+            (None, None) => {}
+        }
+    }
+
+    /// When a rate has room again for a label that waits.
+    #[inline]
+    pub(crate) fn next_room(&self) -> Timestamp {
+        self.rates_due.first().map_or(Timestamp::NEVER, |(at, _)| at).min(self.rules.next_due())
+    }
+
+    /// The next label whose own rate has room by now; and when there is none any more, meters are looked at.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<LabelId> {
+        match self.rates_due.first().filter(|&(at, _)| at <= now) {
+            Some((_, number)) => {
+                self.rates_due.remove(number);
+                Some(LabelId::from_index(number))
+            }
+            None => {
+                self.rules.pass(now);
+                None
+            }
+        }
+    }
+
+    /// The next label for which there is room at the meter where it waits.
+    pub(crate) fn take_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+        let id = self.rules.next_freed(now)?;
+        Rules::unparked(self.labels.get_mut(id));
+        Some(id)
+    }
+
+    /// A worker says how many requests of a label it can take, and until when. Returns whether there was room to note it.
+    pub(crate) fn report_worker(
+        &mut self,
+        id: LabelId,
+        worker: &str,
+        slots: usize,
+        until: Timestamp,
+    ) -> (bool, Throttle) {
+        if self.labels.is_overflow(id) {
+            return (false, Throttle::Same);
+        }
+        let mut noted = false;
+        let throttle = self.labels.change(id, |label| {
+            noted = label.workers.get_or_insert_default().report(worker, slots, until);
+        });
+        self.workers_due = self.workers_due.min(until);
+        (noted, throttle)
+    }
+
+    /// A worker says goodbye.
+    pub(crate) fn remove_worker(&mut self, id: LabelId, worker: &str) -> Throttle {
+        self.labels.change(id, |label| label.change_workers(|workers| workers.remove(worker)))
+    }
+
+    /// When a worker falls silent.
+    pub(crate) const fn next_silence(&self) -> Timestamp {
+        self.workers_due
+    }
+
+    /// The labels that have workers, which [`discount`](Self::discount) is to be called for.
+    pub(crate) fn take_silent(&mut self) -> Vec<LabelId> {
+        self.workers_due = Timestamp::NEVER;
+        let with_workers = self.labels.iter().filter(|(_, label)| label.workers.is_some());
+        with_workers.map(|(id, _)| id).collect()
+    }
+
+    /// Discounts the workers of a label that fell silent.
+    pub(crate) fn discount(&mut self, now: Timestamp, id: LabelId) -> Throttle {
+        let mut next = Timestamp::NEVER;
+        let throttle = self.labels.change(id, |label| label.change_workers(|workers| next = workers.sweep(now)));
+        self.workers_due = self.workers_due.min(next);
+        throttle
+    }
+}
+
+/// For the tests of the engine.
+#[cfg(test)]
+impl Quotas {
+    /// Asserts everything that is kept twice.
+    pub(crate) fn check(&self) {
+        self.labels.check_all();
+        for id in self.ids() {
+            let label = self.label(id);
+            assert!(label.outside <= label.running && label.beyond_running <= label.beyond, "marks are counted");
+        }
+        let silences = self.ids().filter_map(|id| self.label(id).workers()).map(|it| it.next_silence());
+        assert!(self.workers_due <= silences.min().unwrap_or(Timestamp::NEVER), "no worker falls silent unseen");
+        let default = self.label(LabelId::DEFAULT);
+        assert!(default.workers.is_none() && default.rule.cap.is_none(), "a request without a label has no bound");
+    }
+
+    /// How many requests of a label are beyond what observing rules allow, how many of these run, and how many run outside of
+    /// the limit.
+    pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
+        let label = self.label(id);
+        (label.beyond, label.beyond_running, label.outside)
+    }
+
+    /// How many requests run outside of the limit.
+    pub(crate) fn outside(&self) -> usize {
+        self.ids().map(|id| self.label(id).outside).sum()
+    }
+
+    /// What a label may run of this limit where all active labels run as much.
+    pub(crate) fn fair_share(&self, limit: usize) -> usize {
+        self.labels.fair_share(limit)
+    }
+
+    pub(crate) const fn active(&self) -> usize {
+        self.labels.active()
+    }
+
+    /// The labels that are known by name, and the shared ones that are in use.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = (LabelId, &Label)> {
+        self.labels.iter()
+    }
+
+    /// How often a label had to wait at a meter.
+    pub(crate) fn times_parked(&self) -> u64 {
+        self.rules.times_parked()
+    }
+
+    /// Forgets that labels found no room.
+    pub(crate) const fn set_overflowed(&mut self, overflowed: u64) {
+        self.labels.overflowed = overflowed;
+    }
+
+    /// How many meters there are.
+    pub(crate) fn meters(&self) -> usize {
+        self.rules.meters()
+    }
 }

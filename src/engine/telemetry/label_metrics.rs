@@ -7,24 +7,19 @@
 #[cfg(test)]
 mod count_tests;
 mod counts;
-mod view;
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
-pub(crate) use self::{
-    counts::{LabelCounts, LabelOutcome},
-    view::LabelSeries,
-};
+pub(crate) use self::counts::{LabelCounts, LabelOutcome};
 use crate::engine::{
-    Engine, Slot,
     ids::{LabelId, SeriesId},
-    plan::LabelPlan,
-    quota::Quotas,
-    rules::{ClassPlan, RulesPlan, Target},
-    telemetry::Telemetry,
+    plan::{
+        LabelPlan,
+        rules::{ClassPlan, RulesPlan, Target},
+    },
 };
 
 /// Whose a series is. All of it is empty for the one that labels share, and no label has an empty name.
@@ -54,7 +49,7 @@ type Numbers = HashMap<Arc<str>, SeriesId>;
 
 /// All series.
 #[derive(Debug, Default)]
-pub(crate) struct AllSeries {
+pub(super) struct LabelMetrics {
     /// How many labels may have one of their own.
     most: usize,
     /// By number, from [`SeriesId::OTHERS`] on. Empty as long as no label may have any.
@@ -65,13 +60,40 @@ pub(crate) struct AllSeries {
     by_entry: Vec<SeriesId>,
 }
 
-impl AllSeries {
-    pub(crate) const fn is_on(&self) -> bool {
+/// One series, as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeriesRef<'a> {
+    pub(crate) name: &'a SeriesName,
+    pub(crate) counts: &'a LabelCounts,
+    /// The cap that settings give it.
+    pub(crate) cap: Option<usize>,
+    /// The entry of its label, unless that is forgotten.
+    pub(crate) entry: Option<LabelId>,
+    /// Whether it is the one that labels share which have none of their own.
+    pub(crate) is_shared: bool,
+}
+
+/// Whose an entry of the table of labels is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named<'a> {
+    /// Requests without a label.
+    Nobody,
+    /// Labels for which the table has no room.
+    Overflow,
+    Label {
+        class: u8,
+        namespace: &'a str,
+        label: &'a str,
+    },
+}
+
+impl LabelMetrics {
+    pub(super) const fn is_on(&self) -> bool {
         !self.list.is_empty()
     }
 
     /// The series of a label that is known.
-    pub(crate) fn of(&self, label: LabelId) -> SeriesId {
+    pub(super) fn of(&self, label: LabelId) -> SeriesId {
         self.by_entry.get(label.index() as usize).copied().unwrap_or(SeriesId::NONE)
     }
 
@@ -100,6 +122,62 @@ impl AllSeries {
         let (cap, counts) = (settled_cap(plans, class, namespace, label), LabelCounts::default());
         self.list.push(Series { name, class, entry: LabelId::DEFAULT, cap, counts });
         id
+    }
+
+    /// Counts something for a series.
+    #[inline]
+    pub(super) fn count(&mut self, id: SeriesId, count: impl FnOnce(&mut LabelCounts)) {
+        if let Some(series) = self.get_mut(id) {
+            count(&mut series.counts);
+        }
+    }
+
+    /// Finds the series of an entry that has this name from now on.
+    pub(super) fn find(&mut self, entry: LabelId, name: Named<'_>, plans: Plans<'_>) {
+        if !self.is_on() {
+            return;
+        }
+        let id = match name {
+            Named::Overflow => SeriesId::OTHERS,
+            Named::Nobody => SeriesId::NONE,
+            Named::Label { class, namespace, label } => self.find_or_open(plans, class, namespace, label),
+        };
+        self.assign(entry, id);
+    }
+
+    /// Makes room for as many series as the settings say, first of all for the labels that they name. A series that there is
+    /// is never taken away.
+    pub(super) fn open<'a>(&mut self, plans: Plans<'_>, labels: impl Iterator<Item = (LabelId, Named<'a>)>) {
+        self.most = plans.0.metrics;
+        if self.most == 0 && !self.is_on() {
+            return;
+        }
+        for it in self.list.iter_mut().skip(1) {
+            it.cap = settled_cap(plans, it.class, &it.name.namespace, &it.name.label);
+        }
+        if self.list.is_empty() {
+            let name = SeriesName { class: "".into(), namespace: "".into(), label: "".into() };
+            let (entry, counts) = (LabelId::OVERFLOW, LabelCounts::default());
+            self.list.push(Series { name, class: 0, entry, cap: None, counts });
+        }
+        for (class, namespace, label) in named(plans.0, plans.1) {
+            self.find_or_open(plans, class, &namespace, &label);
+        }
+        labels.for_each(|(entry, name)| self.find(entry, name, plans));
+    }
+
+    /// How many there are, the shared one included.
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Those from `from` on, the shared one first: the cap that settings give each, its counts, and the entry of its label
+    /// unless that is forgotten.
+    pub(super) fn iter(&self) -> impl Iterator<Item = SeriesRef<'_>> {
+        (1..).zip(&self.list).map(|(number, it)| {
+            let entry = Some(it.entry).filter(|&entry| self.of(entry) == SeriesId::from_index(number));
+            SeriesRef { name: &it.name, counts: &it.counts, cap: it.cap, entry, is_shared: number == 1 }
+        })
     }
 
     fn assign(&mut self, entry: LabelId, id: SeriesId) {
@@ -131,78 +209,6 @@ pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<
         labels.named.iter().cloned().chain(overrides).map(move |(namespace, label)| (class, namespace, label))
     });
     names.collect()
-}
-
-impl Engine {
-    /// Counts something for a label. Without series this is one test.
-    #[inline]
-    pub(crate) fn tally(&mut self, label: LabelId, count: impl FnOnce(&mut LabelCounts)) {
-        if self.telemetry.series.is_on() {
-            self.tally_series(self.telemetry.series.of(label), count);
-        }
-    }
-
-    fn tally_series(&mut self, id: SeriesId, count: impl FnOnce(&mut LabelCounts)) {
-        if let Some(series) = self.telemetry.series.get_mut(id) {
-            count(&mut series.counts);
-        }
-    }
-
-    /// The same for whoever held a slot, whose label may be forgotten: not before the slot is given back, but before its
-    /// holder is done with one that was taken back.
-    #[inline]
-    pub(crate) fn tally_slot(&mut self, slot: &Slot, count: impl FnOnce(&mut LabelCounts)) {
-        if self.telemetry.series.is_on() {
-            let id = match slot.ttl() {
-                Some(ttl) => self.slot_ttl.series(ttl),
-                None => slot.uncounted_series().unwrap_or_else(|| self.telemetry.series.of(slot.label)),
-            };
-            self.tally_series(id, count);
-        }
-    }
-
-    /// Finds the series of an entry that belongs to another label now.
-    pub(crate) fn find_series(&mut self, entry: LabelId) {
-        if !self.telemetry.series.is_on() {
-            return;
-        }
-        let label = self.quotas.labels.get(entry);
-        let id = if self.quotas.labels.is_overflow(entry) {
-            SeriesId::OTHERS
-        } else if label.name.is_empty() {
-            SeriesId::NONE
-        } else {
-            let (class, namespace, name) = (label.class, &*label.namespace, &*label.name);
-            let plans = (self.quotas.labels.plan(), self.quotas.rules.plan());
-            self.telemetry.series.find_or_open(plans, class, namespace, name)
-        };
-        self.telemetry.series.assign(entry, id);
-    }
-
-    /// Makes room for as many series as the settings say, first of all for the labels that they name. None that there is
-    /// is ever taken away.
-    pub(crate) fn reserve_series(&mut self) {
-        let most = self.quotas.labels.plan().metrics;
-        self.telemetry.series.most = most;
-        if most == 0 && !self.telemetry.series.is_on() {
-            return;
-        }
-        let Self { telemetry: Telemetry { series, .. }, quotas: Quotas { labels, rules, .. }, .. } = self;
-        for it in series.list.iter_mut().skip(1) {
-            it.cap = settled_cap((labels.plan(), rules.plan()), it.class, &it.name.namespace, &it.name.label);
-        }
-        if series.list.is_empty() {
-            let name = SeriesName { class: "".into(), namespace: "".into(), label: "".into() };
-            let (entry, counts) = (LabelId::OVERFLOW, LabelCounts::default());
-            series.list.push(Series { name, class: 0, entry, cap: None, counts });
-        }
-        for (class, namespace, label) in named(labels.plan(), rules.plan()) {
-            series.find_or_open((labels.plan(), rules.plan()), class, &namespace, &label);
-        }
-        for entry in self.quotas.labels.ids() {
-            self.find_series(entry);
-        }
-    }
 }
 
 /// How many of a label may run here. A cap that all instances share says nothing about this one.

@@ -1,20 +1,340 @@
-//! What is told afterwards.
+//! What is told afterwards: counts by partition and by label, times, and the journal of decisions and changes.
+//!
+//! A decision is told once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and those that
+//! wait add up to those that arrived.
 
-pub(crate) mod histogram;
-pub(crate) mod journal;
-pub(crate) mod label_metrics;
+mod counts;
+mod event;
+mod histogram;
+mod journal;
+mod label_metrics;
+mod met;
 #[cfg(feature = "introspect")]
-pub(crate) mod recent;
-pub(crate) mod unmet;
+mod recent;
 
-use self::{journal::Journal, label_metrics::AllSeries, unmet::Met};
+use std::time::Duration;
+
+pub use self::journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
+#[cfg(feature = "introspect")]
+pub(crate) use self::recent::Fares;
+#[cfg(feature = "introspect")]
+use self::recent::Recent;
+pub(crate) use self::{
+    counts::Counts,
+    event::{BlockedAt, Blocker, ChangeEvent, Event, Gauges},
+    histogram::Histogram,
+    journal::{MOST_ENTRIES, Names, Record, Wanted, short},
+    label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},
+};
+use self::{
+    journal::{DecisionCode, Journal},
+    label_metrics::LabelMetrics,
+    met::Met,
+};
+use crate::{
+    engine::{
+        ids::{LabelId, SeriesId},
+        plan::{LabelPlan, rules::RulesPlan},
+        tokens::RequestRef,
+    },
+    outcome::Outcome,
+    time::Timestamp,
+};
 
 /// Everything that is counted or noted.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    pub(crate) series: AllSeries,
-    pub(crate) met: Met,
+    /// By partition.
+    counts: Vec<Counts>,
+    #[cfg(feature = "introspect")]
+    recent: Vec<Recent>,
+    /// By label.
+    totals: Vec<Totals>,
+    series: LabelMetrics,
+    met: Met,
     /// How often the settings were changed.
-    pub(crate) reloads: u64,
-    pub(crate) journal: Journal,
+    reloads: u64,
+    journal: Journal,
+}
+
+/// What became of the requests of a label.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) admitted: u64,
+    pub(crate) rejected: u64,
+    /// How many of those admitted an observing rule or partition would have rejected.
+    pub(crate) would_reject: u64,
+    /// The first entry of the journal that is about a label of this name.
+    named_from: u64,
+}
+
+impl Telemetry {
+    /// Room for so many partitions and decisions.
+    pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
+        let mut telemetry = Self {
+            counts: Vec::new(),
+            #[cfg(feature = "introspect")]
+            recent: Vec::new(),
+            totals: vec![Totals::default()],
+            series: LabelMetrics::default(),
+            met: Met::default(),
+            reloads: 0,
+            journal: Journal::new(decisions),
+        };
+        telemetry.grow(partitions);
+        telemetry
+    }
+
+    /// Takes other settings.
+    pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
+        self.reloads += 1;
+        self.grow(partitions);
+        self.met.begin(self.counts.iter().map(|it| it.arrived).sum());
+        self.journal.resize(decisions);
+    }
+
+    fn grow(&mut self, partitions: usize) {
+        self.counts.resize_with(partitions, Counts::default);
+        #[cfg(feature = "introspect")]
+        self.recent.resize_with(partitions, Recent::default);
+    }
+
+    /// How often the settings were changed.
+    pub(crate) const fn reloads(&self) -> u64 {
+        self.reloads
+    }
+
+    /// A request arrived.
+    #[inline]
+    pub(crate) fn arrived(&mut self, partition: u16, label: LabelId) {
+        self.counts[partition as usize].arrived += 1;
+        self.tally(label, |series| series.requests += 1);
+    }
+
+    /// A class of rules was met.
+    #[inline]
+    pub(crate) const fn met(&mut self, class: u8) {
+        self.met.note(class);
+    }
+
+    /// Tells what became of a request.
+    #[inline]
+    pub(crate) fn record(&mut self, now: Timestamp, request: RequestRef, event: Event, gauges: Gauges) {
+        let counts = &mut self.counts[request.partition as usize];
+        let nothing = Blocker::NOTHING;
+        let (code, request, blocker) = match event {
+            Event::Admitted => {
+                counts.admitted += 1;
+                self.count_admitted(request.label);
+                (DecisionCode::ADMITTED, request, nothing)
+            }
+            Event::LetThrough => {
+                counts.admitted += 1;
+                return;
+            }
+            Event::Asks => return self.count_admitted(request.label),
+            Event::GaveBack => {
+                let totals = self.totals_mut(request.label);
+                totals.admitted = totals.admitted.saturating_sub(1);
+                return;
+            }
+            Event::Queued(blocker) => (DecisionCode::QUEUED, request, blocker),
+            Event::Granted { asks } => {
+                self.count_admitted(request.label);
+                if asks {
+                    return;
+                }
+                (DecisionCode::GRANTED, request, nothing)
+            }
+            Event::Claimed { waited, asked } => {
+                counts.admitted += 1;
+                if waited {
+                    let wait = now.since(request.since);
+                    counts.queued += 1;
+                    counts.wait.record(wait);
+                    self.tally(request.label, |series| series.times.wait.record(wait));
+                }
+                match (asked, waited) {
+                    (false, _) => return,
+                    (true, true) => (DecisionCode::GRANTED, request, nothing),
+                    (true, false) => (DecisionCode::ADMITTED, RequestRef { since: now, ..request }, nothing),
+                }
+            }
+            Event::Rejected { reason, blocker, timed_out } => {
+                counts.rejected[reason.index()] += 1;
+                self.totals_mut(request.label).rejected += 1;
+                let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
+                self.tally(request.label, |series| series.ended(outcome));
+                let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
+                (code, request, blocker)
+            }
+            Event::Cancelled => {
+                counts.cancelled_waiting += 1;
+                self.tally(request.label, |series| series.ended(LabelOutcome::Cancelled));
+                (DecisionCode::CANCELLED, request, nothing)
+            }
+            Event::Would { reject: None, blocker } => {
+                counts.would_queue += 1;
+                (DecisionCode::WOULD_QUEUE, request, blocker)
+            }
+            Event::Would { reject: Some(reason), blocker } => {
+                counts.would_reject[reason.index()] += 1;
+                self.totals_mut(request.label).would_reject += 1;
+                (DecisionCode::would_reject(reason), request, blocker)
+            }
+        };
+        self.journal.decided(now, code, request, blocker, gauges);
+    }
+
+    /// Requests without a label are counted by partition only.
+    #[inline]
+    fn count_admitted(&mut self, label: LabelId) {
+        if label != LabelId::DEFAULT {
+            self.totals_mut(label).admitted += 1;
+        }
+    }
+
+    /// Tells that something changed.
+    pub(crate) fn change(&mut self, now: Timestamp, event: ChangeEvent, gauges: Gauges) {
+        self.journal.changed(now, event, gauges);
+    }
+
+    /// Whether decisions are kept, so that it is worth finding out what was in the way of a request.
+    #[inline]
+    pub(crate) const fn keeps_journal(&self) -> bool {
+        !self.journal.is_off()
+    }
+
+    /// No decision before the first of these entries is kept any more; the second one is the newest.
+    pub(crate) fn journal_range(&self) -> (u64, u64) {
+        (self.journal.forgotten_until(), self.journal.sequence())
+    }
+
+    /// The newest entry of the journal.
+    pub(crate) const fn newest_entry(&self) -> u64 {
+        self.journal.sequence()
+    }
+
+    /// How a request of a partition ended, and how long it took.
+    pub(crate) fn ended(&mut self, partition: u16, series: SeriesId, outcome: Outcome, rtt: Duration) {
+        let counts = &mut self.counts[partition as usize];
+        match outcome {
+            Outcome::Cancelled => counts.cancelled += 1,
+            Outcome::Ignore => counts.ignored += 1,
+            Outcome::Overload => counts.overloads += 1,
+            Outcome::Success => {
+                counts.successes += 1;
+                counts.rtt.record(rtt);
+            }
+        }
+        if self.series.is_on() {
+            self.series.count(series, |series| {
+                series.ended(LabelOutcome::of_ended(outcome));
+                if outcome == Outcome::Success {
+                    series.times.rtt.record(rtt);
+                }
+            });
+        }
+    }
+
+    /// Trailers told of an overload after the sample of the request was taken.
+    pub(crate) fn ended_late(&mut self, partition: u16) {
+        self.counts[partition as usize].late_overloads += 1;
+    }
+
+    pub(crate) fn counts(&self, partition: u16) -> &Counts {
+        &self.counts[partition as usize]
+    }
+
+    /// What became of the requests of a label.
+    pub(crate) fn totals(&self, label: LabelId) -> Totals {
+        self.totals.get(label.index() as usize).copied().unwrap_or_default()
+    }
+
+    /// Counts an entry of labels that has another name from now on anew.
+    pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
+        *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
+        self.series.find(label, name, plans);
+    }
+
+    /// Whether an entry of the journal is about a label that has a number now, and not about one that had it before.
+    pub(crate) fn is_about(&self, label: LabelId, entry: u64) -> bool {
+        self.totals(label).named_from <= entry
+    }
+
+    fn totals_mut(&mut self, label: LabelId) -> &mut Totals {
+        let index = label.index() as usize;
+        if self.totals.len() <= index {
+            self.totals.resize(index + 1, Totals::default());
+        }
+        &mut self.totals[index]
+    }
+
+    /// Opens series for the labels that settings name, and looks up those of all `labels`.
+    pub(crate) fn open_series<'a>(
+        &mut self,
+        plans: (&LabelPlan, &RulesPlan),
+        labels: impl Iterator<Item = (LabelId, Named<'a>)>,
+    ) {
+        self.series.open(plans, labels);
+    }
+
+    /// Whether anything is counted by label.
+    #[inline]
+    pub(crate) const fn has_series(&self) -> bool {
+        self.series.is_on()
+    }
+
+    /// Where a label is counted.
+    #[inline]
+    pub(crate) fn series_of(&self, label: LabelId) -> SeriesId {
+        self.series.of(label)
+    }
+
+    #[inline]
+    fn tally(&mut self, label: LabelId, count: impl FnOnce(&mut LabelCounts)) {
+        if self.series.is_on() {
+            self.series.count(self.series.of(label), count);
+        }
+    }
+
+    /// How many series of labels there are, the shared one included.
+    pub(crate) const fn series_count(&self) -> usize {
+        self.series.len()
+    }
+
+    /// All series of labels, the shared one first.
+    pub(crate) fn series(&self) -> impl Iterator<Item = SeriesRef<'_>> {
+        self.series.iter()
+    }
+
+    /// How many requests have come since the settings were taken.
+    pub(crate) fn requests_since_reload(&self) -> u64 {
+        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.met.before()
+    }
+
+    /// Whether any request had this class of rules.
+    pub(crate) const fn has_met(&self, class: u8) -> bool {
+        self.met.has(class)
+    }
+
+    /// Notes what [`recently`](Self::recently) judges by. Once a second is enough.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn note_recent(&mut self, now: Timestamp) {
+        for (recent, counts) in self.recent.iter_mut().zip(&self.counts) {
+            recent.note(now, counts);
+        }
+    }
+
+    /// What most rejections of the last seconds stand for in a partition, if more requests were rejected than admitted.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn recently(&self, now: Timestamp, partition: u16) -> Option<Fares> {
+        let partition = partition as usize;
+        self.recent[partition].mostly_refused(now, &self.counts[partition])
+    }
+
+    /// The entries of the journal, for a reader that knows names.
+    pub(crate) const fn journal(&self) -> &Journal {
+        &self.journal
+    }
 }

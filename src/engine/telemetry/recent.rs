@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::engine::{Ask, Counts, Engine, LabelStatus, ids::LabelId};
+use super::Counts;
 use crate::{rejection::Reason, time::Timestamp};
 
 /// How far back it goes, and how often counts are noted.
@@ -12,8 +12,16 @@ const WINDOW: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_secs(1);
 const SAMPLES: usize = 5;
 
-/// The statuses that refusals stand for, the most harmless first.
-const STATUSES: [LabelStatus; 3] = [LabelStatus::Saturated, LabelStatus::Throttled, LabelStatus::Unavailable];
+/// What most rejections of the last seconds say of a partition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fares {
+    Saturated,
+    Throttled,
+    Unavailable,
+}
+
+/// What rejections stand for, the most harmless first.
+const STATUSES: [Fares; 3] = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
 
 /// Counts of one moment, since the handle was made.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +73,7 @@ const fn kind(reason: Reason) -> usize {
 
 impl Recent {
     /// Notes the counts, once a step.
-    fn note(&mut self, now: Timestamp, counts: &Counts) {
+    pub(super) fn note(&mut self, now: Timestamp, counts: &Counts) {
         let last = self.samples[(self.next + SAMPLES - 1) % SAMPLES];
         if last.is_some_and(|last| now.since(last.at) < STEP) {
             return;
@@ -75,7 +83,7 @@ impl Recent {
     }
 
     /// What most refusals of the last seconds stand for, if more requests were refused than admitted.
-    fn mostly_refused(&self, now: Timestamp, counts: &Counts) -> Option<LabelStatus> {
+    pub(super) fn mostly_refused(&self, now: Timestamp, counts: &Counts) -> Option<Fares> {
         let recent = self.samples.into_iter().flatten().filter(|sample| now.since(sample.at) <= WINDOW);
         let first = recent.min_by_key(|sample| sample.at)?;
         let last = Sample::of(now, counts);
@@ -86,37 +94,6 @@ impl Recent {
         }
         let most = STATUSES.into_iter().zip(refused).max_by_key(|(_, count)| *count);
         most.map(|(status, _)| status)
-    }
-}
-
-impl Engine {
-    /// Notes what [partitions](Self::partition_statuses) are judged by. Once a second is enough.
-    pub(crate) fn note_recent(&mut self, now: Timestamp) {
-        for it in &mut self.capacity.partitions {
-            it.recent.note(now, &it.counts);
-        }
-    }
-
-    /// How each partition fares that there is something to say about, in their order: by what is in the way of its next
-    /// request, and by what became of most requests of the last seconds. The worse of the two is told.
-    pub(crate) fn partition_statuses(&mut self, now: Timestamp) -> Vec<LabelStatus> {
-        let now = self.advance(now);
-        let shown = (0..=u16::MAX).zip(&self.capacity.partitions).filter(|(_, it)| it.is_shown());
-        let statuses = shown.map(|(number, it)| {
-            let recent = it.recent.mostly_refused(now, &it.counts).unwrap_or(LabelStatus::Accepting);
-            let next = if self.lifecycle.is_draining() {
-                LabelStatus::Unavailable
-            } else if self.may_run(&Ask::of(number), LabelId::DEFAULT) || self.lets_all_through(number) {
-                LabelStatus::Accepting
-            } else {
-                LabelStatus::Saturated
-            };
-            next.max(recent)
-        });
-        let statuses = statuses.collect();
-        // Where no driver ticks, the looks themselves are compared.
-        self.note_recent(now);
-        statuses
     }
 }
 
@@ -146,9 +123,9 @@ mod tests {
         let half = counts(1_010, &[(Reason::Limit, 9_010)]);
         assert_eq!(recent.mostly_refused(at(1), &half), None);
         for (reason, status) in [
-            (Reason::QueueFull, LabelStatus::Saturated),
-            (Reason::Rate, LabelStatus::Throttled),
-            (Reason::StoreUnavailable, LabelStatus::Unavailable),
+            (Reason::QueueFull, Fares::Saturated),
+            (Reason::Rate, Fares::Throttled),
+            (Reason::StoreUnavailable, Fares::Unavailable),
         ] {
             let most = counts(1_010, &[(Reason::Limit, 9_005), (reason, 6)]);
             assert_eq!(recent.mostly_refused(at(1), &most), Some(status));
@@ -169,6 +146,6 @@ mod tests {
         for _ in 0..1_000 {
             recent.note(at(0), &full);
         }
-        assert_eq!(recent.mostly_refused(at(0), &full), Some(LabelStatus::Saturated));
+        assert_eq!(recent.mostly_refused(at(0), &full), Some(Fares::Saturated));
     }
 }

@@ -165,8 +165,8 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
                 Err(_) => answer = "reject",
             },
             "setlimit" => {
-                engine.resize(row[3].parse().unwrap());
-                engine.settle(now);
+                engine.capacity.resize(row[3].parse().unwrap());
+                engine.dispatch(now);
             }
             op => {
                 let mut slot = slots.remove(row[4]).unwrap();

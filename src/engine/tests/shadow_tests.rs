@@ -121,7 +121,7 @@ impl Scene {
         let label = LABELS[self.dice.roll(3)];
         let subject = self.dice.one_in(2).then_some(Subject { namespace: "ns", label, run: None });
         let ask = Ask { class, subject, ..Ask::of(partition) };
-        let observes = self.engine.capacity.partitions[usize::from(partition)].plan.observes;
+        let observes = self.engine.capacity.partition(partition).observes();
         let waits = self.dice.one_in(2);
         let arrival = if waits {
             self.engine.arrive(self.now, &ask)
@@ -204,9 +204,8 @@ impl Scene {
         assert_eq!(snapshot.in_flight + snapshot.waiting + snapshot.at_gate, 0);
         assert!(snapshot.partitions.iter().all(|it| it.in_flight_beyond == 0));
         assert!(snapshot.shadow.is_none_or(|shadow| shadow.in_flight == 0), "the shadow law counts nobody");
-        for id in self.engine.quotas.labels.ids() {
-            let label = self.engine.quotas.labels.get(id);
-            assert_eq!((label.running, label.beyond, label.beyond_running, label.outside), (0, 0, 0, 0));
+        for id in self.engine.quotas.ids() {
+            assert_eq!((self.engine.quotas.label(id).running(), self.engine.quotas.marks(id)), (0, (0, 0, 0)));
         }
         for label in self.engine.all_labels() {
             let caps = label.rules.iter().filter(|rule| !rule.rule.contains("per_minute"));
@@ -223,10 +222,10 @@ fn whatever_comes_in_whatever_order_nothing_is_lost_and_nothing_is_left() {
         for _ in 0..250 {
             scene.step();
             let engine = &scene.engine;
-            outside += usize::from(engine.capacity.outside > 0);
-            beyond += engine.quotas.labels.ids().filter(|&id| engine.quotas.labels.get(id).beyond_running > 0).count();
-            let all = engine.quotas.labels.ids().map(|id| engine.quotas.labels.get(id));
-            waited += all.filter(|it| it.beyond > it.beyond_running).count();
+            outside += usize::from(engine.capacity.outside() > 0);
+            beyond += engine.quotas.ids().filter(|&id| engine.quotas.marks(id).1 > 0).count();
+            let marks = engine.quotas.ids().map(|id| engine.quotas.marks(id));
+            waited += marks.filter(|(beyond, running, _)| beyond > running).count();
             in_shadow += usize::from(engine.snapshot().shadow.is_some_and(|it| it.would_reject + it.would_queue > 0));
         }
         scene.leave();

@@ -3,7 +3,6 @@
 //! It travels with the request, since between the decision and the moment at which its caller learns of it others decide as
 //! well. Without the feature `tracing` nobody asks, and there is nothing here: it takes no room and no time.
 
-use crate::engine::{Arrival, Engine};
 use crate::rejection::Reason;
 
 /// What would have become of a request, if not what did.
@@ -54,15 +53,3 @@ impl Would {
 /// Every slot has one.
 const ROOM: usize = if cfg!(feature = "tracing") { 2 } else { 0 };
 const _: () = assert!(size_of::<Would>() == ROOM, "it takes next to no room");
-
-impl Engine {
-    /// Lets a request that just got a slot take along what would have become of it.
-    pub(crate) fn take_along(&mut self, mut arrival: Arrival, would: Would) -> Arrival {
-        match &mut arrival {
-            Arrival::Admit(slot) => slot.would = would,
-            Arrival::Ask(place, _) => self.queue.waiting.get_mut(place.key()).would = would,
-            Arrival::Reject(_) | Arrival::Wait(_) => {}
-        }
-        arrival
-    }
-}

@@ -1,13 +1,25 @@
-//! What the engine is given and what it hands out: requests as it sees them, slots, places and rejections.
+//! What the engine is given, what it hands out, and what rooms tell each other.
 
 mod ask;
 mod dry_run;
+mod full;
 mod holder;
+mod request;
+mod shared_rules;
 mod slot;
+mod standing;
+mod store;
+mod waiter;
 
 pub(crate) use self::{
     ask::{Ask, Subject},
     dry_run::Would,
+    full::{Full, Need, Which},
     holder::Holder,
+    request::RequestRef,
+    shared_rules::{Counted, SharedBound, SharedRule, SharedRules},
     slot::*,
+    standing::{STRIDE, Standing, one_turn},
+    store::{StoreChange, StoreState},
+    waiter::{Stage, Waiter},
 };

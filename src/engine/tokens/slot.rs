@@ -2,12 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::engine::{
-    ids::{Key, LabelId, SeriesId, TtlId},
-    rules::SharedRules,
-    tokens::Holder,
-    would::Would,
-};
+use super::{Holder, SharedRules, Would};
+use crate::engine::ids::{Key, LabelId, SeriesId, TtlId};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// What becomes of a request that arrives.
@@ -63,6 +59,12 @@ impl Slot {
         let Holder { partition, label, level, shadow } = holder;
         let marks = marks | level << LEVEL_SHIFT | shadow;
         Self { start, in_flight, label, ttl, partition, class, marks, would: Would::NOTHING }
+    }
+
+    /// The slot of a request that occupies a slot of the limit, or of its partition outside of it.
+    #[inline]
+    pub(crate) const fn counted(start: Timestamp, in_flight: u32, holder: Holder, class: u8, ttl: TtlId) -> Self {
+        Self::new(start, in_flight, holder, class, ttl, COUNTED)
     }
 
     /// The slot of a request that decisions don't bind.
@@ -129,9 +131,13 @@ impl Slot {
 /// A place in line. Must be given back with [`Engine::claim`] or [`Engine::cancel`].
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Place(pub(crate) Key);
+pub(crate) struct Place(Key);
 
 impl Place {
+    pub(crate) const fn new(key: Key) -> Self {
+        Self(key)
+    }
+
     pub(crate) const fn key(&self) -> Key {
         self.0
     }

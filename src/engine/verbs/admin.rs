@@ -1,43 +1,63 @@
-//! Letting everybody in, or nobody any more.
+//! Modes, draining, and what is told of the store.
 
-use crate::engine::{Engine, journal::Event, plan::Mode};
-use crate::{rejection::Reason, time::Timestamp};
+use std::time::Duration;
+
+use crate::{
+    engine::{
+        Engine,
+        plan::Mode,
+        telemetry::ChangeEvent,
+        tokens::{StoreChange, StoreState},
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
 
 impl Engine {
-    /// Makes decisions bind, or not. Those who wait when they stop to bind are admitted at once.
+    /// Makes decisions bind, or not. Waiters are admitted at once when they stop to bind.
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);
         let from = self.lifecycle.set_mode(mode);
         if from != mode {
-            self.clear_reserved();
-            self.note_change(now, Event::Mode { from, to: mode });
+            self.capacity.clear_reserved();
+            self.note_change(now, ChangeEvent::Mode { from, to: mode });
         }
-        self.settle(now);
+        self.dispatch(now);
     }
 
-    /// Lets nobody in any more. Those who wait are turned away, unless they are to be served.
+    /// Admits no request any more. Waiters are rejected, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
         if self.lifecycle.drain(serves_waiting) {
-            self.clear_reserved();
-            self.note_change(now, Event::Drain);
+            self.capacity.clear_reserved();
+            self.note_change(now, ChangeEvent::Drain);
         }
         if !serves_waiting {
-            while let Some(key) = self.queue.waiting.anyone() {
-                self.end_wait(now, key, Reason::Draining);
+            while let Some(key) = self.queue.anyone() {
+                self.reject_waiter(now, key, Reason::Draining);
             }
         }
-        self.settle(now);
+        self.dispatch(now);
     }
 
-    /// Whether nobody is let in any more, and nobody is left.
+    /// Whether no request is admitted any more, and none is left.
     pub(crate) const fn is_drained(&self) -> bool {
-        self.lifecycle.is_draining()
-            && self.capacity.running + self.capacity.outside == 0
-            && self.queue.in_line + self.queue.at_gate == 0
+        self.lifecycle.is_draining() && self.capacity.running() + self.capacity.outside() == 0 && self.queue.is_empty()
     }
 
     pub(crate) const fn is_closed(&self) -> bool {
         self.lifecycle.is_draining()
+    }
+
+    /// Takes note of the state of the store and, if it is down, for how long; returns how that differs from before. The
+    /// engine asks no store itself.
+    pub(crate) fn tell_store(&mut self, now: Timestamp, to: StoreState, down_for: Duration) -> Option<StoreChange> {
+        if self.lifecycle.store().state() == to {
+            return None;
+        }
+        let now = self.advance(now);
+        let change = self.lifecycle.store_mut().change(now, to, down_for);
+        self.note_change(now, ChangeEvent::Store(change));
+        Some(change)
     }
 }

@@ -1,38 +1,35 @@
 //! What becomes of a request that arrives.
 
-#[cfg(test)]
-use crate::engine::Refusal;
-use crate::engine::{
-    Arrival, Ask, Engine, Slot, Subject,
-    ids::LabelId,
-    ids::SeriesId,
-    labels::{UNNAMED, one_turn},
-    plan::Mode,
-    slot::{OBSERVED, OUTSIDE},
-    tokens::Holder,
+use crate::{
+    engine::{
+        Engine,
+        ids::{LabelId, SeriesId},
+        telemetry::Event,
+        tokens::{Arrival, Ask, Holder, OBSERVED, OUTSIDE, RequestRef, Slot, Subject},
+    },
+    time::Timestamp,
 };
-use crate::time::Timestamp;
 
 impl Engine {
     /// A request arrives.
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
-        let ask = &self.redirect(ask);
+        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         if self.lifecycle.is_off() {
             return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, OBSERVED));
         }
         let label = self.label_of(now, ask);
-        self.tally(label, |series| series.requests += 1);
+        self.telemetry.arrived(ask.partition, label);
         if self.lifecycle.is_draining() {
-            return Arrival::Reject(self.refuse_closed(now, ask, label));
+            return Arrival::Reject(self.reject_draining(now, ask, label));
         }
         if self.may_start(now, ask, label) {
-            return self.start(now, ask, label, true);
+            return self.admit(now, ask, label, true);
         }
         if let Some(arrival) = self.let_through(now, ask, label, true) {
             return arrival;
         }
-        self.queue_or_refuse(now, ask, label)
+        self.wait_or_reject(now, ask, label)
     }
 
     /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
@@ -41,106 +38,121 @@ impl Engine {
             return self.arrive(now, ask);
         }
         let now = self.advance(now);
-        let ask = &self.redirect(ask);
+        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         let label = self.label_of(now, ask);
-        self.tally(label, |series| series.requests += 1);
+        self.telemetry.arrived(ask.partition, label);
         if !self.lifecycle.is_draining() && self.may_start(now, ask, label) {
-            return self.start(now, ask, label, false);
+            return self.admit(now, ask, label, false);
         }
         if let Some(arrival) = self.let_through(now, ask, label, false) {
             return arrival;
         }
-        Arrival::Reject(self.refuse_at_once(now, ask, label))
+        Arrival::Reject(self.reject_at_once(now, ask, label))
     }
 
-    /// The same where nobody has to ask.
+    /// The same where no request has to ask a store.
     #[cfg(test)]
-    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+    pub(crate) fn arrive_without_waiting(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+    ) -> Result<Slot, crate::engine::Refusal> {
         match self.arrive_now(now, ask) {
             Arrival::Admit(slot) => Ok(slot),
             Arrival::Reject(refusal) => Err(refusal),
-            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("nobody waits or has to ask"),
+            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("no request waits or has to ask"),
+        }
+    }
+
+    /// The number of a kind of work, for [`Ask::class`]: times are compared within their kind.
+    pub(crate) fn class(&mut self, name: &str) -> u8 {
+        self.controller.class(name)
+    }
+
+    /// The label of a request.
+    #[inline]
+    pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
+        let class = self.quotas.class_of(ask.class);
+        if class > 0 {
+            self.telemetry.met(class);
+        }
+        match &ask.subject {
+            Some(subject) => self.intern(now, class, subject),
+            // What a class allows as a whole holds for requests without a label as well.
+            None if self.quotas.has_rules() => self.intern(now, class, &Subject::NOBODY),
+            None => LabelId::DEFAULT,
         }
     }
 
     /// Whether a request that arrives may run at once.
     fn may_start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        self.decay_due(now);
-        if !self.quotas.rules.is_empty() && self.next_rate() <= now {
-            // Those who waited for a rate that has room by now came first.
-            self.settle(now);
+        // Waiters for what has room by now, or is not held back any more, came first.
+        if self.capacity.next_decay() <= now || (self.quotas.has_rules() && self.quotas.next_room() <= now) {
+            self.dispatch(now);
         }
         let in_time = ask.deadline > now || !self.lifecycle.enforces();
-        in_time && self.stopped_by(now, label).is_none() && self.may_run(ask, label)
+        in_time && self.blocking_rule(now, label).is_none() && self.may_run(ask, label)
     }
 
-    /// Lets a request run that may, or lets it ask.
-    pub(crate) fn occupy(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
+    /// Whether a request may run, as far as slots and its label go.
+    pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let level = ask.criticality.level();
+        self.capacity.may_run(ask.partition)
+            && !self.quotas.is_full(label)
+            && (!self.capacity.has_reserved()
+                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label)))
+    }
+
+    pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
+        self.quotas.is_below_fair_share(label, self.capacity.limit())
+    }
+
+    /// Lets a request run that may, or lets it ask a store first. `shadow` marks what it is beyond of.
+    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
         let in_flight = self.take_slot(&mut holder);
         if label != LabelId::DEFAULT {
-            // It is its turn now as if it had waited for it.
-            let served = self.queue.waiting.served(ask.partition, ask.criticality.level());
-            let one = self.quotas.labels.get_mut(label);
-            one.admitted += 1;
-            one.stall.started(now);
-            one.start = one_turn(served, one.rule.weight);
+            let served = self.queue.served(ask.partition, holder.level);
+            self.quotas.served_at_once(now, label, served);
         }
-        self.charge(now, holder);
+        self.quotas.charge(now, &holder);
         if shadow & OUTSIDE == 0 {
             self.note_started(now, ask.partition);
         }
-        if let Some(rules) = self.has_to_ask(label) {
-            return self.ask_first(now, ask, holder, in_flight, rules);
+        if let Some(rules) = self.needs_remote(label) {
+            return self.begin_remote(now, ask, holder, in_flight, rules);
         }
-        self.capacity.partitions[ask.partition as usize].counts.admitted += 1;
-        self.note_admitted(now, holder);
-        Arrival::Admit(self.lend(now, ask.class, holder, in_flight))
+        self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
+        Arrival::Admit(self.slot(now, ask.class, holder, in_flight))
     }
 
-    /// Notes that a request took a slot of the limit.
+    /// Counts a request that takes a slot; returns how many run then.
     #[inline]
-    pub(crate) fn note_started(&mut self, now: Timestamp, partition: u16) {
+    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
+        if self.controller.has_shadow() {
+            let waits = self.queue.places(self.capacity.limit()) > 0;
+            holder.shadow |= self.controller.enter_shadow(waits);
+        }
+        let Self { capacity, quotas, .. } = self;
+        let limit = capacity.limit();
+        let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
+        #[cfg(test)]
+        assert!(
+            holder.shadow & OUTSIDE != 0
+                || !self.lifecycle.enforces()
+                || self.capacity.running() <= limit
+                || self.capacity.partition(holder.partition).is_within_overcommit(),
+            "more run than the limit allows"
+        );
+        let throttle = self.quotas.started(holder);
+        self.throttle(holder.label, throttle);
+        in_flight
+    }
+
+    /// Notes when a request took a slot of the limit.
+    #[inline]
+    pub(super) fn note_started(&mut self, now: Timestamp, partition: u16) {
         self.estimates.started(now);
-        self.capacity.partitions[partition as usize].stall.started(now);
-    }
-
-    /// Whether nothing is decided or counted. A handle that drains is not reopened by any mode.
-    const fn is_off(&self) -> bool {
-        matches!(self.lifecycle.mode(), Mode::Off) && !self.lifecycle.is_draining()
-    }
-
-    /// Counts a request. What comes for a partition that was taken out of the settings goes to the default one.
-    fn redirect<'a>(&mut self, ask: &Ask<'a>) -> Ask<'a> {
-        let retired = self.capacity.partitions[ask.partition as usize].retired;
-        let ask = Ask { partition: if retired { 0 } else { ask.partition }, ..*ask };
-        if !self.lifecycle.is_off() {
-            self.capacity.partitions[ask.partition as usize].counts.arrived += 1;
-        }
-        ask
-    }
-
-    pub(crate) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
-        let class = self.quotas.rules.class_of(ask.class);
-        if class > 0 {
-            self.telemetry.met.note(class);
-        }
-        match &ask.subject {
-            Some(subject) => self.intern(now, class, subject),
-            // What a class allows as a whole holds for those without a label as well.
-            None if !self.quotas.rules.is_empty() => self.intern(now, class, &Subject::NOBODY),
-            None => LabelId::DEFAULT,
-        }
-    }
-
-    /// The label of this name. What the journal says of its number from now on is about this one.
-    pub(crate) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
-        let id = self.quotas.labels.intern(now, class, subject, &mut self.quotas.rules);
-        let label = self.quotas.labels.get_mut(id);
-        if label.named_from == UNNAMED {
-            label.named_from = self.telemetry.journal.sequence() + 1;
-            self.find_series(id);
-        }
-        id
+        self.capacity.started(now, partition);
     }
 }

@@ -1,296 +1,36 @@
-//! Who runs next, and who waits where.
+//! Who runs next.
 
-use crate::engine::{
-    Arrival, Ask, Engine, Place, Refusal, Slot,
-    ids::FlowKey,
-    ids::Key,
-    ids::LabelId,
-    journal::{Cause, Verdict},
-    plan::{Discipline, Mode},
-    rules::WhenFull,
-    runs,
-    slot::{BEYOND, COUNTED, OUTSIDE},
-    tokens::Holder,
-    waiters::{Stage, Waiter},
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId},
+        plan::rules::WhenFull,
+        telemetry::Event,
+        tokens::{Full, OUTSIDE},
+    },
+    rejection::Reason,
+    time::Timestamp,
 };
-use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
-    /// The token of a slot that was taken, lent for a time if that is what permits are.
-    pub(crate) fn lend(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
-        let series = &self.telemetry.series;
-        let ttl = self.slot_ttl.issue(now, holder, || series.of(holder.label));
-        Slot::new(now, in_flight, holder, class, ttl, COUNTED)
-    }
-
-    /// Counts one more running and answers how many that are.
-    pub(crate) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
-        if holder.shadow != 0 {
-            self.enter_shadow(*holder);
+    /// Restores what holds after every verb: no waiter may run, and none at the gate may wait in line.
+    pub(in crate::engine) fn dispatch(&mut self, now: Timestamp) {
+        if self.capacity.next_decay() <= now {
+            self.capacity.decay(now);
         }
-        if self.controller.has_shadow() {
-            holder.shadow |= self.controller.enter_shadow(self.queue.line.places.count(self.capacity.limit) > 0);
-        }
-        let outside = usize::from(holder.shadow & OUTSIDE != 0);
-        if outside == 0 {
-            self.draw_on_slots(*holder);
-        }
-        self.change(holder.label, |label| {
-            label.running += 1;
-            label.outside += outside;
-        });
-        if outside > 0 {
-            return u32::try_from(self.capacity.running + self.capacity.outside).unwrap_or(u32::MAX);
-        }
-        self.capacity.running += 1;
-        let it = &mut self.capacity.partitions[holder.partition as usize];
-        it.running += 1;
-        #[cfg(test)]
-        assert!(
-            !self.lifecycle.enforces() || self.capacity.running <= self.capacity.limit || it.running <= it.overcommit,
-            "more run than the limit allows"
-        );
-        self.capacity.running_by_level[usize::from(holder.level)] += 1;
-        u32::try_from(self.capacity.running).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn vacate(&mut self, holder: Holder) {
-        if holder.shadow & OUTSIDE == 0 {
-            let it = &mut self.capacity.partitions[holder.partition as usize];
-            self.capacity.running -= 1;
-            it.running -= 1;
-            it.stall.freed();
-            self.estimates.freed();
-            self.capacity.running_by_level[usize::from(holder.level)] -= 1;
-        }
-        if holder.shadow != 0 {
-            self.leave_shadow(holder);
-        }
-        let outside = usize::from(holder.shadow & OUTSIDE != 0);
-        self.change(holder.label, |label| {
-            label.running -= 1;
-            label.outside -= outside;
-            label.stall.freed();
-        });
-        if !self.quotas.rules.is_empty() {
-            self.quotas.rules.release(self.quotas.labels.get(holder.label), holder.shadow & BEYOND != 0);
-        }
-    }
-
-    /// For a request that can't run at once: a place in line, a place at the gate, or a refusal.
-    #[cold]
-    pub(crate) fn queue_or_refuse(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Arrival {
-        if self.lifecycle.mode() == Mode::Observe {
-            return Arrival::Admit(self.run_uncounted(now, ask, label));
-        }
-        let observed = self.observe_arrival(now, label);
-        let joined = self.place_for(now, ask, label).and_then(|found| self.join(now, ask, label, found));
-        let arrival = match joined {
-            Ok(key) => {
-                self.note_queued(now, ask, label);
-                observed.into_iter().for_each(|full| self.note_arrival(now, key, full));
-                Arrival::Wait(Place(key))
+        self.queue.note_empty(now);
+        if !self.queue.is_empty() {
+            while let Some(label) = self.quotas.take_due(now) {
+                self.unthrottle(label);
             }
-            Err(reason) => Arrival::Reject(self.turn_away(now, ask, label, reason)),
-        };
-        if matches!(arrival, Arrival::Wait(_)) && !self.quotas.rules.is_empty() {
-            // Its turn may have come already, and only a rule be in the way: the driver has to know when that ends.
-            self.settle(now);
-        }
-        #[cfg(test)]
-        self.check();
-        arrival
-    }
-
-    fn turn_away(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, reason: Reason) -> Refusal {
-        self.note_refused(now, ask, label, reason);
-        if let Some(full) = self.bar(now, label).or_else(|| self.full_rule(now, label)).filter(|it| it.reason == reason)
-        {
-            return self.refuse_by(now, ask.partition, label, full);
-        }
-        match reason {
-            Reason::Deadline => self.refuse_too_late(now, ask, label),
-            // It ran into a bound of its own: nothing needs to be kept for it.
-            Reason::LabelCap | Reason::LabelQueueFull | Reason::RunCap => {
-                self.refuse(now, ask.partition, label, reason)
-            }
-            _ => {
-                self.reserve(now, ask, label);
-                self.refuse(now, ask.partition, label, reason)
-            }
-        }
-    }
-
-    /// Where a request may wait, and who has to make room for it there.
-    pub(crate) fn place_for(
-        &self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-    ) -> Result<(Stage, Option<Key>), Reason> {
-        if ask.deadline <= now {
-            return Err(Reason::Deadline);
-        }
-        if let Some(full) = self.bar(now, label) {
-            return Err(full.reason);
-        }
-        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
-            let plan = self.quotas.labels.plan();
-            if self.quotas.labels.get(label).waiting >= plan.max_waiting {
-                return Err(Reason::LabelQueueFull);
-            }
-            if subject
-                .run
-                .is_some_and(|run| self.queue.runs.waiting(subject.namespace, run) >= plan.max_waiting_per_run)
-            {
-                return Err(Reason::RunCap);
-            }
-        }
-        let found = if self.line_has_room(ask.partition) {
-            (Stage::Line, None)
-        } else if let Some(victim) = self.victim_for(ask, label) {
-            (Stage::Line, Some(victim))
-        } else if self.queue.at_gate < self.queue.gate.places.count(self.capacity.limit) {
-            (Stage::Gate, None)
-        } else {
-            let rule = self.full_rule(now, label).map(|full| full.reason);
-            return Err(rule.unwrap_or_else(|| self.reason_for_refusing(ask.partition, label)));
-        };
-        if self.comes_too_late(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }
-    }
-
-    fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
-        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
-        self.queue.waiting.victim(key, self.quotas.labels.get(label).rule.weight)
-    }
-
-    /// Whether one more of this partition may wait in line. What waits there is bounded by the queue, and together with
-    /// what runs by the gate: both matter, for a partition at its hard cap waits while the server runs less than its
-    /// limit, and a limit that shrank runs more. Beyond its share a partition leaves alone what is held back for others.
-    pub(crate) fn line_has_room(&self, partition: u16) -> bool {
-        let places = self.queue.line.places.count(self.capacity.limit);
-        if self.queue.in_line >= places {
-            return false;
-        }
-        let reserved = self.places_reserved_from(partition, places);
-        let within_gate = self.queue.queue.is_none_or(|queue| {
-            let gate = self.capacity.limit.saturating_add(queue);
-            self.capacity.running.saturating_add(self.queue.in_line) < gate
-        });
-        self.queue.in_line.saturating_add(reserved) < places && within_gate
-    }
-
-    fn join(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        (mut stage, victim): (Stage, Option<Key>),
-    ) -> Result<Key, Reason> {
-        if self.queue.in_line == 0 {
-            // As long as nobody waits, nobody takes note of the time.
-            self.queue.last_empty = now;
-        }
-        self.queue.sequence += 1;
-        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
-        let forgotten = self.telemetry.journal.forgotten_until();
-        let run = run.map_or(runs::NONE, |(namespace, run)| self.queue.runs.join(namespace, run, forgotten));
-        let waiter = Waiter::new(ask, label, run, self.queue.sequence, now);
-        let Some(key) = self.queue.waiting.insert(waiter) else {
-            self.queue.runs.leave(run, self.telemetry.journal.sequence());
-            return Err(Reason::QueueFull);
-        };
-        if let Some(victim) = victim {
-            self.end_wait(now, victim, Reason::PushedOut);
-            // The place is for whoever of the flow came first, which may be somebody at the gate.
-            if let Some(first) = self.queue.waiting.first_of_flow_at_gate(self.queue.waiting.get(key).flow_key()) {
-                self.let_in(now, first);
-                stage = Stage::Gate;
-            }
-        }
-        self.change(label, |label| label.waiting += 1);
-        self.enlist(now, key, stage);
-        Ok(key)
-    }
-
-    /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
-    fn enlist(&mut self, now: Timestamp, key: Key, stage: Stage) {
-        let &Waiter { label, partition, .. } = self.queue.waiting.get(key);
-        if stage == Stage::Line {
-            self.draw_on_places(partition);
-        }
-        self.queue.waiting.enlist(key, stage, self.quotas.labels.standing(label));
-        *(if stage == Stage::Line { &mut self.queue.in_line } else { &mut self.queue.at_gate }) += 1;
-        self.begin_wait(now, key, stage);
-    }
-
-    /// Starts the wait of one who stands in line or at the gate now.
-    pub(crate) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage) {
-        let label = self.queue.waiting.get(key).label;
-        let wait = if stage == Stage::Line { self.wait_in_line(now) } else { self.queue.gate.wait };
-        // The bound of its label is one for gate and line together.
-        let own = self.quotas.labels.plan().wait.filter(|_| self.quotas.labels.is_explicit(label));
-        let waiter = self.queue.waiting.get_mut(key);
-        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
-        waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
-        self.queue.deadlines.set(key.index, waiter.deadline);
-    }
-
-    /// Takes a waiter out of the line or the gate.
-    pub(crate) fn leave(&mut self, key: Key) {
-        let waiter = self.queue.waiting.get(key);
-        let (stage, label, run, beyond) = (waiter.stage, waiter.label, waiter.run, waiter.shadow != 0);
-        match stage {
-            Stage::Line => self.queue.in_line -= 1,
-            Stage::Gate => self.queue.at_gate -= 1,
-            Stage::Granted { .. } | Stage::Refused(_) => return,
-        }
-        if let Some(start) = self.queue.waiting.leave(key) {
-            self.quotas.labels.get_mut(label).start = start;
-        }
-        self.queue.runs.leave(run, self.telemetry.journal.sequence());
-        self.change(label, |label| {
-            label.waiting -= 1;
-            label.beyond -= usize::from(beyond);
-        });
-        self.forget_parked(label);
-        self.queue.deadlines.remove(key.index);
-        let waiter = self.queue.waiting.get_mut(key);
-        (waiter.deadline, waiter.run) = (Timestamp::NEVER, runs::NONE);
-    }
-
-    /// Moves a waiter from the gate into the line.
-    fn let_in(&mut self, now: Timestamp, key: Key) {
-        let label = self.queue.waiting.get(key).label;
-        self.queue.at_gate -= 1;
-        if let Some(start) = self.queue.waiting.leave(key) {
-            self.quotas.labels.get_mut(label).start = start;
-        }
-        self.enlist(now, key, Stage::Line);
-    }
-
-    /// Restores what holds after every verb: nobody waits who may run, and nobody is at the gate who may wait inside.
-    pub(crate) fn settle(&mut self, now: Timestamp) {
-        if self.capacity.reserved.next_decay() <= now {
-            self.decay(now);
-        }
-        if self.queue.in_line == 0 {
-            self.queue.last_empty = now;
-            if let Discipline::BurstCredit { longest, .. } = self.queue.discipline {
-                self.queue.credit.empty(now, longest);
-            }
-        }
-        if self.queue.in_line + self.queue.at_gate > 0 {
-            self.unpark_due(now);
-            self.queue.waiting.newest_first = self.is_backed_up(now);
+            self.queue.choose_order(now);
             loop {
                 match self.next_to_run() {
-                    Some(key) => self.serve(now, key),
-                    None if (self.capacity.running < self.capacity.limit || self.capacity.overcommits)
-                        && self.unpark_freed(now) => {}
-                    // Where those in line may not run, somebody who comes in from the gate may.
+                    Some(key) => self.try_grant(now, key),
+                    None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
+                    // Where those in line may not run, a waiter that comes in from the gate may.
                     None => match self.next_to_enter() {
-                        Some(key) => self.let_in(now, key),
+                        Some(key) => self.enter_line(now, key),
                         None => break,
                     },
                 }
@@ -300,84 +40,82 @@ impl Engine {
         self.check();
     }
 
-    /// Ends the wait of whoever's turn it is, one way or the other; or lets its label wait until a rule has room.
-    fn serve(&mut self, now: Timestamp, key: Key) {
-        let label = self.queue.waiting.get(key).label;
-        if self.queue.waiting.get(key).deadline <= now {
+    /// Lets the next label have its turns for which there is room where it waits; returns whether there was one.
+    fn unthrottle_freed(&mut self, now: Timestamp) -> bool {
+        let freed = self.quotas.take_freed(now);
+        freed.into_iter().for_each(|label| self.unthrottle(label));
+        freed.is_some()
+    }
+
+    /// Ends the wait of the waiter whose turn it is, with a slot or a rejection; or lets its label wait until a rule has
+    /// room.
+    fn try_grant(&mut self, now: Timestamp, key: Key) {
+        let waiter = self.queue.get(key);
+        let label = waiter.label;
+        if waiter.deadline <= now {
             self.expire(now, key);
-        } else if self.is_hopeless(now, key) {
-            self.end_wait(now, key, Reason::Deadline);
+        } else if self.cannot_finish_in_time(now, key) {
+            self.reject_waiter(now, key, Reason::Deadline);
         } else {
             match self.full_rule(now, label).filter(|_| self.lifecycle.enforces()) {
-                Some(full) if full.when_full == WhenFull::Wait => self.park(now, label, full),
-                Some(full) => self.end_wait_by(now, key, full),
+                Some(full) if full.when_full == WhenFull::Wait => self.await_room(now, label, &full),
+                Some(full) => self.reject_waiter_by_rule(now, key, full),
                 None => self.grant(now, key),
             }
         }
     }
 
+    /// Lets a label wait until the rule that stops it has room.
+    pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &Full) {
+        self.queue.throttle(label, true);
+        self.quotas.await_room(now, label, full);
+    }
+
     fn grant(&mut self, now: Timestamp, key: Key) {
-        let waiter = self.queue.waiting.get(key);
+        let waiter = *self.queue.get(key);
         let mut holder = waiter.holder();
-        let party = waiter.party();
-        if let Discipline::BurstCredit { longest, standing } = self.queue.discipline {
-            self.queue.credit.served(now, now.since(waiter.since), longest, standing);
-        }
-        let until = Some(waiter.deadline);
         holder.shadow = self.observe_turn(now, key);
-        self.queue.waiting.serve(key);
+        self.queue.serve(now, key);
         self.leave(key);
         let in_flight = self.take_slot(&mut holder);
-        let label = self.quotas.labels.get_mut(holder.label);
-        label.admitted += u64::from(holder.label != LabelId::DEFAULT);
-        label.stall.started(now);
-        self.charge_turn(now, holder);
-        if self.has_to_ask(holder.label).is_none() {
-            self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
-        }
+        self.quotas.granted(now, &holder);
+        let asks = self.needs_remote(holder.label).is_some();
+        self.record(now, waiter.request(), Event::Granted { asks });
         if holder.shadow & OUTSIDE == 0 {
             self.note_started(now, holder.partition);
         }
-        let waiter = self.queue.waiting.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until }, holder.shadow);
+        self.queue.grant(key, in_flight, waiter.deadline, holder.shadow);
         self.notices.push_back(key);
     }
 
-    /// The waiter that takes the next free slot: of the partitions below their share the one that came first, else
-    /// whoever's turn it is among all that may run.
+    /// The waiter that takes the next free slot: of the partitions below their share the waiter that came first, else the
+    /// one whose turn it is among all that may run.
     fn next_to_run(&self) -> Option<Key> {
         if !self.lifecycle.enforces() {
-            return self.queue.waiting.anyone();
+            return self.queue.anyone();
         }
-        if self.capacity.running >= self.capacity.limit && !self.capacity.overcommits {
+        if self.capacity.is_closed_to_all() {
             return None;
         }
         let candidates = || {
-            let partitions = (0..=u16::MAX).take(self.capacity.partitions.len());
-            partitions
-                .filter(|&partition| self.partition_is_served(partition))
-                .filter_map(|partition| Some((partition, self.queue.waiting.next(partition)?)))
+            let served = self.capacity.numbers().filter(|&partition| self.is_served(partition));
+            served.filter_map(|partition| Some((partition, self.queue.next(partition)?)))
         };
-        let owed = candidates().filter(|&(partition, _)| {
-            let it = &self.capacity.partitions[partition as usize];
-            it.running < it.owed
-        });
-        let owed = owed.min_by_key(|&(_, (key, _))| self.queue.waiting.get(key).sequence);
+        let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
+        let owed = owed.min_by_key(|&(_, (key, _))| self.queue.get(key).sequence);
         let (_, (key, _)) = owed.or_else(|| candidates().min_by_key(|&(_, (_, rank))| rank))?;
         Some(key)
     }
 
-    /// The waiter at the gate that came first among those who may enter.
+    /// The waiter at the gate that came first among those that may enter.
     fn next_to_enter(&self) -> Option<Key> {
-        if self.queue.at_gate == 0 {
+        if self.queue.at_gate() == 0 {
             return None;
         }
-        (0..=u16::MAX)
-            .take(self.capacity.partitions.len())
-            .filter_map(|partition| {
-                let key = self.queue.waiting.first_at_gate(partition)?;
-                self.line_has_room(partition).then_some(key)
-            })
-            .min_by_key(|&key| self.queue.waiting.get(key).sequence)
+        let first = self.capacity.numbers().filter_map(|partition| {
+            let key = self.queue.first_at_gate(partition)?;
+            self.line_has_room(partition).then_some(key)
+        });
+        first.min_by_key(|&key| self.queue.get(key).sequence)
     }
 }

@@ -1,95 +1,96 @@
 //! Decisions that don't bind: those of partitions and rules that observe, and those of a shadow law.
 //!
-//! What such a decision would have turned away, or would have made wait, runs all the same. It is counted by reason, and is
+//! What such a decision would have rejected, or would have made wait, runs all the same. It is counted by reason, and is
 //! then left out of what the next of these decisions are judged by: it would not have been there. So where the time that a
-//! request takes does not depend on what else runs, and nobody would have waited, these decisions are exactly those that
-//! would have been made. How long somebody would have waited isn't known: it is taken as one who came and went.
+//! request takes does not depend on what else runs, and no request would have waited, these decisions are exactly those that
+//! would have been made. How long a request would have waited isn't known: it is taken as one that came and went.
 //!
 //! Two marks on a slot say where it doesn't count: *beyond* observing rules, and *outside* the limit, where its partition
 //! observes. What binds counts it in any case.
 
-use crate::engine::{
-    Arrival, Ask, Engine, Slot,
-    ids::Key,
-    ids::LabelId,
-    journal::Party,
-    limit::{Fixed, Law, Sample},
-    plan::Mode,
-    rules::{Full, Rules, WhenFull, Which},
-    slot::{BEYOND, IN_SHADOW, OUTSIDE},
-    tokens::Holder,
-    would::Would,
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId},
+        plan::rules::WhenFull,
+        telemetry::Event,
+        tokens::{Arrival, Ask, BEYOND, Full, OUTSIDE, RequestRef, Slot, Which, Would},
+    },
+    rejection::Reason,
+    time::Timestamp,
 };
-use crate::{rejection::Reason, time::Timestamp};
 
 impl Engine {
-    /// The rules that decide: where nothing binds, all of them.
-    pub(crate) fn which(&self) -> Which {
-        if self.lifecycle.enforces() { Which::Binding } else { Which::All }
-    }
-
     /// Whether a partition may take a slot now, or takes one because its decisions don't bind.
-    pub(crate) fn partition_is_served(&self, partition: u16) -> bool {
-        self.capacity.partitions[partition as usize].plan.observes || self.partition_may_run(partition)
+    pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
+        self.capacity.partition(partition).observes() || self.capacity.may_run(partition)
     }
 
-    /// Whether what its partition says stops nobody.
-    pub(crate) fn lets_all_through(&self, partition: u16) -> bool {
-        self.capacity.partitions[partition as usize].plan.observes && self.lifecycle.enforces()
+    /// Whether what its partition says stops no request.
+    pub(in crate::engine) fn lets_all_through(&self, partition: u16) -> bool {
+        self.capacity.partition(partition).observes() && self.lifecycle.enforces()
     }
 
     /// A slot for a request that may have one, and what observing rules say to it.
-    pub(crate) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
+    #[inline]
+    pub(super) fn admit(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
         {
             return self.start_beyond(now, ask, label, full, may_wait);
         }
-        self.occupy(now, ask, label, 0)
+        self.start(now, ask, label, 0)
     }
 
     /// A slot for a request that an observing rule has no room for.
     fn start_beyond(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, full: Full, may_wait: bool) -> Arrival {
-        let (shadow, would) = self.beyond(now, self.party(now, ask, label), full, may_wait);
-        let arrival = self.occupy(now, ask, label, shadow);
+        let request = self.request_of(now, ask, label);
+        let (shadow, would) = self.go_beyond(now, request, full, may_wait);
+        let arrival = self.start(now, ask, label, shadow);
         self.take_along(arrival, would)
     }
 
+    /// Lets a request that just got a slot take along what would have become of it.
+    fn take_along(&mut self, mut arrival: Arrival, would: Would) -> Arrival {
+        match &mut arrival {
+            Arrival::Admit(slot) => slot.would = would,
+            Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
+            Arrival::Reject(_) | Arrival::Wait(_) => {}
+        }
+        arrival
+    }
+
     const fn observes_rules(&self) -> bool {
-        self.quotas.rules.observes && self.lifecycle.enforces()
+        self.quotas.has_observing_rules() && self.lifecycle.enforces()
     }
 
-    /// The observing rule that has no room for one more request of a label that arrives, or whose turn it is.
+    /// The observing rule that has no room for a request of a label that arrives, or whose turn it is.
     fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<Full> {
-        let one = self.quotas.labels.get(label);
-        let pending = if arrives { Rules::pending_full(one, Which::Observing) } else { None };
-        pending.or_else(|| self.quotas.rules.full(now, one, Which::Observing))
+        let pending = if arrives { self.quotas.pending_full(label, Which::Observing) } else { None };
+        pending.or_else(|| self.quotas.full(now, label, Which::Observing))
     }
 
-    /// Counts what an observing rule would have done; answers that, and the marks of who it would have done it to.
-    fn beyond(&mut self, now: Timestamp, party: Party, full: Full, may_wait: bool) -> (u8, Would) {
-        let waits = may_wait && full.when_full == WhenFull::Wait && self.line_has_room(party.partition);
+    /// Counts what an observing rule would have done; returns that, and the marks of the request it would have done it to.
+    fn go_beyond(&mut self, now: Timestamp, request: RequestRef, full: Full, may_wait: bool) -> (u8, Would) {
+        let waits = may_wait && full.when_full == WhenFull::Wait && self.line_has_room(request.partition);
         let place = if waits { Ok(()) } else { Err(full.reason) };
-        self.note_shadow(now, party, place);
-        let observes = self.capacity.partitions[party.partition as usize].plan.observes;
+        self.record_would(now, request, place);
+        let observes = self.capacity.partition(request.partition).observes();
         (if observes { BEYOND | OUTSIDE } else { BEYOND }, Would::have(place, || full.reason))
     }
 
-    fn note_shadow(&mut self, now: Timestamp, party: Party, place: Result<(), Reason>) {
-        self.note_would(now, party, place.err());
-        let counts = &mut self.capacity.partitions[party.partition as usize].counts;
-        match place {
-            Ok(()) => counts.would_queue += 1,
-            Err(reason) => {
-                counts.would_reject[reason.index()] += 1;
-                self.quotas.labels.get_mut(party.label).would_reject += 1;
-            }
-        }
+    fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
+        let (partition, label, reject) = (request.partition, request.label, place.err());
+        let blocker = self.if_noted(|engine| match reject {
+            Some(reason) => engine.blocker(now, partition, label, reason),
+            None => engine.obstacle(now, partition, label),
+        });
+        self.record(now, request, Event::Would { reject, blocker });
     }
 
     /// A slot outside of the limit, for a request whose partition observes and that nothing else stops.
     #[cold]
-    pub(crate) fn let_through(
+    pub(super) fn let_through(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -98,8 +99,8 @@ impl Engine {
     ) -> Option<Arrival> {
         let is_stopped = self.lifecycle.is_draining()
             || ask.deadline <= now
-            || self.quotas.labels.is_full(label)
-            || self.stopped_by(now, label).is_some();
+            || self.quotas.is_full(label)
+            || self.blocking_rule(now, label).is_some();
         if is_stopped || !self.lets_all_through(ask.partition) {
             return None;
         }
@@ -115,12 +116,12 @@ impl Engine {
         };
         let would = Would::have(place, || self.reason_for_not_waiting(ask.partition, label));
         self.reserve_as_if(now, ask, label, place, may_wait);
-        self.note_shadow(now, self.party(now, ask, label), place);
-        let arrival = self.occupy(now, ask, label, BEYOND | OUTSIDE);
+        self.record_would(now, self.request_of(now, ask, label), place);
+        let arrival = self.start(now, ask, label, BEYOND | OUTSIDE);
         Some(self.take_along(arrival, would))
     }
 
-    /// For a request that is refused below its share something is held back; so it is for one that would have been.
+    /// For a request that is rejected below its share something is held back; so it is for one that would have been.
     fn reserve_as_if(
         &mut self,
         now: Timestamp,
@@ -138,87 +139,60 @@ impl Engine {
     }
 
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
-    pub(crate) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
+    pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let place = self.place_for(now, ask, label).map(drop);
         let would = Would::have(place, || {
             let rule = self.full_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
         });
         self.reserve_as_if(now, ask, label, place, true);
-        self.note_shadow(now, self.party(now, ask, label), place);
-        self.capacity.partitions[ask.partition as usize].counts.admitted += 1;
+        let request = self.request_of(now, ask, label);
+        self.record_would(now, request, place);
+        self.record(now, request, Event::LetThrough);
         let shadow = self.controller.enter_shadow(place.is_ok());
-        Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series.of(label), shadow) }
+        Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
     }
 
-    /// What observing rules say to somebody who has to wait for another reason: turned away, it would not have waited.
-    pub(crate) fn observe_arrival(&mut self, now: Timestamp, label: LabelId) -> Option<Full> {
+    /// What observing rules say to a request that has to wait for another reason: rejected, it would not have waited.
+    pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<Full> {
         if !self.observes_rules() {
             return None;
         }
         self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Wait)
     }
 
-    /// Notes what was answered there, once it waits.
-    pub(crate) fn note_arrival(&mut self, now: Timestamp, key: Key, full: Full) {
-        let party = self.queue.waiting.get(key).party();
-        self.note_shadow(now, party, Err(full.reason));
-        let waiter = self.queue.waiting.get_mut(key);
-        (waiter.shadow, waiter.would) = (BEYOND, Would::have(Err(full.reason), || full.reason));
-        self.quotas.labels.get_mut(party.label).beyond += 1;
+    /// Notes what was answered there, once the request waits.
+    pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: Full) {
+        let request = self.queue.get(key).request();
+        self.record_would(now, request, Err(full.reason));
+        self.queue.mark(key, BEYOND, Would::have(Err(full.reason), || full.reason));
+        self.quotas.waits_beyond(request.label);
     }
 
     /// What a waiter whose turn it is would have met: the marks of its slot.
-    pub(crate) fn observe_turn(&mut self, now: Timestamp, key: Key) -> u8 {
-        let waiter = self.queue.waiting.get(key);
-        let (party, mut shadow) = (waiter.party(), waiter.shadow);
-        let Party { partition, label, .. } = party;
+    pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> u8 {
+        let waiter = self.queue.get(key);
+        let (request, mut shadow) = (waiter.request(), waiter.shadow);
+        let RequestRef { partition, label, .. } = request;
         if shadow == 0
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            let (marks, would) = self.beyond(now, party, full, true);
-            (shadow, self.queue.waiting.get_mut(key).would) = (marks, would);
+            let (marks, would) = self.go_beyond(now, request, full, true);
+            shadow = marks;
+            self.queue.take_along(key, would);
         }
         if self.lets_all_through(partition) {
-            if shadow == 0 && !self.partition_may_run(partition) {
+            if shadow == 0 && !self.capacity.may_run(partition) {
                 let would = Would::have(Ok(()), || self.reason_for_not_waiting(partition, label));
-                self.note_shadow(now, party, Ok(()));
-                (shadow, self.queue.waiting.get_mut(key).would) = (BEYOND, would);
+                self.record_would(now, request, Ok(()));
+                shadow = BEYOND;
+                self.queue.take_along(key, would);
             }
             if shadow != 0 {
                 shadow |= OUTSIDE;
             }
         }
         shadow
-    }
-
-    /// Counts a slot that is taken where its marks say.
-    pub(crate) fn enter_shadow(&mut self, holder: Holder) {
-        if holder.shadow & BEYOND != 0 {
-            let one = self.quotas.labels.get_mut(holder.label);
-            one.beyond += 1;
-            one.beyond_running += 1;
-        }
-        if holder.shadow & OUTSIDE != 0 {
-            self.capacity.outside += 1;
-            self.capacity.partitions[holder.partition as usize].outside += 1;
-        }
-    }
-
-    /// The same for one that is given back.
-    pub(crate) fn leave_shadow(&mut self, holder: Holder) {
-        if holder.shadow & IN_SHADOW != 0 {
-            self.controller.leave_shadow();
-        }
-        if holder.shadow & BEYOND != 0 {
-            let one = self.quotas.labels.get_mut(holder.label);
-            one.beyond -= 1;
-            one.beyond_running -= 1;
-        }
-        if holder.shadow & OUTSIDE != 0 {
-            self.capacity.outside -= 1;
-            self.capacity.partitions[holder.partition as usize].outside -= 1;
-        }
     }
 }

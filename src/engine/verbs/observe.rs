@@ -1,14 +1,19 @@
-//! What is learned from finished requests, and what a new limit changes.
+//! What is learned from requests that ended, and what a new limit changes.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::time::Duration;
 
-use crate::engine::{
-    Engine, Slot, control::Step, journal::Event, limit::Sample, series::LabelOutcome, shares::allocate, slot::OBSERVED,
+use crate::{
+    engine::{
+        Engine,
+        control::Step,
+        ids::SeriesId,
+        limit::Sample,
+        telemetry::{ChangeEvent, short},
+        tokens::{OBSERVED, Slot},
+    },
+    outcome::Outcome,
+    time::Timestamp,
 };
-use crate::{outcome::Outcome, time::Timestamp};
 
 impl Engine {
     /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
@@ -20,27 +25,16 @@ impl Engine {
         slot.marks |= OBSERVED;
         let now = self.advance(now);
         let rtt = now.since(slot.start);
-        self.tally_slot(slot, |series| {
-            series.ended(LabelOutcome::of_ended(outcome));
-            if outcome == Outcome::Success {
-                series.times.rtt.record(rtt);
-            }
-        });
-        let counts = &mut self.capacity.partitions[slot.partition as usize].counts;
-        match outcome {
-            Outcome::Cancelled => counts.cancelled += 1,
-            Outcome::Ignore => {
-                counts.ignored += 1;
-                return;
-            }
-            Outcome::Overload => counts.overloads += 1,
+        self.telemetry.ended(slot.partition, self.series_of(slot), outcome, rtt);
+        let rtt = match outcome {
+            Outcome::Ignore => return,
+            Outcome::Overload => rtt,
+            Outcome::Cancelled => self.controller.normalise(slot.class, rtt),
             Outcome::Success => {
-                counts.successes += 1;
-                counts.rtt.record(rtt);
                 self.estimates.answered(slot.class, rtt, slot.is_within_limit());
+                self.controller.normalise(slot.class, rtt)
             }
-        }
-        let rtt = if outcome == Outcome::Overload { rtt } else { self.controller.normalise(slot.class, rtt) };
+        };
         self.learn(now, slot, Some(rtt), outcome);
     }
 
@@ -48,8 +42,21 @@ impl Engine {
     /// and brings no round-trip time.
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
         let now = self.advance(now);
-        self.capacity.partitions[slot.partition as usize].counts.late_overloads += 1;
+        self.telemetry.ended_late(slot.partition);
         self.learn(now, slot, None, Outcome::Overload);
+    }
+
+    /// Where a request is counted by label that has a slot. Its label may be forgotten: not before the slot is given back,
+    /// but before its holder is done with a slot that was taken back.
+    #[inline]
+    fn series_of(&self, slot: &Slot) -> SeriesId {
+        if !self.telemetry.has_series() {
+            return SeriesId::NONE;
+        }
+        match slot.ttl() {
+            Some(ttl) => self.slot_ttl.series(ttl),
+            None => slot.uncounted_series().unwrap_or_else(|| self.telemetry.series_of(slot.label)),
+        }
     }
 
     fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
@@ -57,27 +64,17 @@ impl Engine {
         if !slot.is_within_limit() {
             return;
         }
-        let in_flight = slot.in_flight as usize;
-        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running: self.capacity.running, outcome };
-        match self.controller.sample(&sample) {
+        let (in_flight, running) = (slot.in_flight as usize, self.capacity.running());
+        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running, outcome };
+        match self.controller.sample(&sample, self.capacity.limit()) {
             Step::Same => {}
-            Step::Panicked => self.note_change(now, Event::LawPanic),
+            Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {
-                let from = self.limit_as_noted();
-                self.resize(limit);
-                self.note_change(now, Event::Limit { from, basis });
-                self.settle(now);
+                let from = short(self.capacity.limit());
+                self.capacity.resize(limit);
+                self.note_change(now, ChangeEvent::Limit { from, basis });
+                self.dispatch(now);
             }
         }
-    }
-
-    /// Makes `limit` the limit, from the next decision on. Nobody is evicted.
-    pub(crate) fn resize(&mut self, limit: usize) {
-        self.capacity.limit = limit.max(1);
-        allocate(self.capacity.limit, &self.capacity.parts, &mut self.capacity.shares);
-        for (it, &share) in self.capacity.partitions.iter_mut().zip(&self.capacity.shares) {
-            it.resize(self.capacity.limit, share);
-        }
-        self.trim_reserved();
     }
 }

@@ -1,29 +1,27 @@
 //! Requests that got a slot and have to ask for the consent of a store before they run, since some of their rules are
 //! counted for all instances.
 //!
-//! Who asks is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways: the slot is
-//! [claimed](Engine::claim) as any other; it is [denied](Engine::deny); or, where the rule that has no room lets its label
-//! wait, it is [put back](Engine::put_back) to where it stood in line, without a slot. Its label is closed then: the others
-//! go on, and of the label nobody takes a slot until it is worth [looking again](Engine::look_again). Then one of it asks,
-//! and the next one when that was let in: however many wait, one asks at a time.
+//! Such a request is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways: the slot is
+//! [claimed](Engine::claim) as any other; it is [rejected](Engine::reject_remote); or, where the rule that has no room lets
+//! its label wait, it is [put back](Engine::requeue) to where it stood in line, without a slot. Its label is closed then: the
+//! others go on, and of the label no request takes a slot until it is worth [trying again](Engine::retry_remote). Then one
+//! request of it asks, and the next one when that was let in: however many wait, one asks at a time.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::engine::{
-    Arrival, Ask, Engine, Place, Refusal,
-    ids::Key,
-    ids::LabelId,
-    journal::{Cause, Verdict},
-    plan::Mode,
-    rules::{Closed, Consent, Counted, Full, SharedRules, WhenFull},
-    runs,
-    slot::BEYOND,
-    tokens::Holder,
-    waiters::{Stage, Waiter},
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId},
+        plan::rules::WhenFull,
+        telemetry::Event,
+        tokens::{Arrival, Ask, Counted, Holder, Place, Refusal, SharedRules, Stage},
+    },
+    rejection::Reason,
+    time::Timestamp,
 };
-use crate::{rejection::Reason, time::Timestamp};
 
-/// A shared rule that has no room, as whoever asked was told.
+/// A shared rule that has no room, as the store said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRoom {
     /// Which it is. Not its index: the rules may have been replaced while the store was asked.
@@ -34,24 +32,28 @@ pub(crate) struct NoRoom {
 
 impl Engine {
     /// The rules that requests of a label have to ask for before they run.
-    pub(crate) fn has_to_ask(&self, label: LabelId) -> Option<Arc<SharedRules>> {
-        if !self.quotas.rules.are_shared || !self.lifecycle.enforces() {
+    #[inline]
+    pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
+        if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
+    }
+
+    /// The same for a request that was granted a slot.
+    pub(crate) fn has_to_ask_for(&self, place: &Place) -> Option<Arc<SharedRules>> {
+        if !self.quotas.has_shared_rules() {
             return None;
         }
-        self.consent(label).map(|consent| Arc::clone(&consent.rules))
+        let waiter = self.queue.get(place.key());
+        if matches!(waiter.stage, Stage::Granted { .. }) { self.needs_remote(waiter.label) } else { None }
     }
 
-    pub(crate) fn consent(&self, label: LabelId) -> Option<&Consent> {
-        self.quotas.labels.get(label).account.as_ref()?.consent.as_deref()
-    }
-
-    pub(crate) fn consent_mut(&mut self, label: LabelId) -> Option<&mut Consent> {
-        self.quotas.labels.get_mut(label).account.as_mut()?.consent.as_deref_mut()
+    /// The label of a request that waits.
+    pub(crate) fn label_at(&self, place: &Place) -> LabelId {
+        self.queue.get(place.key()).label
     }
 
     /// A request that took a slot, and has to ask before it runs.
     #[cold]
-    pub(crate) fn ask_first(
+    pub(super) fn begin_remote(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -59,191 +61,149 @@ impl Engine {
         in_flight: u32,
         rules: Arc<SharedRules>,
     ) -> Arrival {
-        self.queue.sequence += 1;
-        let mut waiter = Waiter::new(ask, holder.label, runs::NONE, self.queue.sequence, now);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: None }, holder.shadow);
-        match self.queue.waiting.insert(waiter) {
-            Some(key) => Arrival::Ask(Place(key), rules),
+        let request = self.request_of(now, ask, holder.label);
+        self.record(now, request, Event::Asks);
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.shadow)) {
+            Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
-                self.vacate(holder);
-                Arrival::Reject(self.refuse(now, ask.partition, holder.label, Reason::QueueFull))
+                self.release(&holder);
+                self.record_rejected(now, request, Reason::QueueFull, false);
+                Arrival::Reject(self.refusal(now, ask.partition, holder.label, Reason::QueueFull))
             }
         }
     }
 
-    /// Notes that a request that asked runs now.
-    pub(crate) fn note_consent(&mut self, now: Timestamp, key: Key, stood: bool) {
-        let (party, holder) = (self.queue.waiting.get(key).party(), self.queue.waiting.get(key).holder());
-        self.note_answer(now, holder.label, true);
-        if stood {
-            self.note(now, Verdict::GRANTED, party, Cause::NOTHING);
-        } else {
-            self.note_admitted(now, holder);
+    /// A request of a label was let in, or left before it knew: the next one may ask.
+    pub(super) fn allow_probe(&mut self, label: LabelId) {
+        if self.quotas.has_shared_rules() && self.quotas.allow_probe(label) {
+            self.unthrottle(label);
         }
     }
 
-    /// The rules that a request which was granted a slot has to ask for before it [claims](Self::claim) that.
-    pub(crate) fn has_to_ask_for(&self, place: &Place) -> Option<Arc<SharedRules>> {
-        if !self.quotas.rules.are_shared {
-            return None;
-        }
-        let waiter = self.queue.waiting.get(place.0);
-        if matches!(waiter.stage, Stage::Granted { .. }) { self.has_to_ask(waiter.label) } else { None }
-    }
-
-    /// The label of a request that waits.
-    pub(crate) fn label_at(&self, place: &Place) -> LabelId {
-        self.queue.waiting.get(place.0).label
-    }
-
-    /// One of a label was let in, or left before it knew: the next one may ask.
-    pub(crate) fn next_may_ask(&mut self, label: LabelId) {
-        if let Some(closed) = self.consent_mut(label).and_then(|consent| consent.closed.as_mut()) {
-            closed.one_may_ask = true;
-            self.stand_in_line(label);
-        }
-    }
-
-    /// Turns away a request that asked: a shared rule has no room.
-    pub(crate) fn deny(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Refusal {
+    /// Rejects a request that asked: a shared rule has no room.
+    pub(crate) fn reject_remote(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Refusal {
         let now = self.advance(now);
-        let (partition, label) = self.give_up(now, place.0);
+        let key = place.key();
+        let (partition, label) = self.give_up(now, key);
         self.note_answer(now, label, true);
         let until = no_room.retry_after.map(|after| now.after(after));
-        let rule = self.consent(label).and_then(|consent| consent.rules.find(no_room.rule));
-        let party = self.queue.waiting.get(place.0).party();
-        let refusal = match rule {
-            Some((index, rule)) => {
-                let (when_full, bound) = (rule.when_full, rule.most());
-                if let Some(consent) = self.consent_mut(label) {
-                    // Until then, nobody need ask.
-                    let known = until.filter(|_| when_full != WhenFull::Wait);
-                    consent.barred = known.map(|until| (index, until)).or(consent.barred);
-                }
-                let full = Full { reason: rule.reason(), when_full, until, bound, meter: None };
-                let cause = self.cause_of_rule(now, label, &full);
-                self.note(now, Verdict::rejected(full.reason), party, cause);
-                self.refuse_by(now, partition, label, full)
+        let request = self.queue.get(key).request();
+        let refusal = match self.quotas.deny_remote(label, no_room.rule, until) {
+            Some(full) => {
+                let blocker = self.if_noted(|engine| engine.blocker_of_rule(now, label, &full));
+                self.record_rejected_by(now, request, full.reason, blocker, false);
+                self.refusal_by_rule(now, partition, label, full)
             }
             // The rules were replaced meanwhile.
-            None => self.refuse(now, partition, label, Reason::Limit),
+            None => {
+                self.record_rejected(now, request, Reason::Limit, false);
+                self.refusal(now, partition, label, Reason::Limit)
+            }
         };
-        self.leave_for_good(now, place.0, label);
+        self.leave_for_good(now, key, label);
         refusal
     }
 
-    /// Turns away a request that could not ask, since the store is gone and one of its rules is closed then.
-    pub(crate) fn deny_without_store(
+    /// Rejects a request that could not ask, since the store is gone and one of its rules fails closed.
+    pub(crate) fn reject_without_store(
         &mut self,
         now: Timestamp,
         place: &Place,
         retry_after: Option<Duration>,
     ) -> Refusal {
         let now = self.advance(now);
-        let (partition, label) = self.give_up(now, place.0);
+        let key = place.key();
+        let (partition, label) = self.give_up(now, key);
         self.note_answer(now, label, false);
-        let fails_fast = self.quotas.labels.get(label).account.as_ref().is_some_and(|it| it.rules.pending.is_some());
+        let fails_fast = self.quotas.label(label).has_pending_rule(false);
         let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
-        let party = self.queue.waiting.get(place.0).party();
-        self.note_ended(now, party, reason);
-        let refusal = self.refuse(now, partition, label, reason);
-        let empty = self.consent(label).and_then(|consent| consent.rules.closes()) == Some(WhenFull::Empty);
-        // Those who wait find out for themselves, one after the other.
-        self.leave_for_good(now, place.0, label);
-        Refusal { retry_after: retry_after.unwrap_or(refusal.retry_after), empty, ..refusal }
+        self.record_rejected(now, self.queue.get(key).request(), reason, false);
+        let refusal = self.refusal(now, partition, label, reason);
+        let closes = self.quotas.remote_rules(label).and_then(|rules| rules.closes());
+        // Waiters find out for themselves, one after the other.
+        self.leave_for_good(now, key, label);
+        let retry_after = retry_after.unwrap_or(refusal.retry_after);
+        Refusal { retry_after, empty: closes == Some(WhenFull::Empty), ..refusal }
     }
 
-    /// Lets a request that asked wait for a shared rule that has no room, without its slot. Answers why it can't wait.
+    /// Lets a request that asked wait for a shared rule that has no room, without its slot. Returns why it can't wait.
     ///
     /// It stands where it stood before, and no longer than it would have; if it had not waited yet, it begins to.
-    pub(crate) fn put_back(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<(), Refusal> {
+    pub(crate) fn requeue(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<(), Refusal> {
         let now = self.advance(now);
-        let key = place.0;
-        let &Waiter { stage, label, caller_deadline, .. } = self.queue.waiting.get(key);
-        let Stage::Granted { until, .. } = stage else { return Ok(()) };
-        let one = self.quotas.labels.get(label);
-        let no_place = (!one.name.is_empty() && one.waiting >= self.quotas.labels.plan().max_waiting)
-            || self.queue.line.places.count(self.capacity.limit) == 0;
-        if caller_deadline <= now || (until.is_none() && no_place) {
-            return Err(self.deny(now, place, no_room));
+        let key = place.key();
+        let waiter = *self.queue.get(key);
+        let label = waiter.label;
+        let Stage::Granted { until, .. } = waiter.stage else { return Ok(()) };
+        let one = self.quotas.label(label);
+        let no_place = (!one.name().is_empty() && one.waiting() >= self.quotas.label_plan().max_waiting)
+            || self.queue.places(self.capacity.limit()) == 0;
+        if waiter.caller_deadline <= now || (until.is_none() && no_place) {
+            return Err(self.reject_remote(now, place, no_room));
         }
         if self.lifecycle.rejects_waiting() {
             let (partition, label) = self.give_up(now, key);
-            let party = self.queue.waiting.get(key).party();
-            self.note_ended(now, party, Reason::Draining);
-            let refusal = self.refuse(now, partition, label, Reason::Draining);
+            self.record_rejected(now, waiter.request(), Reason::Draining, false);
+            let refusal = self.refusal(now, partition, label, Reason::Draining);
             self.leave_for_good(now, key, label);
             return Err(refusal);
         }
         self.note_answer(now, label, true);
-        if let Some(consent) = self.consent_mut(label) {
-            let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
-            // Where there is no such rule any more, nothing is known of those that there are: it asks for them anew.
-            let found = consent.rules.find(no_room.rule).filter(|(_, rule)| rule.when_full == WhenFull::Wait);
-            if let Some((rule, _)) = found {
-                consent.closed = Some(Closed { rule, until, one_may_ask: false });
-            }
-        }
+        let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
+        self.quotas.close_remote(label, no_room.rule, until);
         self.give_up(now, key);
-        self.change(label, |label| label.waiting += 1);
-        self.enlist_again(now, key, until);
+        let throttle = self.quotas.waits(label);
+        self.throttle(label, throttle);
+        self.queue.requeue(now, key, self.quotas.standing(label), self.quotas.longest_wait(label));
         if let Some(full) = self.full_rule(now, label) {
-            self.park(now, label, full);
+            self.await_room(now, label, &full);
         }
-        self.settle(now);
+        self.dispatch(now);
         Ok(())
     }
 
-    /// It may be worth asking again for a label that waits for this kind of shared rule. Answers whether it still waits
+    /// It may be worth asking again for a label that waits for this kind of shared rule. Returns whether it still waits
     /// for it.
-    pub(crate) fn look_again(&mut self, now: Timestamp, label: LabelId, counted: Counted) -> bool {
+    pub(crate) fn retry_remote(&mut self, now: Timestamp, label: LabelId, counted: Counted) -> bool {
         let now = self.advance(now);
-        let waits = self.quotas.labels.get(label).waiting > 0;
-        let Some(consent) = self.consent_mut(label) else { return false };
-        let Some(closed) = &mut consent.closed else { return false };
-        if consent.rules.rules.get(closed.rule).is_none_or(|rule| rule.counts != counted) {
+        if !self.quotas.retry_remote(label, counted) {
             return false;
         }
-        if !waits {
-            consent.closed = None;
-            return false;
-        }
-        closed.one_may_ask = true;
-        self.stand_in_line(label);
-        self.settle(now);
+        self.unthrottle(label);
+        self.dispatch(now);
         true
     }
 
     /// Gives back the slot of a request that asked, as if it had never had it.
     fn give_up(&mut self, now: Timestamp, key: Key) -> (u16, LabelId) {
-        let waiter = self.queue.waiting.get_mut(key);
-        let (holder, _) = (waiter.holder(), std::mem::take(&mut waiter.shadow));
-        let one = self.quotas.labels.get_mut(holder.label);
-        one.admitted = one.admitted.saturating_sub(1);
-        self.quotas.rules.refund(now, one, holder.shadow & BEYOND != 0);
-        self.vacate(holder);
+        let waiter = *self.queue.get(key);
+        let holder = waiter.holder();
+        self.queue.unmark(key);
+        self.record(now, waiter.request(), Event::GaveBack);
+        self.quotas.refund(now, &holder);
+        self.release(&holder);
         (holder.partition, holder.label)
     }
 
-    /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited; if
-    /// it had not waited yet, its wait starts now.
-    fn enlist_again(&mut self, now: Timestamp, key: Key, until: Option<Timestamp>) {
-        if self.queue.in_line == 0 {
-            self.queue.last_empty = now;
-        }
-        self.queue.in_line += 1;
-        let label = self.queue.waiting.get(key).label;
-        self.queue.waiting.enlist_again(key, self.quotas.labels.standing(label));
-        self.begin_wait(now, key, Stage::Line);
-        if let Some(until) = until {
-            self.queue.waiting.get_mut(key).deadline = until;
-            self.queue.deadlines.set(key.index, until);
+    fn leave_for_good(&mut self, now: Timestamp, key: Key, label: LabelId) {
+        self.queue.remove(key);
+        self.allow_probe(label);
+        self.dispatch(now);
+    }
+
+    /// Notes that the store gave a request of a label an answer, or none.
+    pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
+        let unanswered = (!answered).then_some(now);
+        let all_answered = self.lifecycle.store().unanswered().is_none();
+        if self.quotas.note_answer(label, unanswered, all_answered) {
+            self.lifecycle.store_mut().note_answer(unanswered);
         }
     }
 
-    fn leave_for_good(&mut self, now: Timestamp, key: Key, label: LabelId) {
-        self.queue.waiting.remove(key);
-        self.next_may_ask(label);
-        self.settle(now);
+    /// What becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    pub(in crate::engine) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
+        let remote = self.quotas.label(label).remote()?;
+        let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());
+        remote.rules().closes().filter(|_| is_gone)
     }
 }

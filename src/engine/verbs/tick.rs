@@ -1,38 +1,39 @@
 //! What happens because time passes.
 
-use crate::engine::Engine;
-use crate::time::Timestamp;
+use crate::{engine::Engine, time::Timestamp};
 
 impl Engine {
     /// When [`tick`](Self::tick) has something to do, if it ever has.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        let deadline = self.queue.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at);
-        // What is no longer held back may be for those who wait.
-        let waiting = self.queue.in_line + self.queue.at_gate > 0;
-        let decay = if waiting { self.capacity.reserved.next_decay() } else { Timestamp::NEVER };
-        let next = deadline.min(decay).min(self.next_rate()).min(self.slot_ttl.next_end()).min(self.quotas.workers_due);
+        // What is no longer held back may be for waiters.
+        let decay = if self.queue.is_empty() { Timestamp::NEVER } else { self.capacity.next_decay() };
+        let next = self.queue.next_deadline().min(decay).min(self.quotas.next_room());
+        let next = next.min(self.slot_ttl.next_end()).min(self.quotas.next_silence());
         (next != Timestamp::NEVER).then_some(next)
     }
 
-    /// Turns away whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
-    /// hundred waits at once: whoever asks [when to come back](Self::next_wakeup) is told if there are more.
+    /// Rejects waiters whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
+    /// hundred waits at once: [`next_wakeup`](Self::next_wakeup) tells if there are more.
     pub(crate) fn tick(&mut self, now: Timestamp) {
         const AT_ONCE: usize = 256;
         let now = self.advance(now);
         for _ in 0..AT_ONCE {
-            let Some((_, index)) = self.queue.deadlines.first().filter(|&(at, _)| at <= now) else { break };
-            self.expire(now, self.queue.waiting.key(index));
+            let Some(key) = self.queue.expired(now) else { break };
+            self.expire(now, key);
         }
         while let Some(holder) = self.slot_ttl.expire(now) {
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
-            self.vacate(holder);
+            self.release(&holder);
         }
-        if self.quotas.workers_due <= now {
-            self.sweep_workers(now);
+        if self.quotas.next_silence() <= now {
+            for label in self.quotas.take_silent() {
+                let throttle = self.quotas.discount(now, label);
+                self.throttle(label, throttle);
+            }
         }
         #[cfg(feature = "introspect")]
-        self.note_recent(now);
-        self.settle(now);
+        self.telemetry.note_recent(now);
+        self.dispatch(now);
     }
 
     /// The latest time that any verb was given.
@@ -40,9 +41,11 @@ impl Engine {
         self.now
     }
 
-    /// Time never runs backwards here, whatever the clock does, and never reaches "never".
-    pub(crate) fn advance(&mut self, now: Timestamp) -> Timestamp {
-        self.now = self.now.max(now).min(Timestamp::LATEST);
-        self.now
+    /// Notes what [`partition_statuses`](Self::partition_statuses) are judged by, where no driver ticks: the looks themselves
+    /// are compared then.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn note_recent(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        self.telemetry.note_recent(now);
     }
 }

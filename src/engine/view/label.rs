@@ -1,6 +1,12 @@
 //! What can be seen of labels from outside.
 
-use crate::engine::{Ask, Blocked, Engine, LabelStatus, Subject, ids::LabelId, labels::Label, rules::RuleSnapshot};
+use super::{Blocked, LabelStatus};
+use crate::engine::{
+    Engine,
+    ids::LabelId,
+    quota::{Label, RuleSnapshot},
+    tokens::{Ask, Subject},
+};
 #[cfg(feature = "introspect")]
 use crate::time::Timestamp;
 
@@ -79,9 +85,9 @@ impl Engine {
         count: usize,
         snapshots: &mut Vec<LabelSnapshot>,
     ) -> Option<usize> {
-        let mut ids = self.quotas.labels.ids().skip(from);
+        let mut ids = self.quotas.ids().skip(from);
         let known = ids.by_ref().take(count).filter(|&id| self.is_known(id));
-        snapshots.extend(known.map(|id| self.label_snapshot(id, self.quotas.labels.get(id))));
+        snapshots.extend(known.map(|id| self.label_snapshot(id, self.quotas.label(id))));
         ids.next().map(|_| from + count)
     }
 
@@ -95,11 +101,12 @@ impl Engine {
 
     /// Whether an entry is about a label, or about several for which there is no room.
     fn is_known(&self, id: LabelId) -> bool {
-        let label = self.quotas.labels.get(id);
+        let label = self.quotas.label(id);
         match id {
             LabelId::DEFAULT => false,
-            id if self.quotas.labels.is_overflow(id) => {
-                label.running + label.waiting > 0 || label.admitted + label.rejected > 0
+            id if self.quotas.is_overflow(id) => {
+                let totals = self.telemetry.totals(id);
+                label.running() + label.waiting() > 0 || totals.admitted + totals.rejected > 0
             }
             _ => true,
         }
@@ -107,16 +114,16 @@ impl Engine {
 
     /// The state of one label, if it is known.
     pub(crate) fn find_label(&self, class: Option<&str>, subject: &Subject<'_>) -> Option<LabelSnapshot> {
-        let id = self.quotas.labels.find(self.rule_class(class), subject.namespace, subject.label)?;
-        Some(self.label_snapshot(id, self.quotas.labels.get(id)))
+        let id = self.quotas.find(self.rule_class(class), subject.namespace, subject.label)?;
+        Some(self.label_snapshot(id, self.quotas.label(id)))
     }
 
     /// The state of one label, once for each class of work that it has.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_in_all_classes(&mut self, now: Timestamp, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
         self.advance(now);
-        let ids = (0..=u8::MAX).filter_map(|class| self.quotas.labels.find(class, subject.namespace, subject.label));
-        ids.map(|id| self.label_snapshot(id, self.quotas.labels.get(id))).collect()
+        let ids = (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
+        ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
     }
 
     /// A row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
@@ -129,10 +136,10 @@ impl Engine {
         rows: &mut Vec<LabelRow>,
     ) -> Option<usize> {
         self.advance(now);
-        let mut ids = self.quotas.labels.ids().skip(from);
+        let mut ids = self.quotas.ids().skip(from);
         for id in ids.by_ref().take(count) {
             if self.is_known(id) {
-                rows.push(self.label_row(id, self.quotas.labels.get(id)));
+                rows.push(self.label_row(id, self.quotas.label(id)));
             }
         }
         ids.next().map(|_| from + count)
@@ -141,92 +148,85 @@ impl Engine {
     /// Whether a class of this name has rules of its own.
     #[cfg(feature = "introspect")]
     pub(crate) fn has_class(&self, name: &str) -> bool {
-        self.quotas.rules.has_class(name)
+        self.quotas.has_class(name)
     }
 
     /// The state of the label of a row, if it is still known.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_of_row(&self, row: &LabelRow) -> Option<LabelSnapshot> {
-        let label = self.quotas.labels.get(row.id);
-        let same = label.class == row.class && label.namespace == row.namespace && label.name == row.name;
+        let label = self.quotas.label(row.id);
+        let same = label.class() == row.class && *label.namespace() == *row.namespace && *label.name() == *row.name;
         same.then(|| self.label_snapshot(row.id, label))
     }
 
     #[cfg(feature = "introspect")]
     fn label_row(&self, id: LabelId, label: &Label) -> LabelRow {
+        let totals = self.telemetry.totals(id);
         LabelRow {
             id,
-            class: label.class,
-            namespace: label.namespace.clone(),
-            name: label.name.clone(),
-            overflow: self.quotas.labels.is_overflow(id),
+            class: label.class(),
+            namespace: label.namespace().into(),
+            name: label.name().into(),
+            overflow: self.quotas.is_overflow(id),
             status: self.label_status(id, label, &self.ask_of(id, label)),
-            in_flight: label.running,
-            waiting: label.waiting,
+            in_flight: label.running(),
+            waiting: label.waiting(),
             oldest_wait_seconds: self.oldest_wait(id, label),
-            admitted: label.admitted,
-            rejected: label.rejected,
+            admitted: totals.admitted,
+            rejected: totals.rejected,
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn label_snapshot(&self, id: LabelId, label: &Label) -> LabelSnapshot {
         let ask = self.ask_of(id, label);
-        let rules = self.label_rules(label);
+        let rules = self.quotas.rules_of(self.now, label);
         let blocked_by = self.blocked_by(id, label, &ask, &rules);
         let wait = if blocked_by.is_none() { Some(0.0) } else { self.seconds_to_wait(&ask, id) };
         let hold = label.mean_hold().as_secs_f64();
-        let cap = self.quotas.labels.cap(id);
-        let partition = &self.capacity.partitions[ask.partition as usize];
+        let (cap, totals) = (label.cap(), self.telemetry.totals(id));
+        let partition = self.capacity.partition(ask.partition);
         LabelSnapshot {
-            class: self.quotas.rules.class_name(label.class).to_owned(),
-            namespace: label.namespace.to_string(),
-            name: label.name.to_string(),
-            overflow: self.quotas.labels.is_overflow(id),
+            class: self.quotas.class_name(label.class()).to_owned(),
+            namespace: label.namespace().to_owned(),
+            name: label.name().to_owned(),
+            overflow: self.quotas.is_overflow(id),
             status: self.label_status(id, label, &ask),
             blocked_by,
-            partition: partition.plan.name.to_string(),
-            partition_share: partition.share,
-            weight: label.rule.weight,
+            partition: partition.name().to_string(),
+            partition_share: partition.share(),
+            weight: label.weight(),
             cap: (cap != usize::MAX).then_some(cap),
-            in_flight: label.running,
-            waiting: label.waiting,
+            in_flight: label.running(),
+            waiting: label.waiting(),
             oldest_wait_seconds: self.oldest_wait(id, label),
-            drain_rate: if hold > 0.0 { label.running as f64 / hold } else { 0.0 },
+            drain_rate: if hold > 0.0 { label.running() as f64 / hold } else { 0.0 },
             estimated_wait_seconds: wait,
-            active_workers: label.workers.as_ref().map(|workers| workers.active()),
-            worker_slots: label.workers.as_ref().map(|workers| workers.slots()),
+            active_workers: label.workers().map(|workers| workers.active()),
+            worker_slots: label.workers().map(|workers| workers.slots()),
             rules,
-            admitted: label.admitted,
-            rejected: label.rejected,
-            would_reject: label.would_reject,
+            admitted: totals.admitted,
+            rejected: totals.rejected,
+            would_reject: totals.would_reject,
         }
     }
 
     /// What its next request would ask for. Which partition that is in isn't known: where it waits now, or the default one.
     fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
-        let waiter = if label.waiting > 0 { self.queue.waiting.oldest_of(id).next() } else { None };
-        let subject = Subject { namespace: &label.namespace, label: &label.name, run: None };
+        let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
+        let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
         Ask { subject: Some(subject), ..Ask::of(waiter.map_or(0, |waiter| waiter.partition)) }
     }
 
     fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {
-        if label.waiting == 0 {
+        if label.waiting() == 0 {
             return 0.0;
         }
-        let oldest = self.queue.waiting.oldest_of(id).map(|waiter| waiter.since).min();
+        let oldest = self.queue.oldest_of(id).map(|waiter| waiter.since).min();
         oldest.map_or(0.0, |since| self.now.since(since).as_secs_f64())
     }
 
     fn seconds_to_wait(&self, ask: &Ask<'_>, id: LabelId) -> Option<f64> {
         self.expected_wait(self.now, ask, id).map(|it| it.as_secs_f64())
-    }
-
-    /// Its rules, and the two bounds that are set elsewhere.
-    pub(crate) fn label_rules(&self, label: &Label) -> Vec<RuleSnapshot> {
-        let own = label.rule.cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running, "labels"));
-        let workers = label.workers.as_ref().filter(|_| self.quotas.labels.plan().enforce_workers);
-        let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running, "workers"));
-        self.quotas.rules.view(self.now, label).into_iter().chain(own).chain(slots).collect()
     }
 }

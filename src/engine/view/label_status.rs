@@ -1,12 +1,11 @@
 //! How a label fares, and what stops its next request.
 
 use crate::engine::{
-    Ask, Engine,
-    ids::FlowKey,
+    Engine,
     ids::LabelId,
-    labels::Label,
-    plan::PartitionMode,
-    rules::{RuleSnapshot, Rules, WhenFull},
+    plan::rules::WhenFull,
+    quota::{Label, RuleSnapshot},
+    tokens::Ask,
 };
 
 /// How a label fares. Where several hold, the one listed last is told.
@@ -80,21 +79,21 @@ impl Engine {
         if self.lifecycle.is_draining() || self.closes_without_store(id).is_some() {
             return LabelStatus::Unavailable;
         }
-        if label.account.as_ref().is_some_and(|account| account.rules.pending.is_some_and(|rule| !rule.observes)) {
-            return if Rules::pending_full(label, self.which()).is_some() {
+        if label.has_pending_rule(true) {
+            return if self.quotas.pending_full(id, self.rules_in_force()).is_some() {
                 LabelStatus::Full
             } else {
                 LabelStatus::Accepting
             };
         }
-        let slots = label.workers.as_ref().map_or(usize::MAX, |workers| workers.slots());
-        if label.workers.as_ref().is_some_and(|workers| workers.active() == 0) {
+        let slots = label.workers().map_or(usize::MAX, |workers| workers.slots());
+        if label.workers().is_some_and(|workers| workers.active() == 0) {
             LabelStatus::NoActiveWorkers
         } else if slots == 0 {
             LabelStatus::NoSlots
-        } else if label.rule.cap.is_some_and(|cap| label.running >= cap) || self.full_rule(self.now, id).is_some() {
+        } else if label.rule().cap.is_some_and(|cap| label.running() >= cap) || self.full_rule(self.now, id).is_some() {
             LabelStatus::Throttled
-        } else if label.running >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
+        } else if label.running() >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
             LabelStatus::Saturated
         } else {
             LabelStatus::Accepting
@@ -126,36 +125,35 @@ impl Engine {
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
             return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
         }
-        if let Some(consent) = self.consent(id) {
+        if let Some(remote) = label.remote() {
             if let Some(when_full) = self.closes_without_store(id) {
                 return blocked("store", 0, 0, when_full.as_str());
             }
-            if let Some(full) = consent.full(self.now) {
+            if let Some(full) = remote.full(self.now) {
                 let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
                 let when_full = if full.when_full == WhenFull::Wait { then } else { full.when_full.as_str() };
-                let rule = consent.full_name(self.now);
+                let rule = remote.full_name(self.now);
                 return Some(Blocked { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
             }
         }
         if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
             return None;
         }
-        let it = &self.capacity.partitions[ask.partition as usize];
-        if it.plan.mode == PartitionMode::HardCap && it.running >= it.cap {
-            return blocked("partition", it.running, it.cap, then);
+        let it = self.capacity.partition(ask.partition);
+        if it.is_at_hard_cap() {
+            return blocked("partition", it.running(), it.cap(), then);
         }
-        let rule = if self.capacity.running < self.capacity.limit { "kept" } else { "limit" };
-        blocked(rule, self.capacity.running, self.capacity.limit, then)
+        let rule = if self.capacity.is_full() { "limit" } else { "kept" };
+        blocked(rule, self.capacity.running(), self.capacity.limit(), then)
     }
 
     /// What becomes of a request that can't run: whether there is a place for it to wait, or somebody who has to make room.
     fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
-        let key = FlowKey { label: id, partition: ask.partition, level: ask.criticality.level() };
-        let of_label = label.name.is_empty() || label.waiting < self.quotas.labels.plan().max_waiting;
+        let of_label = label.name().is_empty() || label.waiting() < self.quotas.label_plan().max_waiting;
         let room = || {
             self.line_has_room(ask.partition)
-                || self.queue.waiting.victim(key, label.rule.weight).is_some()
-                || self.queue.at_gate < self.queue.gate.places.count(self.capacity.limit)
+                || self.victim_for(ask, id).is_some()
+                || self.queue.has_room_at_gate(self.capacity.limit())
         };
         if of_label && room() { "wait" } else { "reject" }
     }

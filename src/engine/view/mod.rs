@@ -2,9 +2,14 @@
 
 #[cfg(feature = "introspect")]
 mod capture;
+mod journal;
 mod label;
 mod label_status;
+#[cfg(feature = "introspect")]
+mod partition;
+mod series;
 mod snapshot;
+mod unmet;
 mod waiter;
 
 #[cfg(feature = "introspect")]
@@ -15,3 +20,4 @@ pub use self::{
     snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot},
     waiter::WaiterSnapshot,
 };
+pub(crate) use self::{series::LabelSeries, unmet::Unmet};

@@ -2,7 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::engine::{Counts, Engine, Histogram, LabelSnapshot, ShadowSnapshot};
+use super::LabelSnapshot;
+use crate::engine::{
+    Engine,
+    capacity::Partition,
+    control::ShadowSnapshot,
+    telemetry::{Counts, Histogram},
+};
 use crate::rejection::Reason;
 
 /// The state of a handle at one moment, all of it taken in the same turn.
@@ -178,8 +184,8 @@ impl Snapshot {
 impl Engine {
     /// The number, name and counts of each partition that there is something to say about.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
-        let shown = (0..=u16::MAX).zip(&self.capacity.partitions).filter(|(_, it)| it.is_shown());
-        shown.map(|(number, it)| (number, &*it.plan.name, &it.counts))
+        let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
+        shown.map(|(number, it)| (number, &**it.name(), self.telemetry.counts(number)))
     }
 
     /// The present state, without the labels, of which there may be many, and without the name and the warnings, which the
@@ -189,25 +195,26 @@ impl Engine {
             name: String::new(),
             mode: self.lifecycle.mode().as_str(),
             draining: self.lifecycle.is_draining(),
-            limit: self.capacity.limit,
-            in_flight: self.capacity.running,
-            waiting: self.queue.in_line,
-            at_gate: self.queue.at_gate,
-            queue: self.queue.line.places.count(self.capacity.limit),
+            limit: self.capacity.limit(),
+            in_flight: self.capacity.running(),
+            waiting: self.queue.in_line(),
+            at_gate: self.queue.at_gate(),
+            queue: self.queue.places(self.capacity.limit()),
             mean_hold_seconds: self.estimates.mean_hold().as_secs_f64(),
             law_panics: self.controller.panics(),
             warnings: Vec::new(),
-            reloads: self.telemetry.reloads,
-            discipline: self.queue.discipline.as_str(),
+            reloads: self.telemetry.reloads(),
+            discipline: self.queue.discipline().as_str(),
             overdue: self.slot_ttl.expired(),
-            labels_evicted: self.quotas.labels.evicted,
-            labels_overflowed: self.quotas.labels.overflowed,
-            labels_known: self.quotas.labels.known(),
+            labels_evicted: self.quotas.evicted(),
+            labels_overflowed: self.quotas.overflowed(),
+            labels_known: self.quotas.known(),
             shadow: self.controller.shadow_snapshot(),
             labels: Vec::new(),
             store: None,
-            partitions: (0..=u16::MAX)
-                .zip(&self.capacity.partitions)
+            partitions: self
+                .capacity
+                .partitions()
                 .filter(|(_, it)| it.is_shown())
                 .map(|(number, it)| self.partition_snapshot(number, it))
                 .collect(),
@@ -216,7 +223,7 @@ impl Engine {
 }
 
 impl Engine {
-    fn partition_snapshot(&self, number: u16, it: &crate::engine::Partition) -> PartitionSnapshot {
+    fn partition_snapshot(&self, number: u16, it: &Partition) -> PartitionSnapshot {
         let Counts {
             admitted,
             queued,
@@ -228,30 +235,31 @@ impl Engine {
             cancelled,
             ignored,
             ..
-        } = it.counts;
+        } = *self.telemetry.counts(number);
+        let counts = self.telemetry.counts(number);
         PartitionSnapshot {
-            name: it.plan.name.to_string(),
-            percent: f64::from(it.plan.part) / 10_000.0,
-            mode: it.plan.mode.as_str(),
-            observes: it.plan.observes,
-            share: it.share,
-            in_flight: it.running,
-            in_flight_beyond: it.outside,
-            waiting: self.queue.waiting.in_line(number),
-            at_gate: self.queue.waiting.at_gate(number),
+            name: it.name().to_string(),
+            percent: f64::from(it.part()) / 10_000.0,
+            mode: it.mode().as_str(),
+            observes: it.observes(),
+            share: it.share(),
+            in_flight: it.running(),
+            in_flight_beyond: it.outside(),
+            waiting: self.queue.in_line_of(number),
+            at_gate: self.queue.at_gate_of(number),
             admitted,
             queued,
             would_queue,
-            would_reject: by_reason(&it.counts.would_reject),
+            would_reject: by_reason(&counts.would_reject),
             cancelled_waiting,
-            rejected: by_reason(&it.counts.rejected),
+            rejected: by_reason(&counts.rejected),
             successes,
             overloads,
             late_overloads,
             cancelled,
             ignored,
-            rtt: Quantiles::of(&it.counts.rtt),
-            wait: Quantiles::of(&it.counts.wait),
+            rtt: Quantiles::of(&counts.rtt),
+            wait: Quantiles::of(&counts.wait),
         }
     }
 }

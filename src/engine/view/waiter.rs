@@ -1,9 +1,10 @@
 //! Who waits for a label, and for what.
 
+use super::Blocked;
 use crate::engine::{
-    Ask, Blocked, Engine, Subject,
+    Engine,
     ids::LabelId,
-    waiters::{Stage, Waiter},
+    tokens::{Ask, Stage, Subject, Waiter},
 };
 use crate::{criticality::Criticality, time::Timestamp};
 
@@ -49,11 +50,10 @@ impl Engine {
         count: usize,
     ) -> Option<(Vec<WaiterSnapshot>, usize)> {
         self.advance(now);
-        let ids: Vec<LabelId> = (0..=u8::MAX)
-            .filter_map(|class| self.quotas.labels.find(class, subject.namespace, subject.label))
-            .collect();
-        let total = ids.iter().map(|&id| self.quotas.labels.get(id).waiting).sum();
-        let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.waiting.all_of(id)).take(MOST).collect();
+        let ids: Vec<LabelId> =
+            (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label)).collect();
+        let total = ids.iter().map(|&id| self.quotas.label(id).waiting()).sum();
+        let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.all_of(id)).take(MOST).collect();
         found.sort_unstable_by_key(|(_, waiter)| waiter.sequence);
         let shown = found.into_iter().skip(offset).take(count);
         let shown = shown.map(|(place, waiter)| self.waiter_snapshot(place, waiter)).collect();
@@ -62,25 +62,25 @@ impl Engine {
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn waiter_snapshot(&self, place: usize, waiter: &Waiter) -> WaiterSnapshot {
-        let (id, label) = (waiter.label, self.quotas.labels.get(waiter.label));
+        let (id, label) = (waiter.label, self.quotas.label(waiter.label));
         let criticality = Criticality::ALL[usize::from(waiter.level)];
-        let subject = Subject { namespace: &label.namespace, label: &label.name, run: None };
+        let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
-        let others = self.queue.waiting.count_of(waiter.flow_key());
+        let others = self.queue.count_of(waiter.flow_key());
         // That of one who came now, and had all the others before it.
         let last = self.expected_wait(self.now, &ask, id);
         WaiterSnapshot {
             place,
             stage: if waiter.stage == Stage::Gate { "gate" } else { "line" },
-            class: self.quotas.rules.class_name(label.class).to_owned(),
-            partition: self.capacity.partitions[waiter.partition as usize].plan.name.to_string(),
+            class: self.quotas.class_name(label.class()).to_owned(),
+            partition: self.capacity.partition(waiter.partition).name().to_string(),
             criticality: criticality.as_str(),
-            run: self.queue.runs.name(waiter.run).map(str::to_owned),
+            run: self.queue.job_name(waiter.job).map(str::to_owned),
             waited_seconds: self.now.since(waiter.since).as_secs_f64(),
             ends_in_seconds: (waiter.deadline != Timestamp::NEVER)
                 .then(|| waiter.deadline.since(self.now).as_secs_f64()),
             estimated_wait_seconds: last.map(|wait| wait.as_secs_f64() * place as f64 / (others + 1) as f64),
-            blocked_by: self.blocked_by(id, label, &ask, &self.label_rules(label)),
+            blocked_by: self.blocked_by(id, label, &ask, &self.quotas.rules_of(self.now, label)),
         }
     }
 }

@@ -244,7 +244,7 @@ impl Replay {
             // Its settings are there already.
             Verb::Reload | Verb::End => None,
         };
-        let ended = self.engine.told_since(0).map(|(key, why)| (key.index, answer_word(why)));
+        let ended = self.engine.ended_since(0).map(|(key, why)| (key.index, answer_word(why)));
         let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();
         while self.engine.take_notice().is_some() {}
         while self.engine.take_expired().is_some() {}

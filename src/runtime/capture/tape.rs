@@ -227,7 +227,7 @@ impl Tape {
     /// The turn is over; whose wait had ended before it and was not told is `known`. Answers whether to go on.
     pub(crate) fn close(&mut self, engine: &Engine, known: usize) -> bool {
         let Some(step) = self.row.take() else { return true };
-        let ended = engine.told_since(known).map(|(key, reason)| (key.index, reason)).collect();
+        let ended = engine.ended_since(known).map(|(key, reason)| (key.index, reason)).collect();
         let row = Row { at: engine.now(), step, ended, limit: engine.limit() };
         let cut = match self.rows.try_send(row) {
             Err(TrySendError::Full(_)) => Cut::Overflow,

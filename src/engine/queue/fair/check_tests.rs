@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FairQueue, FlowKey, Key, LEVELS, STRIDE, Stage, Standing, flow::Flow};
-use crate::engine::{ids::LabelId, waiters::Waiter};
+use super::{FairQueue, LEVELS, flow::Flow};
+use crate::engine::{
+    ids::{FlowKey, Key, LabelId},
+    tokens::{STRIDE, Stage, Standing, Waiter},
+};
 
 impl FairQueue {
     /// Everybody who has an entry, those included who were answered and have not asked yet.

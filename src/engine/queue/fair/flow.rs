@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{LEVELS, STRIDE};
-use crate::engine::{ids::FlowKey, waiters::List};
+use super::{LEVELS, List};
+use crate::engine::{ids::FlowKey, tokens::STRIDE};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {

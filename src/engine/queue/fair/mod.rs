@@ -22,13 +22,12 @@ mod order;
 use std::{collections::BTreeMap, ops::Bound};
 
 use self::flow::{Flow, Line};
+use super::slab::{List, Waiters};
 use crate::engine::{
     ids::{FlowKey, Key, LabelId},
-    waiters::{List, Stage, Waiter, Waiters},
+    tokens::{STRIDE, Stage, Standing, Waiter},
 };
 
-/// How far a flow of weight 1 moves on with each turn.
-pub(crate) const STRIDE: u64 = 1 << 20;
 const LEVELS: usize = 4;
 
 /// All who wait.
@@ -46,15 +45,6 @@ pub(crate) struct FairQueue {
     by_arrival: bool,
     /// Whether the newest of a flow goes first.
     pub(crate) newest_first: bool,
-}
-
-/// What a label brings to the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    pub(crate) weight: u32,
-    /// The start tag that it left with.
-    pub(crate) start: u64,
-    pub(crate) parked: bool,
 }
 
 impl FairQueue {

@@ -1,13 +1,12 @@
 //! Questions to the queue: whose turn it is, who has to make room, and how long it takes.
 
 use super::{
-    FairQueue, LEVELS, STRIDE,
+    FairQueue, LEVELS,
     flow::{Flow, Line},
 };
 use crate::engine::{
-    ids::LabelId,
-    ids::{FlowKey, Key},
-    waiters::Waiter,
+    ids::{FlowKey, Key, LabelId},
+    tokens::{STRIDE, Waiter},
 };
 
 impl FairQueue {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{LabelId, Labels};
-use crate::engine::fair_queue::STRIDE;
+use super::{Labels, NOT_LISTED};
+use crate::engine::tokens::STRIDE;
 
 impl Labels {
     /// Asserts all that can be said of labels without looking at anything else.
-    pub(crate) fn check_all(&self) {
-        let fixed = self.last_fixed.0 as usize + 1;
+    pub(in crate::engine::quota) fn check_all(&self) {
+        let fixed = self.last_fixed.index() as usize + 1;
         let named = self.entries.len() - fixed;
         assert!(self.known() <= self.plan.max_labels, "no more labels are known than allowed");
         let unlabelled = self.entries[fixed..].iter().filter(|label| label.name.is_empty()).count();
@@ -30,15 +30,15 @@ impl Labels {
     }
 
     fn check_idle(&self) {
-        let (mut listed, mut previous, mut next) = (BTreeSet::new(), LabelId::NONE, self.idle_first);
-        while next != LabelId::NONE {
+        let (mut listed, mut previous, mut next) = (BTreeSet::new(), NOT_LISTED, self.idle_first);
+        while next != NOT_LISTED {
             let label = &self.entries[next as usize];
             assert_eq!(label.previous, previous, "idle labels are linked both ways");
             assert!(listed.insert(next), "a label is idle once");
             (previous, next) = (next, label.next);
         }
         assert_eq!(self.idle_last, previous, "the last idle label is known");
-        let idle = (0..).zip(&self.entries).skip(self.last_fixed.0 as usize + 1);
+        let idle = (0..).zip(&self.entries).skip(self.last_fixed.index() as usize + 1);
         let idle = idle.filter(|(_, it)| it.running == 0 && it.waiting == 0 && it.workers.is_none());
         let idle = idle.filter(|(_, it)| !it.name.is_empty());
         assert_eq!(listed, idle.map(|(number, _)| number).collect(), "exactly the idle labels may be forgotten");

@@ -5,23 +5,30 @@
 //! no name buys a new rate.
 
 use super::{
-    Consent, MeterId, Need, Resolved, Rules, WhenFull,
+    Remote, Rules,
     meters::{MeterKey, MeterOf},
     rate::Rate,
-    shared::SharedRules,
 };
-use crate::{engine::labels::Label, time::Timestamp};
+use crate::{
+    engine::{
+        ids::MeterId,
+        plan::rules::{Resolved, WhenFull},
+        quota::labels::Label,
+        tokens::{Need, SharedRules},
+    },
+    time::Timestamp,
+};
 
 /// What holds for one label of one class.
 #[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) rules: Resolved,
+pub(in crate::engine::quota) struct Account {
+    pub(in crate::engine::quota) rules: Resolved,
     pub(super) rate: Rate,
     pub(super) namespace: MeterId,
     pub(super) group: Option<MeterId>,
     pub(super) parked: Parked,
     /// Where some of its rules are shared.
-    pub(crate) consent: Option<Box<Consent>>,
+    pub(in crate::engine::quota) remote: Option<Box<Remote>>,
 }
 
 /// Where a label waits for room.
@@ -34,7 +41,7 @@ pub(super) struct Parked {
 
 impl Account {
     /// How many of the label may run before the others wait, if that is what happens at its cap.
-    pub(crate) fn waits_at(&self) -> usize {
+    pub(in crate::engine::quota) fn waits_at(&self) -> usize {
         let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
         cap.map_or(usize::MAX, |rule| rule.bound)
     }
@@ -42,12 +49,12 @@ impl Account {
 
 impl Rules {
     /// Opens an account for a new label, if its class has rules.
-    pub(crate) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
+    pub(in crate::engine::quota) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
         let Label { class, namespace, name: label, spans_namespaces, .. } = label;
         let plan = self.plan.classes.get(usize::from(*class))?;
         let rules = plan.resolve(namespace, label);
         let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
-        let consent = shared.map(Consent::of);
+        let remote = shared.map(Remote::of);
         let namespace = (!spans_namespaces).then(|| namespace.clone());
         let meter = MeterKey { namespace: namespace.clone(), of: MeterOf::Class(*class) };
         let group = rules.budget.as_ref().map(|(group, _)| group.clone());
@@ -56,11 +63,11 @@ impl Rules {
         let group = group.map(|key| self.meters.join(key));
         let rate = Rate::default();
         let parked = Parked::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, consent }))
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, remote }))
     }
 
     /// Looks up again what holds for a label. What was used of its rates stays used.
-    pub(crate) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
+    pub(in crate::engine::quota) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
         self.forget_place(label);
         let old = label.account.take();
         label.account = self.open(label);
@@ -82,13 +89,13 @@ impl Rules {
 
     /// Whether an account can be closed without giving anybody a new rate: nothing of what was used of its rates counts any
     /// more, or others keep the meter.
-    pub(crate) fn may_close(&self, now: Timestamp, account: &Account) -> bool {
+    pub(in crate::engine::quota) fn may_close(&self, now: Timestamp, account: &Account) -> bool {
         let meters = [Some(account.namespace), account.group];
         account.rate.is_fresh(now) && meters.into_iter().flatten().all(|meter| self.meters.may_leave(now, meter))
     }
 
     /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
-    pub(crate) fn close(&mut self, now: Timestamp, account: &Account) {
+    pub(in crate::engine::quota) fn close(&mut self, now: Timestamp, account: &Account) {
         #[cfg(test)]
         assert!(account.parked.at.is_none(), "a label that nobody waits for is not parked");
         self.meters.leave(now, account.namespace);

@@ -7,27 +7,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{
-    plan::Rule,
-    rate::{Rate, RateRule},
-};
+use super::rate::Rate;
 use crate::{
-    engine::{deadlines::Deadlines, drain::Stall, ids::LabelId},
+    engine::{
+        deadlines::Deadlines,
+        ids::{LabelId, MeterId},
+        plan::rules::{RateRule, Rule},
+        stall::Stall,
+        tokens::Need,
+    },
     time::Timestamp,
 };
-
-/// The number of a meter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct MeterId(u32);
-
-/// What a label needs a meter to have before one more of it may start.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Need {
-    /// Fewer than this run.
-    Slot(usize),
-    /// This rate has room.
-    Start(RateRule),
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Meter {
@@ -145,11 +135,11 @@ pub(super) struct Meters {
 
 impl Meters {
     pub(super) fn get(&self, id: MeterId) -> &Meter {
-        &self.list[id.0 as usize]
+        &self.list[id.number() as usize]
     }
 
     pub(super) fn get_mut(&mut self, id: MeterId) -> &mut Meter {
-        &mut self.list[id.0 as usize]
+        &mut self.list[id.number() as usize]
     }
 
     /// How often a label was parked.
@@ -168,7 +158,7 @@ impl Meters {
     pub(super) fn join(&mut self, key: MeterKey) -> MeterId {
         if let Some(&number) = self.numbers.get(&key) {
             self.list[number as usize].accounts += 1;
-            return MeterId(number);
+            return MeterId::from_number(number);
         }
         let meter = Meter { key: key.clone(), accounts: 1, ..Meter::default() };
         let number = match self.free.pop() {
@@ -182,7 +172,7 @@ impl Meters {
             }
         };
         self.numbers.insert(key, number);
-        MeterId(number)
+        MeterId::from_number(number)
     }
 
     /// Whether an account could do without a meter, and nobody would have a new rate.
@@ -194,11 +184,11 @@ impl Meters {
     /// Notes that an account needs a meter no more. What was used of it stays counted as long as that matters: after a
     /// reload that took a rule away, which the next one may bring back.
     pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
-        let meter = &mut self.list[id.0 as usize];
+        let meter = &mut self.list[id.number() as usize];
         meter.accounts -= 1;
         if meter.accounts == 0 && meter.is_fresh(now) {
             self.numbers.remove(&meter.key);
-            self.free.push(id.0);
+            self.free.push(id.number());
         }
     }
 
@@ -230,18 +220,18 @@ impl Meters {
     pub(super) fn park(&mut self, now: Timestamp, id: MeterId, need: Need, label: LabelId, stamp: Option<u64>) -> u64 {
         self.stamp += 1;
         let stamp = stamp.unwrap_or(self.stamp);
-        let meter = &mut self.list[id.0 as usize];
+        let meter = &mut self.list[id.number() as usize];
         match meter.lines.iter_mut().find(|line| line.need == need) {
             Some(line) => drop(line.labels.insert(stamp, label)),
             None => meter.lines.push(Line { need, labels: BTreeMap::from([(stamp, label)]) }),
         }
-        self.due.set(id.0, meter.room_at(now));
+        self.due.set(id.number(), meter.room_at(now));
         stamp
     }
 
     /// Takes a label out of line.
     pub(super) fn unpark(&mut self, id: MeterId, need: Need, stamp: u64) {
-        let lines = &mut self.list[id.0 as usize].lines;
+        let lines = &mut self.list[id.number() as usize].lines;
         if let Some(line) = lines.iter().position(|line| line.need == need) {
             lines[line].labels.remove(&stamp);
             if lines[line].labels.is_empty() {
@@ -249,7 +239,7 @@ impl Meters {
             }
         }
         if lines.is_empty() {
-            self.due.remove(id.0);
+            self.due.remove(id.number());
         }
     }
 
@@ -264,8 +254,8 @@ impl Meters {
             && at <= now
         {
             self.due.remove(number);
-            if !self.freed.contains(&MeterId(number)) {
-                self.freed.push(MeterId(number));
+            if !self.freed.contains(&MeterId::from_number(number)) {
+                self.freed.push(MeterId::from_number(number));
             }
         }
     }
@@ -273,11 +263,11 @@ impl Meters {
     /// The next label that finds room where it stands in line; it leaves the line.
     pub(super) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         while let Some(&id) = self.freed.last() {
-            let meter = &mut self.list[id.0 as usize];
+            let meter = &mut self.list[id.number() as usize];
             if let Some(label) = meter.take_next(now) {
                 return Some(label);
             }
-            self.due.set(id.0, meter.room_at(now));
+            self.due.set(id.number(), meter.room_at(now));
             self.freed.pop();
         }
         None

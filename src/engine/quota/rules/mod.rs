@@ -15,95 +15,48 @@
 
 mod account;
 mod meters;
-mod plan;
 mod rate;
 #[cfg(test)]
 mod rate_tests;
 mod shared;
 mod view;
 
-pub(crate) use account::Account;
-pub(crate) use meters::{MeterId, Need};
-pub use plan::WhenFull;
-pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
-pub use rate::RateMode;
-pub(crate) use rate::RateRule;
-pub use shared::WhenGone;
-pub(crate) use shared::{Closed, Consent};
-pub(crate) use shared::{Counted, SharedBound, SharedRules};
-pub use view::RuleSnapshot;
-
-use self::{
-    account::Parked,
-    meters::Meters,
-    rate::{Rate, retry_after},
-    shared::counted_here,
+pub use self::view::RuleSnapshot;
+pub(super) use self::{account::Account, shared::Remote};
+use self::{account::Parked, meters::Meters, rate::Rate, shared::counted_here};
+use super::labels::Label;
+use crate::{
+    engine::{
+        ids::{LabelId, MeterId},
+        plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
+        stall::Stall,
+        tokens::{Full, Need, Which},
+    },
+    rejection::Reason,
+    time::Timestamp,
 };
-use crate::engine::{drain::Stall, ids::LabelId, labels::Label};
-use crate::{rejection::Reason, time::Timestamp};
-
-/// Which rules are asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Which {
-    /// Those that bind.
-    Binding,
-    /// Those that only say what they would do.
-    Observing,
-    /// All of them: where nothing binds, it makes no difference.
-    All,
-}
-
-impl Which {
-    const fn includes(self, observes: bool) -> bool {
-        match self {
-            Self::Binding => !observes,
-            Self::Observing => observes,
-            Self::All => true,
-        }
-    }
-}
-
-/// A rule that has no room for one more.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Full {
-    pub(crate) reason: Reason,
-    pub(crate) when_full: WhenFull,
-    /// When it has room again, if time alone makes some.
-    pub(crate) until: Option<Timestamp>,
-    /// How much it allows.
-    pub(crate) bound: usize,
-    /// The meter that is full, if it is one, and what it takes.
-    pub(crate) meter: Option<(MeterId, Need)>,
-}
-
-impl Full {
-    /// How long from `now` until it has room, where that is known.
-    pub(crate) fn retry_after(&self, now: Timestamp) -> Option<std::time::Duration> {
-        self.until.map(|until| retry_after(now, until))
-    }
-}
 
 /// All rules and meters.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(in crate::engine::quota) struct Rules {
     plan: RulesPlan,
     /// The class of rules by the number of the kind of work.
     by_kind: Vec<u8>,
     meters: Meters,
     /// Whether any rule is or was shared.
-    pub(crate) are_shared: bool,
+    are_shared: bool,
     /// Whether any rule observes.
-    pub(crate) observes: bool,
+    observes: bool,
 }
 
 impl Rules {
-    pub(crate) fn new(plan: RulesPlan) -> Self {
+    pub(in crate::engine::quota) fn new(plan: RulesPlan) -> Self {
         let (are_shared, observes) = (plan.is_shared(), plan.observes());
         Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared, observes }
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
-    pub(crate) fn number_classes(&mut self, mut number: impl FnMut(&str) -> u8) {
+    pub(in crate::engine::quota) fn number_classes(&mut self, mut number: impl FnMut(&str) -> u8) {
         self.by_kind.clear();
         for (class, plan) in (0..).zip(&self.plan.classes).skip(1) {
             let kind = usize::from(number(&plan.name));
@@ -116,22 +69,32 @@ impl Rules {
     }
 
     /// How many classes have rules, those without rules of their own as one of them; none, if there are no rules.
-    pub(crate) fn classes(&self) -> u8 {
+    pub(in crate::engine::quota) fn classes(&self) -> u8 {
         u8::try_from(self.plan.classes.len()).unwrap_or(u8::MAX)
     }
 
     /// Whether there is any rule at all.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(in crate::engine::quota) fn is_empty(&self) -> bool {
         self.plan.classes.is_empty()
     }
 
     /// The class whose rules hold for requests of this kind of work.
-    pub(crate) fn class_of(&self, class: u8) -> u8 {
+    pub(in crate::engine::quota) fn class_of(&self, class: u8) -> u8 {
         self.by_kind.get(usize::from(class)).copied().unwrap_or(0)
     }
 
+    /// Whether any rule is or was shared.
+    pub(in crate::engine::quota) const fn are_shared(&self) -> bool {
+        self.are_shared
+    }
+
+    /// Whether any rule observes.
+    pub(in crate::engine::quota) const fn observe(&self) -> bool {
+        self.observes
+    }
+
     /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
-    pub(crate) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
+    pub(in crate::engine::quota) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
         self.meters.sweep(now);
         self.are_shared |= plan.is_shared();
         let old = std::mem::take(&mut self.plan.classes);
@@ -151,7 +114,7 @@ impl Rules {
 
     /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
     /// goes before those that let them wait.
-    pub(crate) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
+    pub(in crate::engine::quota) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
         let account = label.account.as_deref()?;
         let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
@@ -198,12 +161,12 @@ impl Rules {
                 let group = account.group?;
                 rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
             }
-            _ => account.consent.as_ref().filter(|_| which != Which::Observing)?.full(now),
+            _ => account.remote.as_ref().filter(|_| which != Which::Observing)?.full(now),
         }
     }
 
     /// The bound on those of a label that are inside, waiting or running, if as many are as may.
-    pub(crate) fn pending_full(label: &Label, which: Which) -> Option<Full> {
+    pub(in crate::engine::quota) fn pending_full(label: &Label, which: Which) -> Option<Full> {
         let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = Full {
             reason: Reason::PendingFull,
@@ -217,7 +180,7 @@ impl Rules {
     }
 
     /// Charges one start to everything that counts it: unless it is beyond what they allow, to observing rules too.
-    pub(crate) fn charge(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
+    pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
         let is_seen = self.observes && !beyond;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
@@ -233,13 +196,13 @@ impl Rules {
         if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
             self.meters.get_mut(group).charge(now, *rule, is_seen);
         }
-        if let Some(consent) = &mut account.consent {
-            consent.asks();
+        if let Some(remote) = &mut account.remote {
+            remote.asks();
         }
     }
 
     /// Takes back from all rates what was charged for a start that did not come about.
-    pub(crate) fn refund(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
+    pub(in crate::engine::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
         let is_seen = self.observes && !beyond;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
@@ -254,14 +217,20 @@ impl Rules {
     }
 
     /// Gives back what a request held while it ran.
-    pub(crate) fn release(&mut self, label: &Label, beyond: bool) {
+    pub(in crate::engine::quota) fn release(&mut self, label: &Label, beyond: bool) {
         if let Some(account) = label.account.as_deref() {
             self.meters.release(account.namespace, beyond);
         }
     }
 
     /// Lets a label wait until a meter has what it needs.
-    pub(crate) fn park(&mut self, now: Timestamp, meter: (MeterId, Need), id: LabelId, label: &mut Label) {
+    pub(in crate::engine::quota) fn park(
+        &mut self,
+        now: Timestamp,
+        meter: (MeterId, Need),
+        id: LabelId,
+        label: &mut Label,
+    ) {
         let Some(account) = label.account.as_deref_mut() else { return };
         if account.parked.at == Some(meter) {
             return;
@@ -278,48 +247,48 @@ impl Rules {
     }
 
     /// Notes that a label was served, or that nobody waits for it any more: it has no place in line.
-    pub(crate) fn forget_place(&mut self, label: &mut Label) {
+    pub(in crate::engine::quota) fn forget_place(&mut self, label: &mut Label) {
         if let Some(account) = label.account.as_deref_mut() {
             self.unpark(account);
         }
     }
 
     /// The next label that finds room where it was parked.
-    pub(crate) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+    pub(in crate::engine::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         self.meters.next_freed(now)
     }
 
     /// Notes that a label was taken out of line because there is room for it.
-    pub(crate) fn unparked(label: &mut Label) {
+    pub(in crate::engine::quota) fn unparked(label: &mut Label) {
         if let Some(account) = label.account.as_deref_mut() {
             account.parked.at = None;
         }
     }
 
     /// Since when nothing ended of what a meter counts.
-    pub(crate) fn stall(&self, meter: MeterId) -> Stall {
+    pub(in crate::engine::quota) fn stall(&self, meter: MeterId) -> Stall {
         self.meters.get(meter).stall
     }
 
     /// When time alone makes room on a meter for which labels wait.
-    pub(crate) fn next_due(&self) -> Timestamp {
+    pub(in crate::engine::quota) fn next_due(&self) -> Timestamp {
         self.meters.next_due()
     }
 
     /// Looks at meters that have room because time has passed.
-    pub(crate) fn pass(&mut self, now: Timestamp) {
+    pub(in crate::engine::quota) fn pass(&mut self, now: Timestamp) {
         self.meters.pass(now);
     }
 
     /// How often a label was parked at a meter.
     #[cfg(test)]
-    pub(crate) fn times_parked(&self) -> u64 {
+    pub(in crate::engine::quota) fn times_parked(&self) -> u64 {
         self.meters.times_parked()
     }
 
     /// How many meters there are.
     #[cfg(test)]
-    pub(crate) fn meters(&self) -> usize {
+    pub(in crate::engine::quota) fn meters(&self) -> usize {
         self.meters.len()
     }
 }

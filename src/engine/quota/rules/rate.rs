@@ -10,34 +10,14 @@
 //!
 //! Both bounds are reached. Either way of counting tells exactly from when on the next start is allowed.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
 
-use super::Rule;
-use crate::time::{Timestamp, nanos};
+use crate::{
+    engine::plan::rules::{RateMode, RateRule, Rule},
+    time::Timestamp,
+};
 
 const MINUTE: u64 = 60_000_000_000;
-
-/// A bound on starts per minute.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct RateRule {
-    pub(crate) max: NonZeroU32,
-    pub(crate) mode: RateMode,
-}
-
-/// How starts per minute are counted.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum RateMode {
-    /// Up to the maximum in each minute of the clock: up to twice the maximum in 60 s that straddle the edge of one.
-    #[default]
-    Minute,
-    /// Evenly: one start each 60 s / maximum, and this many at once after a pause. At most the maximum and the burst
-    /// together in any 60 s.
-    Smooth {
-        /// How many may start at once.
-        burst: NonZeroU32,
-    },
-}
 
 /// What was used of a rate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,9 +106,4 @@ impl Rate {
 /// The time between two starts that are evenly spaced, rounded up: rather one too few than one too many.
 const fn interval(max: NonZeroU32) -> u64 {
     MINUTE.div_ceil(max.get() as u64)
-}
-
-/// How long from `now` until `at`, as long as a person would call it: never nothing.
-pub(super) fn retry_after(now: Timestamp, at: Timestamp) -> Duration {
-    Duration::from_nanos(nanos(at.since(now)).max(1))
 }

@@ -6,11 +6,11 @@ use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
 use governor::{Quota, RateLimiter, clock::FakeRelativeClock};
 use proptest::prelude::*;
 
-use super::{
-    RateMode, RateRule, Rule, Source, WhenFull,
-    rate::{Rate, retry_after},
+use super::rate::Rate;
+use crate::{
+    engine::plan::rules::{RateMode, RateRule, Rule, Source, WhenFull},
+    time::Timestamp,
 };
-use crate::time::Timestamp;
 
 const MINUTE: u64 = 60_000_000_000;
 
@@ -138,7 +138,7 @@ proptest! {
                 continue;
             }
             prop_assert!(rate.remaining(now, rule) == 0);
-            prop_assert_eq!(now.after(retry_after(now, allowed)), allowed);
+            prop_assert_eq!(now.after(allowed.since(now).max(Duration::from_nanos(1))), allowed);
             let before = Timestamp::from_nanos(allowed.as_nanos() - 1);
             prop_assert_eq!(rate.allowed_at(before, rule), allowed, "refused just before");
             prop_assert_eq!(rate.allowed_at(allowed, rule), allowed, "admitted at it");

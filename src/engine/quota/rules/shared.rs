@@ -1,178 +1,42 @@
-//! Rules that are counted for all instances together, and what this one knows of them.
+//! Rules that are counted for all instances together, and what this process knows of them.
 //!
-//! The engine doesn't count them, and doesn't know who does. It says which rules a request needs the consent for, and
+//! The engine doesn't count them, and doesn't know what does. It says which rules a request needs the consent for, and
 //! remembers what it was told: that a rule which lets its label wait has no room, or that a rate has none until some time.
 
-use std::{
-    any::Any,
-    fmt,
-    num::NonZeroU32,
-    sync::{Arc, OnceLock},
-};
+use std::sync::Arc;
 
-use super::{Full, RateRule, Resolved, Rule, WhenFull};
-use crate::{rejection::Reason, time::Timestamp};
-
-/// What a rule does while the store can't be asked. An explicit choice, since each has its price.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum WhenGone {
-    /// Nobody is admitted: nothing is exceeded, and nothing is served.
-    #[default]
-    Closed,
-    /// The rule doesn't count: everything is served, and nothing is held back.
-    Open,
-    /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
-    ///
-    /// Together they stay within the bound while the number is right. What was granted by the store before is not
-    /// counted against the share, so for as long as it runs there may be as much again.
-    LocalShare {
-        /// How many processes share the rule.
-        instances: NonZeroU32,
+use crate::{
+    engine::{
+        plan::rules::{RateRule, Rule},
+        tokens::{Counted, Full, SharedRule, SharedRules},
     },
-}
-
-/// Which of a label's rules one is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Counted {
-    LabelCap,
-    NamespaceCap,
-    LabelRate,
-    NamespaceRate,
-    Budget,
-}
-
-/// How much a shared rule allows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SharedBound {
-    Cap(NonZeroU32),
-    Rate(RateRule),
-}
-
-/// A rule that is counted for all instances.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct SharedRule {
-    pub(crate) counts: Counted,
-    pub(crate) bound: SharedBound,
-    pub(crate) when_full: WhenFull,
-    pub(crate) when_gone: WhenGone,
-}
-
-impl SharedRule {
-    pub(crate) const fn reason(&self) -> Reason {
-        match self.counts {
-            Counted::LabelCap => Reason::LabelCap,
-            Counted::NamespaceCap => Reason::NamespaceCap,
-            Counted::LabelRate | Counted::NamespaceRate => Reason::Rate,
-            Counted::Budget => Reason::Budget,
-        }
-    }
-
-    /// The setting, as in `RuleSnapshot`.
-    const fn name(&self) -> &'static str {
-        match self.counts {
-            Counted::LabelCap => "max_in_flight",
-            Counted::NamespaceCap => "max_in_flight_per_namespace",
-            Counted::LabelRate => "max_per_minute",
-            Counted::NamespaceRate => "max_per_minute_per_namespace",
-            Counted::Budget => "budget",
-        }
-    }
-
-    /// How many it allows.
-    pub(crate) const fn most(&self) -> usize {
-        match self.bound {
-            SharedBound::Cap(bound) => bound.get() as usize,
-            SharedBound::Rate(rate) => rate.max.get() as usize,
-        }
-    }
-}
-
-/// The rules of one label of one class for which a request needs consent, all of them or none.
-pub(crate) struct SharedRules {
-    /// Empty for requests whose class has no rules of its own.
-    pub(crate) class: Box<str>,
-    pub(crate) namespace: Box<str>,
-    pub(crate) label: Box<str>,
-    pub(crate) group: Option<Box<str>>,
-    pub(crate) rules: Vec<SharedRule>,
-    /// What whoever asks has made of this, once for all requests.
-    pub(crate) prepared: OnceLock<Box<dyn Any + Send + Sync>>,
-}
-
-impl SharedRules {
-    pub(crate) fn of(class: &str, namespace: &str, label: &str, resolved: &Resolved) -> Option<Self> {
-        let cap = |counts, rule: Option<Rule<usize>>| {
-            let Rule { bound, when_full, shared, .. } = rule?;
-            let bound = NonZeroU32::new(u32::try_from(bound).unwrap_or(u32::MAX))?;
-            Some(SharedRule { counts, bound: SharedBound::Cap(bound), when_full, when_gone: shared? })
-        };
-        let rate = |counts, rule: Option<Rule<RateRule>>| {
-            let Rule { bound, when_full, shared, .. } = rule?;
-            Some(SharedRule { counts, bound: SharedBound::Rate(bound), when_full, when_gone: shared? })
-        };
-        let rules = [
-            cap(Counted::LabelCap, resolved.in_flight),
-            cap(Counted::NamespaceCap, resolved.in_flight_per_namespace),
-            rate(Counted::LabelRate, resolved.per_minute),
-            rate(Counted::NamespaceRate, resolved.per_minute_per_namespace),
-            rate(Counted::Budget, resolved.budget.as_ref().map(|(_, rule)| *rule)),
-        ];
-        let rules: Vec<_> = rules.into_iter().flatten().collect();
-        let group = resolved.budget.as_ref().map(|(group, _)| group.clone());
-        (!rules.is_empty()).then(|| Self {
-            class: class.into(),
-            namespace: namespace.into(),
-            label: label.into(),
-            group,
-            rules,
-            prepared: OnceLock::new(),
-        })
-    }
-
-    /// The rule of this kind, of which a label has one at most, and its index.
-    pub(crate) fn find(&self, counts: Counted) -> Option<(usize, SharedRule)> {
-        self.rules.iter().copied().enumerate().find(|(_, rule)| rule.counts == counts)
-    }
-
-    /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
-    pub(crate) fn closes(&self) -> Option<WhenFull> {
-        let closed = || self.rules.iter().filter(|rule| rule.when_gone == WhenGone::Closed);
-        let empty = closed().any(|rule| rule.when_full == WhenFull::Empty);
-        closed().next().map(|_| if empty { WhenFull::Empty } else { WhenFull::Reject })
-    }
-}
-
-impl fmt::Debug for SharedRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedRules").field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
+    time::Timestamp,
+};
 
 /// What is known of the shared rules of a label.
 #[derive(Debug)]
-pub(crate) struct Consent {
-    pub(crate) rules: Arc<SharedRules>,
+pub(crate) struct Remote {
+    rules: Arc<SharedRules>,
     /// A rule that lets the label wait has no room.
-    pub(crate) closed: Option<Closed>,
-    /// A rate that turns requests away has no room until then.
-    pub(crate) barred: Option<(usize, Timestamp)>,
+    closed: Option<Closed>,
+    /// The index of a rate that rejects, and until when it has no room.
+    barred: Option<(usize, Timestamp)>,
     /// When the store gave no answer, if that was its last word.
-    pub(crate) unanswered: Option<Timestamp>,
+    unanswered: Option<Timestamp>,
 }
 
-/// A label whose requests wait for a shared rule: one of them at a time asks again.
+/// A label whose requests wait for a shared rule: they ask again, one at a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Closed {
+struct Closed {
     /// The index of the rule.
-    pub(crate) rule: usize,
+    rule: usize,
     /// When time alone makes room; never for a cap.
-    pub(crate) until: Timestamp,
-    /// Whether the next one may ask.
-    pub(crate) one_may_ask: bool,
+    until: Timestamp,
+    /// Whether the next request may ask.
+    probe_allowed: bool,
 }
 
-impl Consent {
+impl Remote {
     pub(super) fn of(rules: SharedRules) -> Box<Self> {
         Box::new(Self { rules: Arc::new(rules), closed: None, barred: None, unanswered: None })
     }
@@ -180,7 +44,7 @@ impl Consent {
     /// The shared rule of which it is known that it has no room for one more, and until when.
     fn known_full(&self, now: Timestamp) -> Option<(&SharedRule, Timestamp)> {
         let barred = self.barred.filter(|&(_, until)| until > now);
-        let closed = self.closed.filter(|closed| !closed.one_may_ask && closed.until > now);
+        let closed = self.closed.filter(|closed| !closed.probe_allowed && closed.until > now);
         let (rule, until) = barred.or_else(|| closed.map(|closed| (closed.rule, closed.until)))?;
         Some((self.rules.rules.get(rule)?, until))
     }
@@ -197,11 +61,53 @@ impl Consent {
         Some(Full { reason: rule.reason(), when_full: rule.when_full, until, bound: rule.most(), meter: None })
     }
 
-    /// Notes that somebody asks: while the label is closed, nobody else does.
+    /// Notes that a request asks: while the label is closed, no other one does.
     pub(super) fn asks(&mut self) {
         if let Some(closed) = &mut self.closed {
-            (closed.one_may_ask, closed.until) = (false, Timestamp::NEVER);
+            (closed.probe_allowed, closed.until) = (false, Timestamp::NEVER);
         }
+    }
+
+    pub(crate) const fn rules(&self) -> &Arc<SharedRules> {
+        &self.rules
+    }
+
+    /// When the store gave no answer, if that was its last word.
+    pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
+        self.unanswered
+    }
+
+    pub(in crate::engine::quota) const fn note_answer(&mut self, unanswered: Option<Timestamp>) {
+        self.unanswered = unanswered;
+    }
+
+    /// Remembers until when a rate that rejects has no room, if that is known.
+    pub(in crate::engine::quota) fn bar(&mut self, rule: usize, until: Option<Timestamp>) {
+        self.barred = until.map(|until| (rule, until)).or(self.barred);
+    }
+
+    pub(in crate::engine::quota) const fn close(&mut self, rule: usize, until: Timestamp) {
+        self.closed = Some(Closed { rule, until, probe_allowed: false });
+    }
+
+    pub(in crate::engine::quota) const fn open(&mut self) {
+        self.closed = None;
+    }
+
+    /// Lets the next request ask, if the label waits; returns whether it does.
+    pub(in crate::engine::quota) const fn allow_probe(&mut self) -> bool {
+        match &mut self.closed {
+            Some(closed) => {
+                closed.probe_allowed = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the label waits for this kind of rule.
+    pub(in crate::engine::quota) fn waits_for(&self, counts: Counted) -> bool {
+        self.closed.and_then(|closed| self.rules.rules.get(closed.rule)).is_some_and(|rule| rule.counts == counts)
     }
 }
 

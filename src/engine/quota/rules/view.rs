@@ -1,7 +1,15 @@
 //! What can be seen of rules from outside.
 
-use super::{ClassPlan, Full, LimitsPlan, Rate, RateRule, Resolved, Rule, Rules, RulesPlan, Source};
-use crate::{engine::labels::Label, rejection::Reason, time::Timestamp};
+use super::{Rate, Rules};
+use crate::{
+    engine::{
+        plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, RulesPlan, Source},
+        quota::labels::Label,
+        tokens::Full,
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
 
 /// One rule that counts a label.
 #[derive(Clone, Debug)]

@@ -6,16 +6,21 @@
 //! [`view`]. A number that has been given to another label since then finds no name: a label notes with which entry its name
 //! begins to hold, and [`Runs`](crate::engine::runs) keeps the names of runs for as long as an entry may ask for them.
 
-mod note;
 #[cfg(test)]
 mod tests;
 mod view;
 
-pub(crate) use view::Wanted;
-pub use view::{Change, Decided, Decision, JournalEntry, JournalEvent};
-
-use crate::engine::{ids::LabelId, lifecycle::StoreChange, limit::Basis, plan::Mode};
-use crate::{rejection::Reason, time::Timestamp};
+pub use self::view::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub(crate) use self::view::{Names, Wanted};
+use super::event::{BlockedAt, Blocker, ChangeEvent, Gauges};
+use crate::{
+    engine::{
+        ids::{JobId, LabelId},
+        tokens::RequestRef,
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
 
 /// No more entries than this, so that the low half of a sequence number says which one it is.
 pub(crate) const MOST_ENTRIES: usize = 1 << 20;
@@ -60,15 +65,15 @@ impl<T: Copy> Ring<T> {
 
 /// What became of a request, in numbers.
 #[derive(Clone, Copy, Debug)]
-struct Record {
+pub(crate) struct Record {
     at: Timestamp,
     /// The lower half of its number in the order of all entries.
     sequence: u32,
     /// For how long it had waited, in seconds.
     waited: f32,
     label: LabelId,
-    /// The number of its run.
-    run: u32,
+    /// The job that it is a part of.
+    job: JobId,
     /// What is used of the bound that was in the way.
     used: u32,
     bound: u32,
@@ -76,36 +81,36 @@ struct Record {
     limit: u32,
     waiting: u32,
     partition: u16,
-    verdict: Verdict,
-    bar: Bar,
+    code: DecisionCode,
+    by: BlockedAt,
 }
 
 /// What became of a request: in one byte, for reasons come with it, of which there may be 32.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Verdict(u8);
+pub(super) struct DecisionCode(u8);
 
-impl Verdict {
-    pub(crate) const ADMITTED: Self = Self(0);
-    pub(crate) const QUEUED: Self = Self(1);
-    pub(crate) const GRANTED: Self = Self(2);
-    pub(crate) const CANCELLED: Self = Self(3);
+impl DecisionCode {
+    pub(super) const ADMITTED: Self = Self(0);
+    pub(super) const QUEUED: Self = Self(1);
+    pub(super) const GRANTED: Self = Self(2);
+    pub(super) const CANCELLED: Self = Self(3);
     /// Admitted because decisions don't bind; it would have waited.
-    pub(crate) const WOULD_QUEUE: Self = Self(4);
+    pub(super) const WOULD_QUEUE: Self = Self(4);
     const REJECTED: u8 = 0x40;
     const TIMED_OUT: u8 = 0x60;
     const WOULD_REJECT: u8 = 0x80;
 
-    pub(crate) const fn rejected(reason: Reason) -> Self {
+    pub(super) const fn rejected(reason: Reason) -> Self {
         Self(Self::REJECTED + reason.index() as u8)
     }
 
     /// Rejected because its wait was over, and what was in its way.
-    pub(crate) const fn timed_out(reason: Reason) -> Self {
+    pub(super) const fn timed_out(reason: Reason) -> Self {
         Self(Self::TIMED_OUT + reason.index() as u8)
     }
 
     /// Admitted because decisions don't bind.
-    pub(crate) const fn would_reject(reason: Reason) -> Self {
+    pub(super) const fn would_reject(reason: Reason) -> Self {
         Self(Self::WOULD_REJECT + reason.index() as u8)
     }
 
@@ -124,72 +129,11 @@ impl Verdict {
     }
 }
 
-/// What can be in the way of a request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub(crate) enum Bar {
-    Nothing,
-    Budget,
-    Deadline,
-    Draining,
-    Gate,
-    Kept,
-    LabelCap,
-    Limit,
-    MaxInFlight,
-    MaxInFlightPerNamespace,
-    MaxPending,
-    MaxPerMinute,
-    MaxPerMinutePerNamespace,
-    MaxWaiting,
-    MaxWaitingPerRun,
-    Partition,
-    Queue,
-    WorkerSlots,
-}
-
-/// What was in the way of a request, with its numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cause {
-    bar: Bar,
-    used: usize,
-    bound: usize,
-}
-
-impl Cause {
-    pub(crate) const NOTHING: Self = Self::new(Bar::Nothing, 0, 0);
-
-    const fn new(bar: Bar, used: usize, bound: usize) -> Self {
-        Self { bar, used, bound }
-    }
-}
-
-/// Whom a decision is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Party {
-    pub(crate) partition: u16,
-    pub(crate) label: LabelId,
-    pub(crate) run: u32,
-    /// When its wait began, if it has waited.
-    pub(crate) since: Timestamp,
-}
-
-/// What changed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    Limit { from: u32, basis: Basis },
-    Mode { from: Mode, to: Mode },
-    Reload { from: u32 },
-    Drain,
-    LawPanic,
-    Store(StoreChange),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Changed {
+pub(crate) struct Changed {
     at: Timestamp,
     sequence: u64,
-    event: Event,
+    event: ChangeEvent,
     limit: u32,
     in_flight: u32,
     waiting: u32,
@@ -208,22 +152,22 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Room for so many decisions and as many changes.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MOST_ENTRIES);
         Self { sequence: 0, decisions: Ring::new(capacity, BLANK_RECORD), changes: Ring::new(capacity, BLANK_CHANGE) }
     }
 
-    const fn is_off(&self) -> bool {
+    pub(super) const fn is_off(&self) -> bool {
         self.decisions.entries.is_empty()
     }
 
     /// The number of the newest entry.
-    pub(crate) const fn sequence(&self) -> u64 {
+    pub(super) const fn sequence(&self) -> u64 {
         self.sequence
     }
 
     /// No decision before this one is kept any more, nor will be once the next one was written.
-    pub(crate) fn forgotten_until(&self) -> u64 {
+    pub(super) fn forgotten_until(&self) -> u64 {
         match self.decisions.first_to_go() {
             Some(record) => self.whole(record.sequence),
             None if self.is_off() => u64::MAX,
@@ -236,8 +180,56 @@ impl Journal {
         self.sequence - (self.sequence as u32).wrapping_sub(low) as u64
     }
 
+    /// Notes what became of a request.
+    #[inline]
+    pub(super) fn decided(
+        &mut self,
+        now: Timestamp,
+        code: DecisionCode,
+        request: RequestRef,
+        blocker: Blocker,
+        gauges: Gauges,
+    ) {
+        if self.is_off() {
+            return;
+        }
+        self.sequence += 1;
+        let RequestRef { partition, label, job, since } = request;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the lower half is wanted; and 24 bits are enough for a wait"
+        )]
+        let record = Record {
+            at: now,
+            sequence: self.sequence as u32,
+            waited: if since < now { now.since(since).as_secs_f32() } else { 0.0 },
+            label,
+            job,
+            used: short(blocker.used),
+            bound: short(blocker.bound),
+            in_flight: short(gauges.in_flight),
+            limit: short(gauges.limit),
+            waiting: short(gauges.waiting),
+            partition,
+            code,
+            by: blocker.by,
+        };
+        self.decisions.push(record);
+    }
+
+    /// Notes that something changed.
+    #[cold]
+    pub(super) fn changed(&mut self, now: Timestamp, event: ChangeEvent, gauges: Gauges) {
+        if self.is_off() {
+            return;
+        }
+        self.sequence += 1;
+        let (limit, in_flight, waiting) = (short(gauges.limit), short(gauges.in_flight), short(gauges.waiting));
+        self.changes.push(Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting });
+    }
+
     /// Takes another capacity. The newest entries stay, as many as there is room for.
-    pub(crate) fn resize(&mut self, capacity: usize) {
+    pub(super) fn resize(&mut self, capacity: usize) {
         if capacity.min(MOST_ENTRIES) == self.decisions.entries.len() {
             return;
         }
@@ -250,21 +242,27 @@ impl Journal {
     }
 }
 
+/// A number as entries hold it: counts are far below four billion.
+#[expect(clippy::cast_possible_truncation, reason = "see above; bounds may be the largest number there is")]
+pub(crate) const fn short(count: usize) -> u32 {
+    if count > u32::MAX as usize { u32::MAX } else { count as u32 }
+}
+
 const BLANK_RECORD: Record = Record {
     at: Timestamp::ZERO,
     sequence: 0,
     waited: 0.0,
     label: LabelId::DEFAULT,
-    run: 0,
+    job: JobId::NONE,
     used: 0,
     bound: 0,
     in_flight: 0,
     limit: 0,
     waiting: 0,
     partition: 0,
-    verdict: Verdict::ADMITTED,
-    bar: Bar::Nothing,
+    code: DecisionCode::ADMITTED,
+    by: BlockedAt::Nothing,
 };
 
 const BLANK_CHANGE: Changed =
-    Changed { at: Timestamp::ZERO, sequence: 0, event: Event::Drain, limit: 0, in_flight: 0, waiting: 0 };
+    Changed { at: Timestamp::ZERO, sequence: 0, event: ChangeEvent::Drain, limit: 0, in_flight: 0, waiting: 0 };

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use super::{Decided, Decision, JournalEvent, Ring, Verdict, Wanted};
+use super::{Decided, Decision, DecisionCode, JournalEvent, Ring, Wanted};
 use crate::{
     criticality::Criticality,
     engine::{
         Arrival, Ask, Change, Engine, JournalEntry, Subject,
+        ids::JobId,
         limit::{Aimd, Fixed, Limit},
         plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
         shares::WHOLE,
@@ -69,20 +70,20 @@ fn a_ring_keeps_the_newest_in_their_order() {
 #[test]
 fn every_verdict_survives_its_byte() {
     for reason in Reason::ALL {
-        assert_eq!(Verdict::rejected(reason).reason(), Some(reason));
-        assert_eq!(Verdict::would_reject(reason).reason(), Some(reason));
-        assert_eq!(Verdict::would_reject(reason).decision(false), Decision::WouldReject);
-        assert_eq!(Verdict::rejected(reason).decision(false), Decision::Rejected);
-        assert_eq!(Verdict::timed_out(reason).reason(), Some(reason));
-        assert_eq!(Verdict::timed_out(reason).decision(false), Decision::TimedOut);
+        assert_eq!(DecisionCode::rejected(reason).reason(), Some(reason));
+        assert_eq!(DecisionCode::would_reject(reason).reason(), Some(reason));
+        assert_eq!(DecisionCode::would_reject(reason).decision(false), Decision::WouldReject);
+        assert_eq!(DecisionCode::rejected(reason).decision(false), Decision::Rejected);
+        assert_eq!(DecisionCode::timed_out(reason).reason(), Some(reason));
+        assert_eq!(DecisionCode::timed_out(reason).decision(false), Decision::TimedOut);
     }
-    assert_eq!(Verdict::rejected(Reason::Deadline).decision(true), Decision::TimedOut);
+    assert_eq!(DecisionCode::rejected(Reason::Deadline).decision(true), Decision::TimedOut);
     for (verdict, decision) in [
-        (Verdict::ADMITTED, Decision::Admitted),
-        (Verdict::QUEUED, Decision::Queued),
-        (Verdict::GRANTED, Decision::Granted),
-        (Verdict::CANCELLED, Decision::Cancelled),
-        (Verdict::WOULD_QUEUE, Decision::WouldQueue),
+        (DecisionCode::ADMITTED, Decision::Admitted),
+        (DecisionCode::QUEUED, Decision::Queued),
+        (DecisionCode::GRANTED, Decision::Granted),
+        (DecisionCode::CANCELLED, Decision::Cancelled),
+        (DecisionCode::WOULD_QUEUE, Decision::WouldQueue),
     ] {
         assert_eq!((verdict.decision(true), verdict.reason()), (decision, None));
     }
@@ -186,7 +187,7 @@ fn the_name_of_a_run_is_kept_as_long_as_an_entry_asks_for_it() {
         let earlier = i.checked_sub(1).map(|i| format!("run-{i}"));
         assert_eq!(decisions(&engine).iter().rev().nth(2).and_then(|it| it.run.clone()), earlier);
     }
-    assert!(engine.queue.runs.counts().is_empty() && engine.queue.runs.name(6).is_none(), "and no longer");
+    assert!(engine.queue.is_clean() && engine.queue.job_name(JobId::from_index(6)).is_none(), "and no longer");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Bar, Changed, Event, Journal, Record, Verdict};
+use super::{BlockedAt, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
-    engine::{Engine, labels::Label},
+    engine::ids::{JobId, LabelId},
     rejection::Reason,
 };
 
@@ -167,7 +167,7 @@ pub enum Change {
     },
 }
 
-impl Verdict {
+impl DecisionCode {
     pub(super) fn decision(self, has_waited: bool) -> Decision {
         match (self, self.reason()) {
             (Self::ADMITTED, _) => Decision::Admitted,
@@ -183,7 +183,7 @@ impl Verdict {
     }
 }
 
-impl Bar {
+impl BlockedAt {
     const fn as_str(self) -> Option<&'static str> {
         Some(match self {
             Self::Nothing => return None,
@@ -225,11 +225,11 @@ pub(crate) enum Wanted {
 }
 
 /// An entry before its names were looked up.
-type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
+pub(crate) type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
 
 impl Journal {
     /// Those after the entry with this number, the newest of them, in their order.
-    fn after(&self, sequence: u64, wanted: Wanted) -> Vec<Found<'_>> {
+    pub(crate) fn after(&self, sequence: u64, wanted: Wanted) -> Vec<Found<'_>> {
         let newer = |found: &Found<'_>| found.0 > sequence;
         let decisions = self.decisions.iter().rev().map(|it| (self.whole(it.sequence), Ok(it))).take_while(newer);
         let changes = self.changes.iter().rev().map(|it| (it.sequence, Err(it))).take_while(newer);
@@ -241,83 +241,72 @@ impl Journal {
         found.sort_unstable_by_key(|&(number, _)| number);
         found
     }
-}
-
-impl Engine {
-    /// The oldest entries after the one with this number, so many at most.
-    pub(crate) fn journal_since(&self, sequence: u64, count: usize, wanted: Wanted) -> Vec<JournalEntry> {
-        let found = self.telemetry.journal.after(sequence, wanted).into_iter().take(count);
-        let entries = found.map(|(number, it)| match it {
-            Ok(record) => self.decided(number, record),
-            Err(changed) => changed.view(number),
-        });
-        entries.collect()
-    }
-
-    /// After which number the newest entries come, so many of them.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn journal_before(&self, count: usize, wanted: Wanted) -> u64 {
-        let all = self.telemetry.journal.after(0, wanted);
-        all.iter().rev().nth(count).map_or(0, |&(number, _)| number)
-    }
 
     /// How many decisions are kept, and as many changes.
     #[cfg(feature = "introspect")]
-    pub(crate) fn journal_capacity(&self) -> usize {
-        self.telemetry.journal.decisions.entries.len()
-    }
-
-    /// The number of the newest entry.
-    pub(crate) const fn journal_newest(&self) -> u64 {
-        self.telemetry.journal.sequence
-    }
-
-    fn decided(&self, sequence: u64, record: &Record) -> JournalEntry {
-        let is_shared = !self.quotas.labels.is_named(record.label);
-        let label = self.quotas.labels.get(record.label);
-        let named = |label: &&Label| is_shared || label.named_from <= sequence;
-        let (known, forgotten) = (Some(label).filter(named), !named(&label));
-        let name = |of: fn(&Label) -> &str| known.map(of).unwrap_or_default().to_owned();
-        let counted = |number: u32| record.bar.counts().then_some(number as usize);
-        let decided = Decided {
-            decision: record.verdict.decision(record.waited > 0.0),
-            reason: record.verdict.reason(),
-            rule: record.bar.as_str(),
-            used: counted(record.used),
-            bound: counted(record.bound),
-            partition: self.capacity.partitions[record.partition as usize].plan.name.to_string(),
-            namespace: name(|label| &label.namespace),
-            label: name(|label| &label.name),
-            forgotten,
-            class: known.map(|label| self.quotas.rules.class_name(label.class)).unwrap_or_default().to_owned(),
-            run: self.queue.runs.name(record.run).map(str::to_owned),
-            waited_seconds: f64::from(record.waited),
-        };
-        JournalEntry {
-            sequence,
-            at_seconds: seconds(record.at.as_nanos()),
-            event: JournalEvent::Decision(decided),
-            in_flight: record.in_flight as usize,
-            limit: record.limit as usize,
-            waiting: record.waiting as usize,
-        }
+    pub(crate) const fn capacity(&self) -> usize {
+        self.decisions.entries.len()
     }
 }
 
+impl Record {
+    /// The entry, with the names that its numbers had.
+    pub(crate) fn view(&self, sequence: u64, names: Names<'_>) -> JournalEntry {
+        let counted = |number: u32| self.by.counts().then_some(number as usize);
+        let (forgotten, (class, namespace, label)) = (names.label.is_none(), names.label.unwrap_or_default());
+        let decided = Decided {
+            decision: self.code.decision(self.waited > 0.0),
+            reason: self.code.reason(),
+            rule: self.by.as_str(),
+            used: counted(self.used),
+            bound: counted(self.bound),
+            partition: names.partition.to_owned(),
+            namespace: namespace.to_owned(),
+            label: label.to_owned(),
+            forgotten,
+            class: class.to_owned(),
+            run: names.job.map(str::to_owned),
+            waited_seconds: f64::from(self.waited),
+        };
+        JournalEntry {
+            sequence,
+            at_seconds: seconds(self.at.as_nanos()),
+            event: JournalEvent::Decision(decided),
+            in_flight: self.in_flight as usize,
+            limit: self.limit as usize,
+            waiting: self.waiting as usize,
+        }
+    }
+
+    /// The partition, the label and the job that it is about.
+    pub(crate) const fn about(&self) -> (u16, LabelId, JobId) {
+        (self.partition, self.label, self.job)
+    }
+}
+
+/// The names that the numbers of an entry had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    pub(crate) partition: &'a str,
+    /// Class, namespace and label; `None` if another label has the number by now.
+    pub(crate) label: Option<(&'a str, &'a str, &'a str)>,
+    pub(crate) job: Option<&'a str>,
+}
+
 impl Changed {
-    fn view(&self, sequence: u64) -> JournalEntry {
+    pub(crate) fn view(&self, sequence: u64) -> JournalEntry {
         let change = match self.event {
-            Event::Limit { from, basis } => Change::Limit {
+            ChangeEvent::Limit { from, basis } => Change::Limit {
                 from: from as usize,
                 rtt_seconds: basis.rtt_seconds(),
                 reference_seconds: basis.reference_seconds(),
                 ratio: basis.ratio_if_known(),
             },
-            Event::Mode { from, to } => Change::Mode { from: from.as_str(), to: to.as_str() },
-            Event::Reload { from } => Change::Reload { from: from as usize },
-            Event::Drain => Change::Drain,
-            Event::LawPanic => Change::LawPanic,
-            Event::Store(it) => Change::Store {
+            ChangeEvent::Mode { from, to } => Change::Mode { from: from.as_str(), to: to.as_str() },
+            ChangeEvent::Reload { from } => Change::Reload { from: from as usize },
+            ChangeEvent::Drain => Change::Drain,
+            ChangeEvent::LawPanic => Change::LawPanic,
+            ChangeEvent::Store(it) => Change::Store {
                 from: it.from.as_str(),
                 to: it.to.as_str(),
                 down_seconds: it.down_for.map(|time| time.as_secs_f64()),

@@ -4,10 +4,10 @@ use std::{collections::HashMap, task::Poll, time::Duration};
 
 use proptest::prelude::*;
 
-use super::{LabelOutcome, LabelSeries};
+use super::LabelOutcome;
 use crate::{
     engine::{
-        Arrival, Ask, Engine, Place, Slot, Subject,
+        Arrival, Ask, Engine, LabelSeries, Place, Slot, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
         rules::{ClassPlan, RulesPlan},
@@ -87,7 +87,7 @@ fn a_label_that_was_forgotten_goes_on_where_it_stopped() {
     for label in ["a", "b", "c", "a", "c", "a"] {
         request(&mut engine, "", label);
     }
-    assert!(engine.quotas.labels.evicted >= 5, "each of them made the one before be forgotten");
+    assert!(engine.quotas.evicted() >= 5, "each of them made the one before be forgotten");
     assert_eq!(requests(&engine), counted(&[("/", 2), ("/a", 3), ("/b", 1)]));
     assert_eq!(series_of(&engine, "a").counts.times.rtt.count(), 3);
 }
@@ -280,7 +280,7 @@ struct Stage {
 
 impl Stage {
     fn runs(&mut self, series: &'static str, slot: Slot) {
-        let until = if slot.tenure().is_some() { self.now.after(3 * SECOND) } else { Timestamp::NEVER };
+        let until = if slot.ttl().is_some() { self.now.after(3 * SECOND) } else { Timestamp::NEVER };
         self.running.push(Running { series, slot, until });
     }
 
@@ -292,10 +292,10 @@ impl Stage {
                     patience.map_or(Timestamp::NEVER, |patience| self.now.after(Duration::from_secs(patience)));
                 let subject = (!name.is_empty()).then_some(Subject { namespace: "", label: name, run: None });
                 let ask = Ask { subject, deadline, ..Ask::of(0) };
-                let overflowed = self.engine.quotas.labels.overflowed;
+                let overflowed = self.engine.quotas.overflowed();
                 let arrival =
                     if waits { self.engine.arrive(self.now, &ask) } else { self.engine.arrive_now(self.now, &ask) };
-                let has_entry = self.engine.quotas.labels.overflowed == overflowed;
+                let has_entry = self.engine.quotas.overflowed() == overflowed;
                 let series = if self.mode == Mode::Off { NOBODY } else { self.expected.come(name, has_entry) };
                 match arrival {
                     Arrival::Admit(slot) => self.runs(series, slot),
@@ -338,7 +338,7 @@ impl Stage {
                 Poll::Pending => panic!("a wait ended without an answer"),
             }
         }
-        while self.engine.take_overdue().is_some() {}
+        while self.engine.take_expired().is_some() {}
         self.engine.check_all();
     }
 

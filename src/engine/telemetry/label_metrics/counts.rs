@@ -32,7 +32,7 @@ impl LabelOutcome {
         }
     }
 
-    pub(crate) const fn of_ended(outcome: Outcome) -> Self {
+    pub(in crate::engine::telemetry) const fn of_ended(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Ignore => Self::Ignored,

@@ -97,13 +97,12 @@ proptest! {
         }
         room.pass(SECOND);
         let engine = &room.engine;
-        prop_assert_eq!((engine.capacity.running, engine.queue.in_line, engine.queue.at_gate), (0, 0, 0));
-        prop_assert_eq!((engine.quotas.labels.active(), engine.queue.runs.counts().len(), engine.queue.waiting.len()), (0, 0, 0));
-        prop_assert_eq!(engine.capacity.running_by_level, [0; 4]);
-        prop_assert!(engine.slot_ttl.holders().is_empty() && engine.queue.deadlines.members().is_empty());
-        for id in engine.quotas.labels.ids() {
-            let label = engine.quotas.labels.get(id);
-            prop_assert!(label.running == 0 && label.waiting == 0 && label.workers.is_none());
+        prop_assert_eq!((engine.capacity.running(), engine.queue.in_line(), engine.queue.at_gate()), (0, 0, 0));
+        prop_assert_eq!((engine.quotas.active(), engine.capacity.levels()), (0, [0; 4]));
+        prop_assert!(engine.slot_ttl.holders().is_empty() && engine.queue.is_clean());
+        for id in engine.quotas.ids() {
+            let label = engine.quotas.label(id);
+            prop_assert!(label.running() == 0 && label.waiting() == 0 && label.workers().is_none());
         }
     }
 }

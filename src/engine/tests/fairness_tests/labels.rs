@@ -11,7 +11,7 @@ fn visit(engine: &mut Engine, now: Timestamp, name: &str) {
 }
 
 fn knows(engine: &Engine, name: &str) -> bool {
-    engine.quotas.labels.find(0, "", name).is_some()
+    engine.quotas.find(0, "", name).is_some()
 }
 
 #[test]
@@ -34,9 +34,9 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
         }
     }
     assert!(in_use.iter().all(|name| knows(&room.engine, name)));
-    assert_eq!(room.engine.quotas.labels.iter().count(), 1_000);
-    assert_eq!(room.engine.quotas.labels.evicted, NAMES as u64 + 3 - 1_000);
-    assert_eq!(room.engine.quotas.labels.overflowed, 0);
+    assert_eq!(room.engine.quotas.in_use().count(), 1_000);
+    assert_eq!(room.engine.quotas.evicted(), NAMES as u64 + 3 - 1_000);
+    assert_eq!(room.engine.quotas.overflowed(), 0);
     // Those who came last are known still, and nobody else.
     assert!((NAMES - 997..NAMES).all(|number| knows(&room.engine, &number.to_string())));
 }
@@ -68,7 +68,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
     let mut room = Room::new(plan);
     ["a", "b", "x", "y", "x"].into_iter().for_each(|name| room.ask(name));
     assert_eq!((room.running.len(), room.waiting.len()), (2, 3));
-    assert_eq!((room.engine.quotas.labels.overflowed, room.engine.quotas.labels.evicted), (3, 0));
+    assert_eq!((room.engine.quotas.overflowed(), room.engine.quotas.evicted()), (3, 0));
     // A worker of one of them is not noted: it would stand for them all.
     let subject = Subject { namespace: "", label: "x", run: None };
     assert!(!room.engine.report_worker(room.now, None, &subject, "worker", 0, SECOND));
@@ -109,5 +109,5 @@ fn workers_do_not_make_the_fair_share_of_others_smaller() {
     }
     room.ask("a");
     room.ask("b");
-    assert_eq!((room.engine.quotas.labels.active(), room.engine.quotas.labels.fair_share(4)), (2, 2));
+    assert_eq!((room.engine.quotas.active(), room.engine.quotas.fair_share(4)), (2, 2));
 }

@@ -127,7 +127,7 @@ impl Room {
                 Poll::Pending => panic!("a wait ended without an answer"),
             }
         }
-        while self.engine.take_overdue().is_some() {}
+        while self.engine.take_expired().is_some() {}
         self.engine.check_all();
     }
 

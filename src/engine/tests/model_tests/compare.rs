@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::{
-    super::super::waiters::Stage,
+    super::super::tokens::Stage,
     pair::Pair,
     setup::{At, Name},
 };
@@ -15,11 +15,11 @@ impl Pair {
     pub(super) fn compare(&mut self) -> Result<(), TestCaseError> {
         let snapshot = self.engine.snapshot();
         prop_assert_eq!(snapshot.in_flight, self.model.used.len());
-        for (number, partition) in self.engine.capacity.partitions.iter().enumerate() {
-            prop_assert_eq!(partition.running, self.model.running_in(number));
+        for (number, partition) in self.engine.capacity.partitions() {
+            prop_assert_eq!(partition.running(), self.model.running_in(usize::from(number)));
         }
         for (id, place) in &self.waiting {
-            let waiter = self.engine.queue.waiting.get(place.0);
+            let waiter = self.engine.queue.get(place.key());
             let at = match waiter.stage {
                 Stage::Gate => At::Gate,
                 Stage::Line => At::Line,
@@ -35,8 +35,8 @@ impl Pair {
         self.compare_labels()?;
         // Conservation: whoever arrived was admitted, rejected, left while waiting, or still is between the two.
         // Of partitions that are gone as well, which a snapshot leaves out.
-        let ended = self.engine.capacity.partitions.iter().map(|it| {
-            let counts = &it.counts;
+        let ended = self.engine.capacity.numbers().map(|it| {
+            let counts = self.engine.telemetry.counts(it);
             counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>()
         });
         let ended: u64 = ended.sum();
@@ -47,20 +47,20 @@ impl Pair {
         let first = ends.chain(self.model.used.iter().map(|used| used.ends)).min().unwrap_or(u64::MAX);
         prop_assert!(self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).as_nanos() <= first);
         while self.engine.take_notice().is_some() {}
-        while self.engine.take_overdue().is_some() {}
+        while self.engine.take_expired().is_some() {}
         Ok(())
     }
 
     fn compare_labels(&self) -> Result<(), TestCaseError> {
-        let labels = &self.engine.quotas.labels;
-        let counts = (labels.evicted, labels.overflowed, self.engine.slot_ttl.expired());
+        let labels = &self.engine.quotas;
+        let counts = (labels.evicted(), labels.overflowed(), self.engine.slot_ttl.expired());
         prop_assert_eq!(counts, (self.model.forgotten, self.model.overflowed, self.model.overdue));
         let known: BTreeSet<Name> = self.model.labels.iter().filter_map(|label| label.name).collect();
         prop_assert_eq!(self.names(), known);
         for (number, id) in labels.ids().enumerate() {
-            let label = labels.get(id);
-            prop_assert_eq!(label.running, self.model.running_of(number), "what label {} runs", number);
-            prop_assert_eq!(label.waiting, self.model.waiting_of(number), "what label {} waits", number);
+            let label = labels.label(id);
+            prop_assert_eq!(label.running(), self.model.running_of(number), "what label {} runs", number);
+            prop_assert_eq!(label.waiting(), self.model.waiting_of(number), "what label {} waits", number);
             prop_assert_eq!(labels.is_full(id), self.model.is_full(number), "whether label {} is at its cap", number);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, task::Poll, time::Duration};
 use proptest::prelude::*;
 
 use super::{
-    super::super::{Arrival, Ask, Engine, Place, Slot, Subject, ids::LabelId, plan::Mode, waiters::Stage},
+    super::super::{Arrival, Ask, Engine, Place, Slot, Subject, ids::LabelId, plan::Mode, tokens::Stage},
     labels::Worker,
     model::{Model, Person},
     setup::{Answer, At, Hints, LABELS, Mistake, NAMESPACES, Name, RUNS, Request, Setup},
@@ -85,8 +85,8 @@ impl Pair {
             }
             Verb::Resize(limit) => {
                 self.engine.advance(now);
-                self.engine.resize(limit);
-                self.engine.settle(now);
+                self.engine.capacity.resize(limit);
+                self.engine.dispatch(now);
                 self.model.limit = limit;
                 self.model.trim_held();
                 self.model.settle();
@@ -133,8 +133,8 @@ impl Pair {
                 self.engine.observe(now, &mut self.running[which].1, Outcome::Success);
                 self.measure();
                 // The law brings its own limit back.
-                if self.model.limit != self.engine.capacity.limit {
-                    self.model.limit = self.engine.capacity.limit;
+                if self.model.limit != self.engine.capacity.limit() {
+                    self.model.limit = self.engine.capacity.limit();
                     self.model.trim_held();
                     self.model.settle();
                 }
@@ -167,15 +167,15 @@ impl Pair {
 
     /// What the engine learned from times is not the model's business.
     fn measure(&mut self) {
-        self.model.hold = nanos(self.engine.reserve_time());
+        self.model.hold = nanos(self.engine.estimates.reservation_time());
         self.model.likely = self.engine.estimates.likely(0).map(nanos);
     }
 
     /// The labels that the engine knows.
     pub(super) fn names(&self) -> BTreeSet<Name> {
         let number = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
-        let named = self.engine.quotas.labels.iter().map(|(_, label)| label);
-        named.filter_map(|it| Some((number(&NAMESPACES, &it.namespace)?, number(&LABELS, &it.name)?))).collect()
+        let named = self.engine.quotas.in_use().map(|(_, label)| label);
+        named.filter_map(|it| Some((number(&NAMESPACES, it.namespace())?, number(&LABELS, it.name())?))).collect()
     }
 
     fn arrive(&mut self, request: Request, waits: bool) -> Result<(), TestCaseError> {
@@ -239,10 +239,10 @@ impl Pair {
         let Some(name) = request.name.filter(|_| self.model.mode != Mode::Off || self.model.closed) else {
             return false;
         };
-        let overflowed = self.engine.quotas.labels.overflowed;
+        let overflowed = self.engine.quotas.overflowed();
         let now = self.now();
-        let label = self.engine.quotas.labels.intern(now, 0, &subject(name, None), &mut self.engine.quotas.rules);
-        self.engine.quotas.labels.overflowed = overflowed;
+        let label = self.engine.quotas.intern(now, 0, &subject(name, None)).0;
+        self.engine.quotas.set_overflowed(overflowed);
         label == LabelId::OVERFLOW
     }
 
@@ -255,17 +255,19 @@ impl Pair {
         if self.model.mode == Mode::Off || self.model.closed || ask.deadline == Timestamp::NEVER {
             return false;
         }
-        let overflowed = engine.quotas.labels.overflowed;
+        let overflowed = engine.quotas.overflowed();
         let label = engine.label_of(now, ask);
-        engine.quotas.labels.overflowed = overflowed;
-        engine.decay_due(now);
-        engine.comes_too_late(now, ask, label)
+        engine.quotas.set_overflowed(overflowed);
+        if engine.capacity.next_decay() <= now {
+            engine.dispatch(now);
+        }
+        engine.will_miss_deadline(now, ask, label)
     }
 
     /// Whom the engine refused and the model does not know of yet.
     fn pushed_out(&self) -> Option<u64> {
         let known = |id| self.model.people.iter().any(|person: &Person| person.id == id && person.waits());
-        let refused = |place: &Place| matches!(self.engine.queue.waiting.get(place.0).stage, Stage::Refused(_));
+        let refused = |place: &Place| matches!(self.engine.queue.get(place.key()).stage, Stage::Refused(_));
         self.waiting.iter().find(|(id, place)| refused(place) && known(*id)).map(|(id, _)| *id)
     }
 

@@ -169,7 +169,7 @@ fn counters_are_bounded_as_labels_are_and_renewed_by_no_name() {
         *minutes.last_mut().unwrap() += u32::from(one(&mut desk, &second.to_string()));
         desk.pass(SECOND);
         // A namespace and a group for each label, and for each of the three entries that several share.
-        assert!(desk.engine.quotas.rules.meters() <= 2 * (TOLD_APART + 3), "{}", desk.engine.quotas.rules.meters());
+        assert!(desk.engine.quotas.meters() <= 2 * (TOLD_APART + 3), "{}", desk.engine.quotas.meters());
         desk.engine.check_all();
     }
     assert!(minutes.iter().all(|&minute| minute == 10 + 5), "ten of their own, and five for all others: {minutes:?}");

@@ -15,7 +15,10 @@ use crate::engine::{
 };
 use crate::{
     config::{Cap, Limits, Rate, Rules},
-    engine::rules::{RateMode, RuleSnapshot, WhenFull, WhenGone},
+    engine::{
+        RuleSnapshot,
+        rules::{RateMode, WhenFull, WhenGone},
+    },
     rejection::Reason,
     time::Timestamp,
 };

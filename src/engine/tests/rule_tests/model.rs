@@ -9,7 +9,7 @@ mod setup;
 use proptest::{prelude::*, strategy::ValueTree};
 
 use self::setup::{Bounded, CLASSES, NAMES, Of, Setup, Verb, setups, verbs};
-use super::{super::super::waiters::Stage, *};
+use super::{super::super::tokens::Stage, *};
 
 /// A deliberate mistake, for the negative controls.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -191,11 +191,11 @@ impl Pair {
     /// Each wait that ended must have ended as the rules say, one after the other.
     fn heed_notices(&mut self) -> Result<(), TestCaseError> {
         while let Some(key) = self.desk.engine.take_notice() {
-            let index = self.model.waiting.iter().position(|(_, place)| place.0 == key).expect("somebody waited");
+            let index = self.model.waiting.iter().position(|(_, place)| place.key() == key).expect("somebody waited");
             let (of, place) = self.model.waiting.remove(index);
             let full = self.model.full(of);
             prop_assert!(self.model.running.len() < self.model.setup.limit, "there was a slot");
-            match self.desk.engine.queue.waiting.get(key).stage {
+            match self.desk.engine.queue.get(key).stage {
                 Stage::Granted { .. } => {
                     prop_assert!(full.is_empty(), "{of:?} was granted although {full:?}");
                     self.model.start(of);

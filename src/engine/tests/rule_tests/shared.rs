@@ -10,8 +10,8 @@ use super::{Desk, MINUTE, SECOND, plan_shared};
 use crate::{
     config::{Cap, Labels, Limits, Rate, Rules},
     engine::{
-        Arrival, NoRoom, Place, StoreState,
-        rules::{Counted, WhenFull, WhenGone},
+        Arrival, Counted, NoRoom, Place, StoreState,
+        rules::{WhenFull, WhenGone},
     },
     rejection::Reason,
     time::Timestamp,
@@ -43,12 +43,12 @@ impl Desk {
 
     #[track_caller]
     fn put_back(&mut self, place: &Place) {
-        self.engine.put_back(self.now, place, FULL).expect("it may wait");
+        self.engine.requeue(self.now, place, FULL).expect("it may wait");
     }
 
     fn look_again(&mut self, place: &Place) -> bool {
         let label = self.engine.label_at(place);
-        self.engine.look_again(self.now, label, Counted::LabelCap)
+        self.engine.retry_remote(self.now, label, Counted::LabelCap)
     }
 
     fn in_flight(&self) -> usize {
@@ -107,7 +107,7 @@ fn a_refused_request_is_charged_by_no_rule() {
     for _ in 0..10 {
         let place = desk.asks("a");
         assert_eq!(desk.used("", "ns", "a", "max_per_minute"), 1);
-        let refusal = desk.engine.deny(desk.now, &place, FULL);
+        let refusal = desk.engine.reject_remote(desk.now, &place, FULL);
         assert_eq!((refusal.reason, refusal.bound, refusal.empty), (Reason::LabelCap, 5, false));
         assert_eq!(desk.used("", "ns", "a", "max_per_minute"), 0);
         assert_eq!((desk.used("", "ns", "a", "budget"), desk.in_flight()), (0, 0));
@@ -125,7 +125,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
     let mut desk = desk(10, limits);
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
-    let refusal = desk.engine.deny(desk.now, &place, no_room);
+    let refusal = desk.engine.reject_remote(desk.now, &place, no_room);
     assert_eq!((refusal.reason, refusal.retry_after, refusal.empty), (Reason::Rate, Duration::from_secs(20), true));
     desk.pass(15 * SECOND);
     let refusal = desk.refused("a");
@@ -141,7 +141,7 @@ fn who_waits_for_a_rate_asks_when_it_has_room() {
     let mut desk = desk(10, Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Wait)));
     let first = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
-    desk.engine.put_back(desk.now, &first, no_room).unwrap();
+    desk.engine.requeue(desk.now, &first, no_room).unwrap();
     let second = desk.waits("a");
     desk.pass(20 * SECOND - 1);
     assert!(!desk.may_ask(&first));
@@ -184,7 +184,7 @@ fn nobody_waits_where_nobody_may() {
     plan.line.places = crate::engine::plan::Places::Exactly(0);
     let mut desk = Desk::of(plan);
     let place = desk.asks("a");
-    let refusal = desk.engine.put_back(desk.now, &place, FULL).unwrap_err();
+    let refusal = desk.engine.requeue(desk.now, &place, FULL).unwrap_err();
     assert_eq!((refusal.reason, refusal.bound), (Reason::LabelCap, 5));
     assert_eq!(desk.in_flight(), 0);
 
@@ -194,7 +194,7 @@ fn nobody_waits_where_nobody_may() {
     let mut desk = Desk::of(crate::engine::plan::Plan { labels, ..rules });
     let places = [desk.asks("a"), desk.asks("a")];
     desk.put_back(&places[0]);
-    assert!(desk.engine.put_back(desk.now, &places[1], FULL).is_err(), "one of a label waits");
+    assert!(desk.engine.requeue(desk.now, &places[1], FULL).is_err(), "one of a label waits");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
     ] {
         let mut desk = desk(10, limits);
         let place = desk.asks("a");
-        let refusal = desk.engine.deny_without_store(desk.now, &place, None);
+        let refusal = desk.engine.reject_without_store(desk.now, &place, None);
         assert_eq!((refusal.reason, refusal.empty), (reason, empty));
     }
     let mut desk = desk(10, five());
@@ -230,7 +230,7 @@ fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
     desk.put_back(&first);
     let behind = desk.waits("a");
     desk.look_again(&first);
-    desk.engine.deny_without_store(desk.now, &first, None);
+    desk.engine.reject_without_store(desk.now, &first, None);
     assert!(desk.may_ask(&behind), "the next one finds out for itself");
 }
 
@@ -250,7 +250,7 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
     let mut desk = desk(10, Limits::new().budget("x", Rate::per_minute(1)));
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::Budget, retry_after: Some(Duration::from_nanos(MINUTE)) };
-    desk.engine.deny(desk.now, &place, no_room);
+    desk.engine.reject_remote(desk.now, &place, no_room);
     let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     let blocked = label.blocked_by.unwrap();
     assert_eq!((blocked.rule, blocked.room_in_seconds), ("budget", Some(60.0)));

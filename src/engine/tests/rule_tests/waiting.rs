@@ -1,6 +1,6 @@
 //! What happens to those who find a rule full: they wait, are turned away, or are told that there is nothing.
 
-use super::{super::super::waiters::Stage, *};
+use super::{super::super::tokens::Stage, *};
 
 const KINDS: usize = 5;
 
@@ -119,17 +119,14 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     }
     let mut order = Vec::new();
     for _ in 0..3 * LABELS {
-        let before = desk.engine.quotas.rules.times_parked();
+        let before = desk.engine.quotas.times_parked();
         let slot = running.pop_front().unwrap();
         desk.finish(slot);
-        assert!(
-            desk.engine.quotas.rules.times_parked() - before <= 1,
-            "only the label that was served is tried once more"
-        );
+        assert!(desk.engine.quotas.times_parked() - before <= 1, "only the label that was served is tried once more");
         while desk.engine.take_notice().is_some() {}
         let served = (0..LABELS).find(|&label| {
             let place = places[label].first();
-            place.is_some_and(|place| matches!(desk.engine.queue.waiting.get(place.0).stage, Stage::Granted { .. }))
+            place.is_some_and(|place| matches!(desk.engine.queue.get(place.key()).stage, Stage::Granted { .. }))
         });
         let label = served.expect("somebody is served");
         let place = places[label].remove(0);
@@ -182,9 +179,9 @@ fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
         desk.finish(first);
         let places: Vec<_> = (0..100).map(|label| desk.waits(&label.to_string())).collect();
         for place in &places {
-            let before = desk.engine.quotas.rules.times_parked();
+            let before = desk.engine.quotas.times_parked();
             desk.pass(MINUTE);
-            assert!(desk.engine.quotas.rules.times_parked() - before <= 1);
+            assert!(desk.engine.quotas.times_parked() - before <= 1);
             let slot = desk.granted(place);
             desk.finish(slot);
         }

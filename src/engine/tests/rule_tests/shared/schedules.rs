@@ -8,11 +8,11 @@ use super::super::{Desk, SECOND, plan_shared, smooth};
 use crate::{
     config::{Cap, Limits, Rate, Rules},
     engine::{
-        Arrival, NoRoom, Place, Slot,
+        Arrival, Counted, NoRoom, Place, SharedBound, SharedRules, Slot,
         ids::LabelId,
         plan::{Mode, Plan},
-        rules::{Counted, SharedBound, SharedRules, WhenFull, WhenGone},
-        waiters::Stage,
+        rules::{WhenFull, WhenGone},
+        tokens::Stage,
     },
 };
 
@@ -112,12 +112,12 @@ impl World {
         let retry_after = matches!(known.bound, SharedBound::Rate(_)).then(|| Duration::from_nanos(nanos));
         let no_room = NoRoom { rule: known.counts, retry_after };
         if known.when_full != WhenFull::Wait {
-            self.desk.engine.deny(self.desk.now, &place, no_room);
+            self.desk.engine.reject_remote(self.desk.now, &place, no_room);
             self.counts[0] += 1;
             return;
         }
         let label = self.desk.engine.label_at(&place);
-        if self.desk.engine.put_back(self.desk.now, &place, no_room).is_ok() {
+        if self.desk.engine.requeue(self.desk.now, &place, no_room).is_ok() {
             self.counts[1] += 1;
             self.waiting.push(Waiting { place, asks: None });
             if retry_after.is_none() && !self.blind && !self.watched.contains(&(label, known.counts)) {
@@ -132,7 +132,7 @@ impl World {
         }
         let which = which % self.watched.len();
         let (label, counted) = self.watched[which];
-        if !self.desk.engine.look_again(self.desk.now, label, counted) {
+        if !self.desk.engine.retry_remote(self.desk.now, label, counted) {
             self.watched.swap_remove(which);
         }
     }
@@ -165,7 +165,7 @@ impl World {
                 if let Some(index) = self.pick_asking(which) {
                     self.counts[3] += 1;
                     let place = self.waiting.swap_remove(index).place;
-                    self.desk.engine.deny_without_store(now, &place, None);
+                    self.desk.engine.reject_without_store(now, &place, None);
                 }
             }
             Verb::Cancel(which) if !self.waiting.is_empty() => {
@@ -190,13 +190,13 @@ impl World {
     fn check(&self) {
         let engine = &self.desk.engine;
         engine.check_all();
-        let stage = |waiting: &Waiting| engine.queue.waiting.get(waiting.place.0).stage;
+        let stage = |waiting: &Waiting| engine.queue.get(waiting.place.key()).stage;
         let granted = self.waiting.iter().filter(|it| matches!(stage(it), Stage::Granted { .. })).count();
         let stands = self.waiting.iter().filter(|it| matches!(stage(it), Stage::Line | Stage::Gate)).count();
         let counted = self.slots.iter().filter(|slot| slot.is_counted()).count();
         let snapshot = engine.snapshot();
         assert_eq!(
-            engine.capacity.running + engine.capacity.outside,
+            engine.capacity.running() + engine.capacity.outside(),
             counted + granted,
             "a slot is held by who runs or asks"
         );
@@ -223,8 +223,7 @@ impl World {
             // Rates have room again, but nobody waits so long for anything else.
             self.step(&Verb::Pass(SECOND / 4));
         }
-        let stages: Vec<_> =
-            self.waiting.iter().map(|it| self.desk.engine.queue.waiting.get(it.place.0).stage).collect();
+        let stages: Vec<_> = self.waiting.iter().map(|it| self.desk.engine.queue.get(it.place.key()).stage).collect();
         Err(format!("they wait for ever: {stages:?}"))
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Desk, desk};
 use crate::{
     config::Limits,
-    engine::{Arrival, Place, Slot, rules::Counted, waiters::Stage},
+    engine::{Arrival, Counted, Place, Slot, tokens::Stage},
 };
 
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl World {
             Verb::LookAgain(which) if !self.places.is_empty() => {
                 let place = &self.places[which % self.places.len()].2;
                 let label = self.desk.engine.label_at(place);
-                self.desk.engine.look_again(self.desk.now, label, Counted::LabelCap);
+                self.desk.engine.retry_remote(self.desk.now, label, Counted::LabelCap);
             }
             Verb::Others(label, held) => self.others[label] = held,
             Verb::Finish(_) | Verb::Cancel(_) | Verb::LookAgain(_) => {}
@@ -107,7 +107,7 @@ impl World {
             assert_eq!(seen, running);
         }
         for (label, _, place) in &self.places {
-            let waits = !matches!(self.desk.engine.queue.waiting.get(place.0).stage, Stage::Granted { .. });
+            let waits = !matches!(self.desk.engine.queue.get(place.key()).stage, Stage::Granted { .. });
             assert!(waits || self.desk.may_ask(place), "{label}: who was granted a slot has to ask");
         }
     }

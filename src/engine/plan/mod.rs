@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{limit::Law, rules::RulesPlan};
+pub(crate) mod rules;
+
+use self::rules::RulesPlan;
+use super::limit::Law;
 use crate::matching::ByLabel;
 
 /// Who goes first among those who wait.
@@ -124,6 +127,23 @@ pub(crate) struct Plan {
     pub(crate) journal: usize,
     /// A law that only says what it would do.
     pub(crate) shadow: Option<Box<dyn Law>>,
+}
+
+/// What bounds the queue, and which request goes first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueuePlan {
+    pub(crate) line: Bound,
+    pub(crate) gate: Bound,
+    pub(crate) queue: Option<usize>,
+    pub(crate) discipline: Discipline,
+    pub(crate) aging: Option<u32>,
+}
+
+impl Plan {
+    pub(crate) const fn queue(&self) -> QueuePlan {
+        let Self { line, gate, queue, discipline, aging, .. } = *self;
+        QueuePlan { line, gate, queue, discipline, aging }
+    }
 }
 
 #[cfg(test)]

@@ -2,30 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, capacity::Partition};
 
 /// Nothing is said before so many requests have come.
 const ENOUGH: u64 = 1_000;
-
-/// Which settings requests have met.
-#[derive(Debug, Default)]
-pub(crate) struct Met {
-    /// A bit for each class of rules.
-    classes: [u64; 4],
-    /// How many requests had come when the settings were taken.
-    before: u64,
-}
-
-impl Met {
-    /// Notes that a request has this class.
-    pub(crate) const fn note(&mut self, class: u8) {
-        self.classes[(class >> 6) as usize] |= 1 << (class & 63);
-    }
-
-    const fn has(&self, class: u8) -> bool {
-        self.classes[(class >> 6) as usize] & 1 << (class & 63) != 0
-    }
-}
 
 /// Names in the settings that no request has had.
 #[derive(Debug)]
@@ -43,15 +23,15 @@ pub(crate) struct Unmet {
 impl Engine {
     /// What no request has met so far; `None` where that says nothing yet.
     pub(crate) fn unmet(&self) -> Option<Unmet> {
-        let requests = self.arrived() - self.telemetry.met.before;
+        let requests = self.telemetry.requests_since_reload();
         if requests < ENOUGH {
             return None;
         }
-        let in_force = || self.capacity.partitions.iter().skip(1).filter(|it| !it.retired);
-        let absent = in_force().filter(|it| it.counts.arrived == 0);
-        let mut partitions: Vec<_> = absent.map(|it| Arc::clone(&it.plan.name)).collect();
+        let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
+        let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
+        let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(it.name())).collect();
         partitions.sort_unstable();
-        let classes = self.quotas.rules.named_classes().filter(|(class, _)| !self.telemetry.met.has(*class));
+        let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
         Some(Unmet {
             requests,
             are_all_partitions: partitions.len() == in_force().count(),
@@ -60,20 +40,11 @@ impl Engine {
         })
     }
 
-    /// Other settings are taken: those that are new have met nobody yet.
-    pub(crate) fn expect_anew(&mut self) {
-        self.telemetry.met.before = self.arrived();
-    }
-
-    fn arrived(&self) -> u64 {
-        self.capacity.partitions.iter().map(|it| it.counts.arrived).sum()
-    }
-
     /// A class that requests have and that differs from this one by a slash at its beginning.
     fn twin(&self, name: &str) -> Option<String> {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
         let kind = self.controller.find_class(&twin);
-        let class = self.quotas.rules.class_of(kind);
-        (kind > 0 && (class == 0 || self.telemetry.met.has(class))).then_some(twin)
+        let class = self.quotas.class_of(kind);
+        (kind > 0 && (class == 0 || self.telemetry.has_met(class))).then_some(twin)
     }
 }

@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-use super::{rate::RateRule, shared::WhenGone};
-
 /// What a rule does with a request that finds it full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -26,6 +24,47 @@ impl WhenFull {
             Self::Empty => "empty",
         }
     }
+}
+
+/// A bound on starts per minute.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct RateRule {
+    pub(crate) max: NonZeroU32,
+    pub(crate) mode: RateMode,
+}
+
+/// How starts per minute are counted.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum RateMode {
+    /// Up to the maximum in each minute of the clock: up to twice the maximum in 60 s that straddle the edge of one.
+    #[default]
+    Minute,
+    /// Evenly: one start each 60 s / maximum, and this many at once after a pause. At most the maximum and the burst
+    /// together in any 60 s.
+    Smooth {
+        /// How many may start at once.
+        burst: NonZeroU32,
+    },
+}
+
+/// What a rule does while the store can't be asked. An explicit choice, since each has its price.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum WhenGone {
+    /// Nobody is admitted: nothing is exceeded, and nothing is served.
+    #[default]
+    Closed,
+    /// The rule doesn't count: everything is served, and nothing is held back.
+    Open,
+    /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
+    ///
+    /// Together they stay within the bound while the number is right. What was granted by the store before is not
+    /// counted against the share, so for as long as it runs there may be as much again.
+    LocalShare {
+        /// How many processes share the rule.
+        instances: NonZeroU32,
+    },
 }
 
 /// A bound, and what happens at it.
@@ -124,7 +163,7 @@ impl LimitsPlan {
 
 impl RulesPlan {
     /// Whether any rule only says what it would do.
-    pub(super) fn observes(&self) -> bool {
+    pub(crate) fn observes(&self) -> bool {
         let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
         self.classes.iter().any(limits)
     }
@@ -184,7 +223,7 @@ impl RateRule {
 
 impl RulesPlan {
     /// Whether any rule is counted for all instances.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         fn cap(setting: Option<Option<Setting<usize>>>) -> bool {
             setting.flatten().is_some_and(|setting| setting.shared.is_some())
         }

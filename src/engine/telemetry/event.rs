@@ -1,0 +1,90 @@
+//! What can be told: what became of a request, and what changed.
+
+use crate::{
+    engine::{limit::Basis, plan::Mode, tokens::StoreChange},
+    rejection::Reason,
+};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// It was admitted as it came.
+    Admitted,
+    /// It was admitted as it came, uncounted by the limit, because decisions don't bind.
+    LetThrough,
+    /// It took a slot as it came, and has to ask a store before it runs.
+    Asks,
+    /// It waits.
+    Queued(Blocker),
+    /// It was granted a slot after a wait, and has to ask a store before it runs, or not.
+    Granted { asks: bool },
+    /// It took the slot that it was granted.
+    Claimed { waited: bool, asked: bool },
+    /// It gave back a slot that it was granted, as if it had never had it.
+    GaveBack,
+    /// It was rejected; `timed_out` where it had waited for as long as it might.
+    Rejected { reason: Reason, blocker: Blocker, timed_out: bool },
+    /// Its caller left while it waited.
+    Cancelled,
+    /// It goes on because decisions don't bind: what would have become of it otherwise.
+    Would { reject: Option<Reason>, blocker: Blocker },
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ChangeEvent {
+    Limit { from: u32, basis: Basis },
+    Mode { from: Mode, to: Mode },
+    Reload { from: u32 },
+    Drain,
+    LawPanic,
+    Store(StoreChange),
+}
+
+/// What was in the way of a request, with its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocker {
+    pub(crate) by: BlockedAt,
+    pub(crate) used: usize,
+    pub(crate) bound: usize,
+}
+
+impl Blocker {
+    pub(crate) const NOTHING: Self = Self::new(BlockedAt::Nothing, 0, 0);
+
+    pub(crate) const fn new(by: BlockedAt, used: usize, bound: usize) -> Self {
+        Self { by, used, bound }
+    }
+}
+
+/// What can be in the way of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum BlockedAt {
+    Nothing,
+    Budget,
+    Deadline,
+    Draining,
+    Gate,
+    Kept,
+    LabelCap,
+    Limit,
+    MaxInFlight,
+    MaxInFlightPerNamespace,
+    MaxPending,
+    MaxPerMinute,
+    MaxPerMinutePerNamespace,
+    MaxWaiting,
+    MaxWaitingPerRun,
+    Partition,
+    Queue,
+    WorkerSlots,
+}
+
+/// How the handle stands while something is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    pub(crate) limit: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) waiting: usize,
+}

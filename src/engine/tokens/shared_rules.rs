@@ -1,0 +1,125 @@
+//! The rules that a request needs the consent of a store for.
+
+use std::{any::Any, fmt, num::NonZeroU32, sync::OnceLock};
+
+use crate::{
+    engine::plan::rules::{RateRule, Resolved, Rule, WhenFull, WhenGone},
+    rejection::Reason,
+};
+
+/// Which of a label's rules one is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Counted {
+    LabelCap,
+    NamespaceCap,
+    LabelRate,
+    NamespaceRate,
+    Budget,
+}
+
+/// How much a shared rule allows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SharedBound {
+    Cap(NonZeroU32),
+    Rate(RateRule),
+}
+
+/// A rule that is counted for all instances.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SharedRule {
+    pub(crate) counts: Counted,
+    pub(crate) bound: SharedBound,
+    pub(crate) when_full: WhenFull,
+    pub(crate) when_gone: WhenGone,
+}
+
+impl SharedRule {
+    pub(crate) const fn reason(&self) -> Reason {
+        match self.counts {
+            Counted::LabelCap => Reason::LabelCap,
+            Counted::NamespaceCap => Reason::NamespaceCap,
+            Counted::LabelRate | Counted::NamespaceRate => Reason::Rate,
+            Counted::Budget => Reason::Budget,
+        }
+    }
+
+    /// The setting, as in `RuleSnapshot`.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.counts {
+            Counted::LabelCap => "max_in_flight",
+            Counted::NamespaceCap => "max_in_flight_per_namespace",
+            Counted::LabelRate => "max_per_minute",
+            Counted::NamespaceRate => "max_per_minute_per_namespace",
+            Counted::Budget => "budget",
+        }
+    }
+
+    /// How many it allows.
+    pub(crate) const fn most(&self) -> usize {
+        match self.bound {
+            SharedBound::Cap(bound) => bound.get() as usize,
+            SharedBound::Rate(rate) => rate.max.get() as usize,
+        }
+    }
+}
+
+/// The rules of one label of one class for which a request needs consent, all of them or none.
+pub(crate) struct SharedRules {
+    /// Empty for requests whose class has no rules of its own.
+    pub(crate) class: Box<str>,
+    pub(crate) namespace: Box<str>,
+    pub(crate) label: Box<str>,
+    pub(crate) group: Option<Box<str>>,
+    pub(crate) rules: Vec<SharedRule>,
+    /// What whoever asks has made of this, once for all requests.
+    pub(crate) prepared: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl SharedRules {
+    pub(crate) fn of(class: &str, namespace: &str, label: &str, resolved: &Resolved) -> Option<Self> {
+        let cap = |counts, rule: Option<Rule<usize>>| {
+            let Rule { bound, when_full, shared, .. } = rule?;
+            let bound = NonZeroU32::new(u32::try_from(bound).unwrap_or(u32::MAX))?;
+            Some(SharedRule { counts, bound: SharedBound::Cap(bound), when_full, when_gone: shared? })
+        };
+        let rate = |counts, rule: Option<Rule<RateRule>>| {
+            let Rule { bound, when_full, shared, .. } = rule?;
+            Some(SharedRule { counts, bound: SharedBound::Rate(bound), when_full, when_gone: shared? })
+        };
+        let rules = [
+            cap(Counted::LabelCap, resolved.in_flight),
+            cap(Counted::NamespaceCap, resolved.in_flight_per_namespace),
+            rate(Counted::LabelRate, resolved.per_minute),
+            rate(Counted::NamespaceRate, resolved.per_minute_per_namespace),
+            rate(Counted::Budget, resolved.budget.as_ref().map(|(_, rule)| *rule)),
+        ];
+        let rules: Vec<_> = rules.into_iter().flatten().collect();
+        let group = resolved.budget.as_ref().map(|(group, _)| group.clone());
+        (!rules.is_empty()).then(|| Self {
+            class: class.into(),
+            namespace: namespace.into(),
+            label: label.into(),
+            group,
+            rules,
+            prepared: OnceLock::new(),
+        })
+    }
+
+    /// The rule of this kind, of which a label has one at most, and its index.
+    pub(crate) fn find(&self, counts: Counted) -> Option<(usize, SharedRule)> {
+        self.rules.iter().copied().enumerate().find(|(_, rule)| rule.counts == counts)
+    }
+
+    /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
+    pub(crate) fn closes(&self) -> Option<WhenFull> {
+        let closed = || self.rules.iter().filter(|rule| rule.when_gone == WhenGone::Closed);
+        let empty = closed().any(|rule| rule.when_full == WhenFull::Empty);
+        closed().next().map(|_| if empty { WhenFull::Empty } else { WhenFull::Reject })
+    }
+}
+
+impl fmt::Debug for SharedRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedRules").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether the store of shared rules answers.
+
+use std::time::Duration;
+
+/// Whether a store answers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum StoreState {
+    #[default]
+    Up,
+    /// It failed lately, and is asked all the same.
+    Failing,
+    /// It is left alone until it answers a probe.
+    Down,
+}
+
+impl StoreState {
+    /// The machine word.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Failing => "failing",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// How the store changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct StoreChange {
+    pub(crate) from: StoreState,
+    pub(crate) to: StoreState,
+    /// For how long it was down, if it was.
+    pub(crate) down_for: Option<Duration>,
+}

@@ -1,0 +1,78 @@
+//! A request that waits.
+
+use super::{Ask, Holder, Refusal, RequestRef, Would};
+use crate::{
+    engine::ids::{FlowKey, JobId, LabelId},
+    time::Timestamp,
+};
+
+/// What became of a waiter so far.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stage {
+    /// Waits for room in the line.
+    Gate,
+    /// Waits for a slot.
+    Line,
+    /// Holds a slot that it has not fetched yet. Carries what its sample needs, and until when it could have waited if it
+    /// stood in line.
+    Granted { in_flight: u32, until: Option<Timestamp> },
+    /// Was turned away and has not asked yet.
+    Refused(Refusal),
+}
+
+/// One waiting request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) stage: Stage,
+    pub(crate) partition: u16,
+    pub(crate) class: u8,
+    /// How little it matters; see [`Criticality::level`](crate::criticality::Criticality::level).
+    pub(crate) level: u8,
+    /// What it is beyond of, as marks of a slot.
+    pub(crate) shadow: u8,
+    pub(crate) would: Would,
+    pub(crate) label: LabelId,
+    /// The job that it is a part of.
+    pub(crate) job: JobId,
+    /// Order of arrival over all partitions.
+    pub(crate) sequence: u64,
+    pub(crate) since: Timestamp,
+    /// When its caller gives up.
+    pub(crate) caller_deadline: Timestamp,
+    /// When its present wait ends, the caller's deadline included.
+    pub(crate) deadline: Timestamp,
+}
+
+impl Waiter {
+    /// Somebody who stands nowhere yet.
+    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
+        Self {
+            stage: Stage::Line,
+            partition: ask.partition,
+            class: ask.class,
+            level: ask.criticality.level(),
+            shadow: 0,
+            would: Would::NOTHING,
+            label,
+            job,
+            sequence,
+            since,
+            caller_deadline: ask.deadline,
+            deadline: Timestamp::NEVER,
+        }
+    }
+
+    /// Which request it is, for what is told afterwards.
+    pub(crate) const fn request(&self) -> RequestRef {
+        RequestRef { partition: self.partition, label: self.label, job: self.job, since: self.since }
+    }
+
+    /// Whom the slot belongs to that it was granted.
+    pub(crate) const fn holder(&self) -> Holder {
+        Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
+    }
+
+    pub(crate) const fn flow_key(&self) -> FlowKey {
+        FlowKey { label: self.label, partition: self.partition, level: self.level }
+    }
+}

@@ -1,0 +1,148 @@
+//! What was in the way of a request, for the journal; and how long its way is.
+
+use std::time::Duration;
+
+use crate::{
+    engine::{
+        Engine,
+        ids::{FlowKey, Key, LabelId},
+        plan::PartitionMode,
+        telemetry::{BlockedAt, Blocker},
+        tokens::{Ask, Full},
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
+
+/// A prediction has to miss a deadline by this part of the time that is left before it is believed.
+const MARGIN: u32 = 10;
+
+impl Engine {
+    /// What was in the way of a request, if that is written down.
+    #[inline]
+    pub(super) fn if_noted(&self, find: impl FnOnce(&Self) -> Blocker) -> Blocker {
+        if self.telemetry.keeps_journal() { find(self) } else { Blocker::NOTHING }
+    }
+
+    /// What a request was rejected for.
+    pub(super) fn blocker(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Blocker {
+        let limit = self.capacity.limit();
+        match reason {
+            Reason::Deadline => Blocker::new(BlockedAt::Deadline, 0, 0),
+            Reason::Draining => Blocker::new(BlockedAt::Draining, 0, 0),
+            Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::NOTHING,
+            Reason::GateFull | Reason::GateTimeout => {
+                let bound = limit.saturating_add(self.queue.behind_gate().unwrap_or(0));
+                Blocker::new(BlockedAt::Gate, self.capacity.running() + self.queue.in_line(), bound)
+            }
+            Reason::LabelQueueFull => {
+                let waiting = self.quotas.label(label).waiting();
+                Blocker::new(BlockedAt::MaxWaiting, waiting, self.quotas.label_plan().max_waiting)
+            }
+            Reason::RunCap => {
+                let bound = self.quotas.label_plan().max_waiting_per_run;
+                Blocker::new(BlockedAt::MaxWaitingPerRun, bound, bound)
+            }
+            Reason::PushedOut | Reason::QueueFull => {
+                Blocker::new(BlockedAt::Queue, self.queue.in_line(), self.queue.places(limit))
+            }
+            Reason::PartitionCap => {
+                let it = self.capacity.partition(partition);
+                Blocker::new(BlockedAt::Partition, it.running(), it.cap())
+            }
+            Reason::Budget | Reason::NamespaceCap | Reason::PendingFull | Reason::Rate => {
+                let full = self.blocking_rule(now, label).filter(|full| full.reason == reason);
+                full.map_or(Blocker::NOTHING, |full| self.blocker_of_rule(now, label, &full))
+            }
+            Reason::LabelCap | Reason::Limit | Reason::QueueTimeout => self.obstacle(now, partition, label),
+        }
+    }
+
+    /// What keeps a request from running, in the order in which it is asked.
+    pub(super) fn obstacle(&self, now: Timestamp, partition: u16, label: LabelId) -> Blocker {
+        let it = self.capacity.partition(partition);
+        if self.quotas.is_full(label) {
+            let (label, binds) = (self.quotas.label(label), self.quotas.label_plan().enforce_workers);
+            let bound = label.cap();
+            let slots = label.workers().filter(|_| binds).map(|it| it.slots());
+            let by = match (label.rule().cap, slots) {
+                (Some(cap), _) if cap == bound => BlockedAt::LabelCap,
+                (_, Some(slots)) if slots == bound => BlockedAt::WorkerSlots,
+                _ => BlockedAt::MaxInFlight,
+            };
+            Blocker::new(by, label.running(), bound)
+        } else if let Some(full) = self.full_rule(now, label) {
+            self.blocker_of_rule(now, label, &full)
+        } else if it.is_at_hard_cap() {
+            Blocker::new(BlockedAt::Partition, it.running(), it.cap())
+        } else {
+            let by = if self.capacity.is_full() { BlockedAt::Limit } else { BlockedAt::Kept };
+            Blocker::new(by, self.capacity.running(), self.capacity.limit())
+        }
+    }
+
+    pub(super) fn blocker_of_rule(&self, now: Timestamp, label: LabelId, full: &Full) -> Blocker {
+        let by = match (full.reason, full.meter) {
+            (Reason::Budget, _) => BlockedAt::Budget,
+            (Reason::NamespaceCap, _) => BlockedAt::MaxInFlightPerNamespace,
+            (Reason::PendingFull, _) => BlockedAt::MaxPending,
+            (Reason::Rate, None) => BlockedAt::MaxPerMinute,
+            (Reason::Rate, Some(_)) => BlockedAt::MaxPerMinutePerNamespace,
+            _ => BlockedAt::MaxInFlight,
+        };
+        Blocker::new(by, self.quotas.used(now, label, full), full.bound)
+    }
+
+    /// How long a request that joins the line now waits for a slot, judged from how fast slots came free; `None` while
+    /// nothing is known about that.
+    ///
+    /// It waits until all requests before it got a slot: all waiters that are as important, or, where the turn goes round,
+    /// as many rounds as it takes until its own flow is through. Its partition's share is a second way to a slot, and the
+    /// earlier one counts. A cap on its label can only make it later.
+    pub(in crate::engine) fn expected_wait(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Duration> {
+        if self.estimates.mean_hold().is_zero() {
+            return None;
+        }
+        let (limit, running) = (self.capacity.limit(), self.capacity.running());
+        let (one, it) = (self.quotas.label(label), self.capacity.partition(ask.partition));
+        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
+        let (in_partition, in_all) = self.queue.turns_before(now, key, one.weight());
+        let by_limit = self.estimates.wait(in_all + running.saturating_sub(limit), limit);
+        let by_share = (it.share() > 0).then(|| {
+            let beyond = it.running().saturating_sub(it.share());
+            self.estimates.wait(in_partition + beyond, it.share())
+        });
+        let by_partition = match by_share {
+            Some(by_share) if it.mode() == PartitionMode::HardCap => by_share,
+            Some(by_share) => by_share.min(by_limit),
+            None => by_limit,
+        };
+        let by_cap = if one.cap() < limit {
+            self.estimates.wait((one.running() + one.waiting() + 1).saturating_sub(one.cap()), one.cap())
+        } else {
+            Duration::ZERO
+        };
+        let room = self.full_rule(now, label).and_then(|full| full.until);
+        let by_rule = room.map_or(Duration::ZERO, |until| until.since(now));
+        Some(by_partition.max(by_cap).max(by_rule))
+    }
+
+    /// Whether the deadline of a request comes before its turn, with a margin for what a prediction is worth.
+    pub(in crate::engine) fn will_miss_deadline(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
+        if ask.deadline == Timestamp::NEVER || !self.lifecycle.enforces() {
+            return false;
+        }
+        let left = ask.deadline.since(now);
+        self.expected_wait(now, ask, label).is_some_and(|wait| wait > left + left / MARGIN)
+    }
+
+    /// Whether the time that is left to a waiter is less than its work is likely to take, so that a slot is better given
+    /// to another waiter.
+    pub(super) fn cannot_finish_in_time(&self, now: Timestamp, key: Key) -> bool {
+        let waiter = self.queue.get(key);
+        self.lifecycle.enforces()
+            && waiter.caller_deadline != Timestamp::NEVER
+            && self.queue.len() > 1
+            && self.estimates.likely(waiter.class).is_some_and(|work| waiter.caller_deadline.since(now) < work)
+    }
+}

@@ -1,0 +1,139 @@
+//! How tokens come back: a place is claimed or cancelled, a slot is finished.
+
+use std::{task::Poll, time::Duration};
+
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId, TtlId},
+        telemetry::Event,
+        tokens::{COUNTED, Holder, IN_SHADOW, OUTSIDE, Place, Refusal, Slot, Stage},
+    },
+    time::Timestamp,
+};
+
+impl Engine {
+    /// Asks for the slot of a waiter. Whatever the timers say, this answer counts.
+    pub(crate) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
+        let now = self.advance(now);
+        let key = place.key();
+        if self.queue.get(key).deadline <= now {
+            self.expire(now, key);
+            self.dispatch(now);
+        }
+        let waiter = *self.queue.get(key);
+        let answer = match waiter.stage {
+            Stage::Gate | Stage::Line => return Poll::Pending,
+            // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
+            Stage::Granted { in_flight, until } => {
+                let asked = self.needs_remote(waiter.label).is_some();
+                if asked {
+                    self.note_answer(now, waiter.label, true);
+                }
+                self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
+                Ok(Slot { would: waiter.would, ..self.slot(now, waiter.class, waiter.holder(), in_flight) })
+            }
+            Stage::Refused(refusal) => Err(refusal),
+        };
+        self.queue.remove(key);
+        if self.quotas.has_shared_rules() && answer.is_ok() {
+            self.allow_probe(waiter.label);
+            self.dispatch(now);
+        }
+        #[cfg(test)]
+        self.check();
+        Poll::Ready(answer)
+    }
+
+    /// Gives up a place, and the slot that may have been granted to it.
+    pub(crate) fn cancel(&mut self, now: Timestamp, place: &Place) {
+        let now = self.advance(now);
+        let key = place.key();
+        let waiter = *self.queue.get(key);
+        match waiter.stage {
+            Stage::Gate | Stage::Line => self.leave(key),
+            Stage::Granted { .. } => {
+                self.release(&waiter.holder());
+                self.allow_probe(waiter.label);
+            }
+            Stage::Refused(_) => {}
+        }
+        if !matches!(waiter.stage, Stage::Refused(_)) {
+            self.record(now, waiter.request(), Event::Cancelled);
+        }
+        self.queue.remove(key);
+        self.dispatch(now);
+    }
+
+    /// Gives a slot back, once.
+    pub(crate) fn finish(&mut self, now: Timestamp, slot: &mut Slot) {
+        let (is_counted, within_limit, holder) = (slot.is_counted(), slot.is_within_limit(), slot.holder());
+        slot.marks &= !(COUNTED | IN_SHADOW);
+        if !is_counted {
+            return self.leave_shadow(&holder);
+        }
+        let now = self.advance(now);
+        // Of a slot that was taken back before, nothing is left to count, and its label may be forgotten.
+        if !self.slot_ttl.give_back(slot.ttl) {
+            if within_limit {
+                self.note_held(now.since(slot.start), slot.label);
+            }
+            self.release(&holder);
+        }
+        if !self.queue.is_empty() {
+            self.dispatch(now);
+        }
+    }
+
+    /// Counts a request that gives its slot back.
+    #[inline]
+    pub(super) fn release(&mut self, holder: &Holder) {
+        self.capacity.release(holder);
+        if holder.shadow & OUTSIDE == 0 {
+            self.estimates.freed();
+        }
+        self.leave_shadow(holder);
+        let throttle = self.quotas.ended(holder);
+        self.throttle(holder.label, throttle);
+    }
+
+    #[inline]
+    fn leave_shadow(&mut self, holder: &Holder) {
+        if holder.shadow & IN_SHADOW != 0 {
+            self.controller.leave_shadow();
+        }
+    }
+
+    /// Learns for how long a slot was held, where slots are scarce.
+    pub(super) fn note_held(&mut self, held: Duration, label: LabelId) {
+        if self.is_saturated() {
+            self.estimates.held(held);
+            self.quotas.held(label, held);
+        }
+    }
+
+    /// Whether [`finish`](Self::finish) needs the exact time: there is no request to serve and nothing to measure on a
+    /// server that has room, and reading a clock costs more than the rest of it.
+    pub(crate) const fn is_saturated(&self) -> bool {
+        self.capacity.is_full() || !self.queue.is_empty()
+    }
+
+    /// Whether this slot was taken back because its time was over.
+    pub(crate) fn is_expired(&self, slot: TtlId) -> bool {
+        self.slot_ttl.is_expired(slot)
+    }
+
+    /// The next slot that expired since the last call: its holder should be told.
+    pub(crate) fn take_expired(&mut self) -> Option<TtlId> {
+        self.slot_ttl.take_notice()
+    }
+
+    /// The next waiter whose wait ended since the last call, granted or rejected: it should be woken.
+    pub(crate) fn take_notice(&mut self) -> Option<Key> {
+        self.notices.pop_front()
+    }
+
+    pub(crate) fn has_notices(&self) -> bool {
+        !self.notices.is_empty() || self.slot_ttl.has_notices()
+    }
+}

@@ -1,0 +1,48 @@
+//! The journal with names.
+
+use crate::engine::{
+    Engine,
+    telemetry::{JournalEntry, Names, Record, Wanted},
+};
+
+impl Engine {
+    /// The oldest entries after the one with this number, so many at most.
+    pub(crate) fn journal_since(&self, sequence: u64, count: usize, wanted: Wanted) -> Vec<JournalEntry> {
+        let found = self.telemetry.journal().after(sequence, wanted).into_iter().take(count);
+        let entries = found.map(|(number, it)| match it {
+            Ok(record) => record.view(number, self.names(number, record)),
+            Err(changed) => changed.view(number),
+        });
+        entries.collect()
+    }
+
+    /// After which number the newest entries come, so many of them.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn journal_before(&self, count: usize, wanted: Wanted) -> u64 {
+        let all = self.telemetry.journal().after(0, wanted);
+        all.iter().rev().nth(count).map_or(0, |&(number, _)| number)
+    }
+
+    /// How many decisions are kept, and as many changes.
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn journal_capacity(&self) -> usize {
+        self.telemetry.journal().capacity()
+    }
+
+    /// The number of the newest entry.
+    pub(crate) const fn journal_newest(&self) -> u64 {
+        self.telemetry.newest_entry()
+    }
+
+    fn names(&self, entry: u64, record: &Record) -> Names<'_> {
+        let (partition, label, job) = record.about();
+        let is_about = !self.quotas.is_named(label) || self.telemetry.is_about(label, entry);
+        let label = self.quotas.label(label);
+        let names = (self.quotas.class_name(label.class()), label.namespace(), label.name());
+        Names {
+            partition: self.capacity.partition(partition).name(),
+            label: is_about.then_some(names),
+            job: self.queue.job_name(job),
+        }
+    }
+}
