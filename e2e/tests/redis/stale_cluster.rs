@@ -10,8 +10,9 @@ use crate::{
     support::{cap, claims, eventually, keys, ms, server::Server, shared},
 };
 
-/// Longer than the two seconds for which a node that was down serves nothing anyway.
-const EXPIRY: Duration = ms(6_000);
+/// Longer than the two seconds for which a node that was down serves nothing anyway, and so long that the holder finds the
+/// node that took over before three fifths of it are over.
+const EXPIRY: Duration = ms(12_000);
 
 /// A node that has a copy of what the other one has.
 async fn replica_of(server: &Server) -> Server {
