@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::{
-    engine::rules::{LimitsPlan, RateMode, RateRule, Setting, WhenFull, WhenGone},
+    engine::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
     problem::Problem,
     ticket::normal,
 };
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sharing {
     pub(crate) local: bool,
-    pub(crate) when_gone: Option<WhenGone>,
+    pub(crate) when_gone: Option<OnStoreFailure>,
 }
 
 impl Sharing {
@@ -21,7 +21,7 @@ impl Sharing {
     }
 
     /// What becomes of it without the store, if it is shared: `shared` is what is said for all rules.
-    fn of(self, shared: Option<WhenGone>) -> Option<WhenGone> {
+    fn of(self, shared: Option<OnStoreFailure>) -> Option<OnStoreFailure> {
         let for_all = shared.filter(|_| !self.local)?;
         Some(self.when_gone.unwrap_or(for_all))
     }
@@ -43,8 +43,8 @@ impl Cap {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// Stops nobody, and says what it would do: one more counts as
-    /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
+    /// Stops nobody, and says what it would do: one more counts as [would-be rejected or
+    /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
     /// process alone then.
     pub const fn observe(mut self) -> Self {
         self.observes = true;
@@ -67,12 +67,12 @@ impl Cap {
     /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
     ///
     /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.shared.when_gone = Some(when_gone);
         self
     }
 
-    fn setting(self, default: WhenFull, shared: Option<WhenGone>) -> Option<Setting<usize>> {
+    fn setting(self, default: WhenFull, shared: Option<OnStoreFailure>) -> Option<Setting<usize>> {
         let when_full = self.when_full.unwrap_or(default);
         let shared = self.shared.of(shared.filter(|_| !self.observes));
         (self.max > 0).then_some(Setting { bound: self.max, when_full, shared, observes: self.observes })
@@ -134,12 +134,17 @@ impl Rate {
 
     /// What becomes of this rate while the shared store is gone, if it is shared: what is said
     /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.shared.when_gone = Some(when_gone);
         self
     }
 
-    fn setting(self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> Option<Setting<RateRule>> {
+    fn setting(
+        self,
+        path: &str,
+        shared: Option<OnStoreFailure>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Setting<RateRule>> {
         let Some(max) = NonZeroU32::new(self.max) else {
             problems
                 .push(Problem::new(path, "found 0, allowed is 1 or more; a rate that lets nothing start is a mistake"));
@@ -161,7 +166,7 @@ impl From<u32> for Rate {
 /// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`](crate::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
-pub struct Limits {
+pub struct ClassLimits {
     pub(crate) in_flight: Option<Cap>,
     pub(crate) in_flight_per_namespace: Option<Cap>,
     pub(crate) per_minute: Option<Rate>,
@@ -173,7 +178,7 @@ pub struct Limits {
 /// How many of a class that must fail fast may be pending per label, unless told otherwise.
 pub(crate) const PENDING: usize = 1_024;
 
-impl Limits {
+impl ClassLimits {
     /// No limits.
     pub fn new() -> Self {
         Self::default()
@@ -223,7 +228,7 @@ impl Limits {
     }
 
     /// `shared`: rules are counted for all instances, and what becomes of them without the store.
-    pub(super) fn plan(&self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> LimitsPlan {
+    pub(super) fn plan(&self, path: &str, shared: Option<OnStoreFailure>, problems: &mut Vec<Problem>) -> LimitsPlan {
         let mut rate = |name: &str, rate: Option<Rate>| rate?.setting(&format!("{path}.{name}"), shared, problems);
         let per_minute = rate("max_per_minute", self.per_minute);
         let per_minute_per_namespace = rate("max_per_minute_per_namespace", self.per_minute_per_namespace);
@@ -236,7 +241,7 @@ impl Limits {
             ));
         }
         LimitsPlan {
-            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Wait, shared)),
+            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Queue, shared)),
             in_flight_per_namespace: self.in_flight_per_namespace.map(|cap| cap.setting(WhenFull::Reject, shared)),
             per_minute,
             per_minute_per_namespace,

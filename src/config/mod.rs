@@ -18,7 +18,7 @@ mod warnings;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 pub use labels::Labels;
-pub use limits::{Cap, Limits, Rate};
+pub use limits::{Cap, ClassLimits, Rate};
 pub use rules::Rules;
 pub use share::{Share, percent};
 #[cfg(feature = "config")]
@@ -32,7 +32,7 @@ use crate::{
         MOST_ENTRIES,
         limit::{Fixed, Limit},
         plan::{Bound, Discipline, JOURNAL, Mode, PartitionMode, PartitionPlan, Places, Plan},
-        rules::WhenGone,
+        rules::OnStoreFailure,
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) rules: Rules,
     /// Whether rules are counted for all instances, and what becomes of them without the store unless they say so.
     pub(crate) is_shared: bool,
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
     /// The store, where it comes from a configuration.
     #[cfg(feature = "config")]
     pub(crate) store: Option<StoreSettings>,
@@ -100,7 +100,7 @@ impl Default for Settings {
             labels: Labels::new(),
             rules: Rules::new(),
             is_shared: false,
-            when_gone: WhenGone::Closed,
+            when_gone: OnStoreFailure::FailClosed,
             #[cfg(feature = "config")]
             store: None,
             time_to_live: None,
