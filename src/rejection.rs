@@ -238,8 +238,8 @@ impl Rejection {
         }
     }
 
-    /// Whether the rule that was full says [`Empty`](crate::WhenFull::RespondEmpty): that there is nothing for the
-    /// caller is then a better answer than a rejection.
+    /// Whether the rule that was full says [`RespondEmpty`](crate::WhenFull::RespondEmpty): that there is nothing for
+    /// the caller is then a better answer than a rejection.
     pub const fn responds_empty(&self) -> bool {
         self.nothing
     }

@@ -75,15 +75,15 @@ impl Passage {
         let mut permit = self.permit.take()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
-        if upgraded || policy.hold == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
+        if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
             permit.finish(outcome);
             return None;
         }
-        if policy.learn != Some(SampleAt::BodyEnd) {
+        if policy.sample_at != Some(SampleAt::BodyEnd) {
             permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
-        let has_trailers = policy.learn != Some(SampleAt::Never)
+        let has_trailers = policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);

@@ -187,8 +187,8 @@ impl HttpProtocol {
         let body = request.body();
         let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
         if uploads
-            && own.learn.is_none()
-            && policy.learn != Some(SampleAt::Never)
+            && own.sample_at.is_none()
+            && policy.sample_at != Some(SampleAt::Never)
             && !RequestHead::of(request).is_grpc()
         {
             policy.sample_at(SampleAt::OverloadOnly)

@@ -21,16 +21,17 @@ pub enum ReleaseAt {
     ResponseHead,
 }
 
-/// What the control law learns from a request, however that ends: answered, abandoned by its client, or failed.
+/// When the sample of a request is taken, and what of it the control law learns, however the request ends: answered,
+/// abandoned by its client, or failed.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum SampleAt {
-    /// Its outcome, and a round-trip time that ends with the response body.
+    /// At the end of the response body: the outcome, and the round-trip time up to there.
     BodyEnd,
-    /// Its outcome, and a round-trip time that ends with the response head: a slow reader is no congestion.
+    /// At the response head: the outcome, and the round-trip time up to there, since a slow reader is no congestion.
     #[default]
     ResponseHead,
-    /// Nothing.
+    /// Never: nothing is learned.
     Never,
     /// Only that it was an overload; no round-trip time.
     OverloadOnly,
@@ -48,31 +49,31 @@ pub enum SampleAt {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Policy {
-    pub(super) hold: Option<ReleaseAt>,
-    pub(super) learn: Option<SampleAt>,
+    pub(super) release_at: Option<ReleaseAt>,
+    pub(super) sample_at: Option<SampleAt>,
 }
 
 impl Policy {
     /// As the layer says.
     pub const fn new() -> Self {
-        Self { hold: None, learn: None }
+        Self { release_at: None, sample_at: None }
     }
 
     /// When the slot is given back.
-    pub const fn release_at(mut self, hold: ReleaseAt) -> Self {
-        self.hold = Some(hold);
+    pub const fn release_at(mut self, release: ReleaseAt) -> Self {
+        self.release_at = Some(release);
         self
     }
 
-    /// What is learned.
-    pub const fn sample_at(mut self, learn: SampleAt) -> Self {
-        self.learn = Some(learn);
+    /// When the sample is taken, and what is learned of it.
+    pub const fn sample_at(mut self, sample: SampleAt) -> Self {
+        self.sample_at = Some(sample);
         self
     }
 
     /// What is learned from a request that ends like this.
     pub(super) const fn learned(self, outcome: Outcome) -> Outcome {
-        match (self.learn, outcome) {
+        match (self.sample_at, outcome) {
             (Some(SampleAt::Never), _) | (Some(SampleAt::OverloadOnly), Outcome::Success | Outcome::Cancelled) => {
                 Outcome::Ignore
             }
@@ -83,8 +84,8 @@ impl Policy {
     /// This policy where it says something, else `base`.
     pub(super) const fn or(self, base: Self) -> Self {
         Self {
-            hold: if self.hold.is_some() { self.hold } else { base.hold },
-            learn: if self.learn.is_some() { self.learn } else { base.learn },
+            release_at: if self.release_at.is_some() { self.release_at } else { base.release_at },
+            sample_at: if self.sample_at.is_some() { self.sample_at } else { base.sample_at },
         }
     }
 }

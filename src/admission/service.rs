@@ -20,8 +20,8 @@ use crate::runtime::{Entry, Handle, Held};
 
 /// Puts into a request's extensions what its handler may want to know of its permit.
 pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensions) {
-    if let Some(overdue) = permit.watch_time() {
-        extensions.insert(overdue);
+    if let Some(expiry) = permit.watch_time() {
+        extensions.insert(expiry);
     }
     if let Some(lease) = permit.watch_lease() {
         extensions.insert(lease);

@@ -38,14 +38,14 @@ pub struct Burst {
     patience: Option<u64>,
 }
 
-/// How many may be where, and for how long: the settings that decide what becomes of a burst.
+/// The settings that decide what becomes of a burst: how many requests may be where, and for how long.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Settings {
     /// How many run at once.
     pub limit: usize,
-    /// How many may wait in line; 0 is no queue, where whoever waits waits for a slot.
+    /// How many may wait in line; 0 is no queue: then requests wait for a slot.
     pub queue: usize,
     /// How long each waits at the full gate, with a queue.
     pub admission_timeout: Duration,
@@ -101,7 +101,7 @@ impl Settings {
     }
 }
 
-/// What becomes of a burst.
+/// The forecast for a burst: what becomes of its requests.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Forecast {
@@ -111,7 +111,7 @@ pub struct Forecast {
     pub rejected: usize,
     /// How many are answered when their client has left.
     pub too_late: usize,
-    /// How long whoever is served waits at most.
+    /// The longest wait of a request that is served.
     pub longest_wait: Duration,
     /// When the last one is done, counted from the first arrival.
     pub drain_time: Duration,

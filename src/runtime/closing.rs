@@ -12,14 +12,14 @@ use std::{
 
 use super::{Admission, Shared, foreign::discard};
 
-/// What becomes of those who wait when a server shuts down.
+/// What becomes of waiters when a handle drains.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DrainMode {
-    /// They are rejected at once, and may go to another instance.
+    /// Waiters are rejected at once, and their clients may go to another instance.
     #[default]
     RejectWaiting,
-    /// They keep their places and are served.
+    /// Waiters keep their places and are served.
     ServeWaiting,
 }
 
@@ -44,8 +44,8 @@ impl Admission {
     ///     .await
     /// # }
     /// ```
-    pub fn drain(&self, waiting: DrainMode) {
-        let serves_waiting = waiting == DrainMode::ServeWaiting;
+    pub fn drain(&self, mode: DrainMode) {
+        let serves_waiting = mode == DrainMode::ServeWaiting;
         self.shared.turn(|state, time| {
             state.engine.close(time.now(), serves_waiting);
             #[cfg(feature = "introspect")]

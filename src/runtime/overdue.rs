@@ -21,9 +21,9 @@ use super::permit::{Handle, Held};
 /// use axum::Extension;
 /// use tower_admission::permit::PermitExpiry;
 ///
-/// async fn report(Extension(overdue): Extension<PermitExpiry>) -> &'static str {
+/// async fn report(Extension(expiry): Extension<PermitExpiry>) -> &'static str {
 ///     tokio::select! {
-///         () = overdue.wait() => "gave up",
+///         () = expiry.wait() => "gave up",
 ///         () = std::future::ready(()) => "done",       // the work
 ///     }
 /// }

@@ -5,7 +5,7 @@
 //! - [`Store::acquire`] decides all caps and rates of a request together, all or nothing, by the time of the store.
 //!   What it grants is a [`Lease`]: it has an unguessable [`Token`] and an expiry, is renewed while the work runs, and
 //!   is taken back when its holder dies.
-//! - [`Store::reserve`] lends a process a block of a cap, from which it admits without a round trip.
+//! - [`Store::reserve`] lends a process an allotment of a cap, from which it admits without a round trip.
 //! - [`Store::lock`] is the primitive for a check-then-act of one's own.
 //!
 //! [`MemoryStore`] is the default and needs no server. `RedisStore` (feature `redis`) shares with other processes. The
@@ -81,7 +81,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// since a token is compared.
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
 
-    /// Changes the block of a cap that a process holds, or renews it.
+    /// Changes the allotment of a cap that a process holds, or renews it.
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment>;
 
     /// Charges up to `most` units of a rate at once.

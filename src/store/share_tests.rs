@@ -1,4 +1,4 @@
-//! Blocks under everything that a network does to questions and answers: never more in use than the cap.
+//! Allotments under everything that a network does to questions and answers: never more in use than the cap.
 
 use std::{
     num::NonZeroU32,

@@ -68,15 +68,15 @@ where
 
 type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync;
 
-/// Classifies by a key in the request. Made by [`by_header`] and its siblings.
+/// A classifier that extracts a key from the request. Made by [`by_header`] and its siblings.
 ///
-/// The key is the name of the partition, unless there is a [table](Self::map). Keys come from strangers: one that
+/// The key is the name of the partition, unless a [map](Self::map) translates it. Keys come from strangers: one that
 /// names no partition is one of the default partition.
 #[must_use]
 pub struct KeyExtractor {
     key: Box<Key>,
     sets: Sets,
-    table: Option<HashMap<String, String>>,
+    map: Option<HashMap<String, String>>,
     next: Option<Box<Self>>,
 }
 
@@ -93,20 +93,20 @@ enum Sets {
 
 impl KeyExtractor {
     fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
-        Self { key: Box::new(key), sets: Sets::Partition, table: None, next: None }
+        Self { key: Box::new(key), sets: Sets::Partition, map: None, next: None }
     }
 
-    /// Translates keys into partitions; a key that is not in the table counts as missing.
+    /// Translates keys into partitions; a key that is not in the map counts as missing.
     ///
     /// ```
     /// let by_tenant = tower_admission::classify::by_header("x-tenant").map([("acme", "gold"), ("globex", "gold")]);
     /// ```
-    pub fn map<K, V>(mut self, table: impl IntoIterator<Item = (K, V)>) -> Self
+    pub fn map<K, V>(mut self, partitions: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<String>,
         V: Into<String>,
     {
-        self.table = Some(table.into_iter().map(|(key, partition)| (key.into(), partition.into())).collect());
+        self.map = Some(partitions.into_iter().map(|(key, partition)| (key.into(), partition.into())).collect());
         self
     }
 
@@ -163,10 +163,10 @@ impl KeyExtractor {
 
     fn classify_by<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
         let key = (self.key)(request).filter(|key| !key.is_empty());
-        match (key, &self.table) {
+        match (key, &self.map) {
             (Some(key), None) => self.sets.set(ticket, key),
-            (Some(key), Some(table)) if table.contains_key(&*key) => {
-                self.sets.set(ticket, Cow::Owned(table[&*key].clone()));
+            (Some(key), Some(map)) if map.contains_key(&*key) => {
+                self.sets.set(ticket, Cow::Owned(map[&*key].clone()));
             }
             _ => {
                 if let Some(next) = &self.next {
@@ -217,7 +217,7 @@ impl Classify for KeyExtractor {
 
 impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyExtractor").field("table", &self.table).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("KeyExtractor").field("map", &self.map).field("next", &self.next).finish_non_exhaustive()
     }
 }
 

@@ -148,7 +148,7 @@ impl Inner {
         self.shares().lost += lost;
     }
 
-    /// Renews a block; or returns what is not in use of it.
+    /// Renews an allotment; or returns what is not in use of it.
     async fn renew_share(&self, key: &Key, give_all: bool) {
         let sent = Instant::now();
         let request = self.shares().renewal(key, give_all, sent);
@@ -205,7 +205,7 @@ async fn hear(inner: Weak<Inner>, mut notices: Notices) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // What is still held in blocks goes back at once rather than at its expiry.
+        // What is still held in allotments goes back at once rather than at its expiry.
         let mut shares = self.shares();
         let now = Instant::now();
         for key in shares.keys() {

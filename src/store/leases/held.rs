@@ -29,7 +29,7 @@ pub(super) enum What {
     Nothing,
     /// A lease of its own.
     Single { token: Token, loss: Arc<Loss> },
-    /// Units of the blocks that this process holds.
+    /// Units of the allotments that this process holds.
     Units(Vec<Unit>),
     /// Counted in this process alone, since the store is gone.
     Local(Lease),

@@ -39,7 +39,7 @@ struct Cap {
 struct Holder {
     until: u64,
     units: u32,
-    /// The last request that changed the block; none for a lease.
+    /// The last request that changed the allotment; none for a lease.
     sequence: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ impl Cap {
         fair(bound, of.name, all)
     }
 
-    /// To those who hold blocks, all leases together are one more that needs some.
+    /// To those who hold allotments, all leases together are one more that needs some.
     fn wait_for_lease(&mut self, now: u64) {
         if self.holders.values().all(|holder| holder.sequence.is_none()) {
             return;
@@ -292,8 +292,8 @@ impl Counters {
     }
 }
 
-/// How large a block becomes: growing takes half of what nobody holds, or `most` while others wait. What is in use, or may
-/// come into use before the answer, is never taken away.
+/// How large an allotment becomes: growing takes half of what nobody holds, or `most` while others wait. What is in
+/// use, or may come into use before the answer, is never taken away.
 fn granted(request: &AllotmentRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
     let most = most.unwrap_or_else(|| had + (free.saturating_sub(had) / 2).max(1));
     let kept = had.min(request.used.max(request.had.min(request.want)));

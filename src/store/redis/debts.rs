@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::line::Line;
 use crate::store::{AllotmentRequest, PendingRelease, StoreError, Token};
 
-/// From how many blocks on it is looked for those that are over.
+/// From how many allotments on it is looked for those that are over.
 const FEW: usize = 64;
 
 /// What is owed, and until when it is worth paying.
@@ -25,9 +25,10 @@ pub(super) struct Due {
 #[derive(Default)]
 pub(super) struct Debts {
     queue: VecDeque<Due>,
-    /// The newest of each block, which says all that older ones would: a process may let go of some of it very often.
+    /// The newest of each allotment, which says all that older ones would: a process may let go of some of it very
+    /// often.
     blocks: HashMap<Token, (AllotmentRequest, Instant)>,
-    /// How many blocks there were after those that are over were last looked for.
+    /// How many allotments there were after those that are over were last looked for.
     kept: usize,
     /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
     later: Vec<Due>,

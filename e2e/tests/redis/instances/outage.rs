@@ -233,7 +233,7 @@ async fn what_can_not_wait_for_an_answer_is_admitted_from_here_or_not_at_all() {
     assert!(asks.try_admit(Ticket::new()).is_ok(), "control: no shared rule");
     assert_eq!(asks.snapshot().in_flight, 0, "its slot is given back");
     let holds = build(true);
-    // Blocks grow with use.
+    // Allotments grow with use.
     for _ in 0..4 {
         drop(holds.admit(ticket()).await.unwrap());
     }
