@@ -1,6 +1,6 @@
 //! Bounds for one class of work or one key of it, as users write them.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use crate::{
     engine::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
@@ -31,15 +31,36 @@ impl Sharing {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Cap {
-    pub(super) max: usize,
+    /// `None` is no bound. 0 is an error, found when the handle is built.
+    pub(super) max: Option<usize>,
     pub(super) when_full: Option<WhenFull>,
     pub(super) shared: Sharing,
     pub(super) observes: bool,
 }
 
 impl Cap {
-    /// At most so many; 0 is no bound, and lifts one that a less particular key sets.
-    pub const fn of(max: usize) -> Self {
+    /// At most `max` requests.
+    ///
+    /// Plain numbers are taken too, as in `Cap::from(8)` and `max_in_flight(8)`; 0 is an error then, found when the
+    /// handle is built.
+    pub const fn new(max: NonZeroUsize) -> Self {
+        Self::at_most(Some(max.get()))
+    }
+
+    /// No bound: lifts the cap that a less particular key sets.
+    ///
+    /// ```
+    /// use tower_admission::{Cap, ClassLimits, Rules};
+    ///
+    /// let rules = Rules::new()
+    ///     .class("workflow", ClassLimits::new().max_in_flight(25))
+    ///     .override_key("nightly", "workflow", ClassLimits::new().max_in_flight(Cap::unlimited()));
+    /// ```
+    pub const fn unlimited() -> Self {
+        Self::at_most(None)
+    }
+
+    const fn at_most(max: Option<usize>) -> Self {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
@@ -72,16 +93,34 @@ impl Cap {
         self
     }
 
-    fn setting(self, default: WhenFull, shared: Option<OnStoreFailure>) -> Option<Setting<usize>> {
+    fn setting(
+        self,
+        default: WhenFull,
+        path: &str,
+        shared: Option<OnStoreFailure>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Setting<usize>> {
+        let bound = self.max?;
+        if bound == 0 {
+            problems.push(Problem::new(path, "found 0, allowed is 1 or more; Cap::unlimited() lifts a cap"));
+            return None;
+        }
         let when_full = self.when_full.unwrap_or(default);
         let shared = self.shared.of(shared.filter(|_| !self.observes));
-        (self.max > 0).then_some(Setting { bound: self.max, when_full, shared, observes: self.observes })
+        Some(Setting { bound, when_full, shared, observes: self.observes })
+    }
+}
+
+impl From<NonZeroUsize> for Cap {
+    fn from(max: NonZeroUsize) -> Self {
+        Self::new(max)
     }
 }
 
 impl From<usize> for Cap {
+    /// At most so many; 0 is an error, found when the handle is built.
     fn from(max: usize) -> Self {
-        Self::of(max)
+        Self::at_most(Some(max))
     }
 }
 
@@ -240,14 +279,22 @@ impl ClassLimits {
                 "found no name for the group, allowed are 1 to 256 bytes",
             ));
         }
+        let mut cap = |name: &str, cap: Option<Cap>, default: WhenFull, shared: Option<OnStoreFailure>| {
+            Some(cap?.setting(default, &format!("{path}.{name}"), shared, problems))
+        };
         LimitsPlan {
-            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Queue, shared)),
-            in_flight_per_namespace: self.in_flight_per_namespace.map(|cap| cap.setting(WhenFull::Reject, shared)),
+            in_flight: cap("max_in_flight", self.in_flight, WhenFull::Queue, shared),
+            in_flight_per_namespace: cap(
+                "max_in_flight_per_namespace",
+                self.in_flight_per_namespace,
+                WhenFull::Reject,
+                shared,
+            ),
             per_minute,
             per_minute_per_namespace,
             budget: group.map(Into::into).zip(group_rate),
             // Who waits is counted where it waits.
-            pending: self.pending.map(|cap| cap.setting(WhenFull::Reject, None)),
+            pending: cap("max_pending", self.pending, WhenFull::Reject, None),
         }
     }
 }

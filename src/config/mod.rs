@@ -294,4 +294,21 @@ mod tests {
         let settings = Settings { limit: Fixed::new(0).into(), ..Settings::default() };
         assert_eq!(problems(settings), ["limit.fixed: found 0, allowed is 1 or more; Mode::Off lifts a limit"]);
     }
+
+    #[test]
+    fn a_cap_of_zero_is_an_error_and_none_at_all_is_not() {
+        let with = |cap: Cap| {
+            let limits =
+                ClassLimits::new().max_in_flight(cap).max_in_flight_per_namespace(cap).max_pending(cap.local());
+            let rules = Rules::new().class("mail", limits.clone()).override_key("ns:a", "mail", limits);
+            Settings { rules, ..Settings::default() }
+        };
+        let names = ["max_in_flight", "max_in_flight_per_namespace", "max_pending"];
+        let expected = ["classes.mail", "overrides.ns:a.mail"].into_iter().flat_map(|path| {
+            names.map(|name| format!("{path}.{name}: found 0, allowed is 1 or more; Cap::unlimited() lifts a cap"))
+        });
+        assert_eq!(problems(with(Cap::from(0))), expected.collect::<Vec<_>>());
+        with(Cap::unlimited()).into_plan().unwrap();
+        with(Cap::from(1)).into_plan().unwrap();
+    }
 }

@@ -22,7 +22,7 @@ use crate::{
 ///     .class("workflow", ClassLimits::new().max_in_flight(25).max_per_minute(600))
 ///     .class("query", ClassLimits::new().fail_fast())
 ///     .override_key("production:payments", "workflow", ClassLimits::new()
-///         .max_in_flight(Cap::of(8).when_full(WhenFull::RespondEmpty))
+///         .max_in_flight(Cap::from(8).when_full(WhenFull::RespondEmpty))
 ///         .budget("downstream-openai", Rate::per_minute(600).smooth()))
 ///     .override_key("production:*", "workflow", ClassLimits::new().max_in_flight_per_namespace(300));
 /// ```

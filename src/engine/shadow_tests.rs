@@ -35,7 +35,7 @@ const LABELS: [&str; 3] = ["a", "b", "c"];
 
 fn cap(dice: &mut Dice, binds: bool) -> Cap {
     let words = [WhenFull::Queue, WhenFull::Reject, WhenFull::RespondEmpty];
-    let cap = Cap::of(1 + dice.roll(4)).when_full(words[dice.roll(3)]);
+    let cap = Cap::from(1 + dice.roll(4)).when_full(words[dice.roll(3)]);
     if binds && dice.one_in(2) { cap } else { cap.observe() }
 }
 

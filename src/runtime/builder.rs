@@ -167,7 +167,7 @@ impl AdmissionBuilder {
     /// // With the feature `redis`: RedisStore::builder("redis://…", keys.clone()).build()?
     /// let store = Arc::new(MemoryStore::new());
     /// let admission = Admission::builder()
-    ///     .rules(Rules::new().class("run", ClassLimits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject))))
+    ///     .rules(Rules::new().class("run", ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject))))
     ///     .shared(Leases::builder().build(store), Keys::new("shop")?)
     ///     .build()?;
     /// # Ok(())

@@ -52,7 +52,7 @@ impl Moody {
 
     /// A handle that lets nine of a label run, counted in this store.
     pub fn handle(&self) -> AdmissionBuilder {
-        let nine = ClassLimits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject));
+        let nine = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject));
         let leases = Leases::builder().build(Arc::new(self.clone()));
         let builder = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(nine));
         builder.shared(leases, Keys::new("test").unwrap())

@@ -85,7 +85,7 @@ fn rules_change_and_what_was_used_stays_used() {
     admission.reload(rules(ClassLimits::new().max_in_flight_per_namespace(2))).unwrap();
     assert_eq!(admission.try_admit(ask()).unwrap_err().reason(), Reason::NamespaceCap, "those who run are counted");
     drop(held);
-    let empty = Cap::of(1).when_full(WhenFull::RespondEmpty);
+    let empty = Cap::from(1).when_full(WhenFull::RespondEmpty);
     admission.reload(rules(ClassLimits::new().max_in_flight_per_namespace(empty))).unwrap();
     let one = admission.try_admit(ask()).unwrap();
     assert!(admission.try_admit(ask()).unwrap_err().responds_empty());

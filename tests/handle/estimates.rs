@@ -27,7 +27,7 @@ async fn warm_up(admission: &Admission, slots: usize, ticket: &Ticket<'static>) 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_knows_how_old_the_running_requests_are() {
     let one = || Ticket::new().namespace("ns").label("a").partition("p");
-    let reject = |cap: usize| Cap::of(cap).when_full(WhenFull::Reject);
+    let reject = |cap: usize| Cap::from(cap).when_full(WhenFull::Reject);
     let rules = |limits| Rules::new().override_key("ns:a", "*", limits);
     let builder = || Admission::builder().shed().limit(Fixed::new(200));
     let cases = [

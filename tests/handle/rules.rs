@@ -30,7 +30,7 @@ fn with(limits: ClassLimits) -> Admission {
 
 /// A rule of each kind that allows one, and the reason that it gives.
 fn each_kind(mode: RateMode, when_full: WhenFull) -> [(Reason, ClassLimits); 5] {
-    let cap = Cap::of(1).when_full(when_full);
+    let cap = Cap::from(1).when_full(when_full);
     let rate = Rate::per_minute(1).mode(mode).when_full(when_full);
     [
         (Reason::LabelCap, ClassLimits::new().max_in_flight(cap)),
@@ -189,7 +189,7 @@ async fn who_is_refused_by_one_rule_is_charged_by_none_whatever_happens_at_once(
     let scale = |max: u32| u32::try_from(each).unwrap() * max / 50 + 1;
     let limits = |label_rate, namespace_rate| {
         ClassLimits::new()
-            .max_in_flight(Cap::of(9).when_full(WhenFull::Reject))
+            .max_in_flight(Cap::from(9).when_full(WhenFull::Reject))
             .max_in_flight_per_namespace(20)
             .max_per_minute(scale(label_rate))
             .max_per_minute_per_namespace(scale(namespace_rate))

@@ -142,10 +142,10 @@ fn assert_same(what: &str, real: &Counts, would: &Counts) {
 /// A rule of each kind, and of all kinds at once, enforcing or not.
 fn rules(observes: bool) -> Vec<(&'static str, ClassLimits)> {
     let cap = |max| {
-        let cap = Cap::of(max).when_full(WhenFull::Reject);
+        let cap = Cap::from(max).when_full(WhenFull::Reject);
         if observes { cap.observe() } else { cap }
     };
-    let waiting = |max| if observes { Cap::of(max).observe() } else { Cap::of(max) };
+    let waiting = |max| if observes { Cap::from(max).observe() } else { Cap::from(max) };
     let rate = |rate: Rate| if observes { rate.observe() } else { rate };
     let minute = |max| rate(Rate::per_minute(max));
     let smooth = |max| rate(Rate::per_minute(max).smooth());
@@ -189,7 +189,7 @@ fn rules_that_observe_say_what_they_would_reject_and_reject_nobody() {
 fn a_rule_that_observes_beside_others_that_bind_judges_what_these_let_through() {
     let limits = |observes: bool| {
         let rate = Rate::per_minute(4_000).smooth();
-        ClassLimits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject)).max_per_minute(if observes {
+        ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject)).max_per_minute(if observes {
             rate.observe()
         } else {
             rate
@@ -262,10 +262,10 @@ fn counting_the_rejected_as_running_would_be_far_off() {
     let real: u64 = real.rejected.values().sum();
     assert!(apart(real, naive) > 0.02, "the limit: {real} {naive}");
 
-    let limits = ClassLimits::new().max_in_flight(Cap::of(6).when_full(WhenFull::Reject));
+    let limits = ClassLimits::new().max_in_flight(Cap::from(6).when_full(WhenFull::Reject));
     let (real, _) = send(with(&limits), Mode::Enforce, |_, _| {});
     let mut naive = 0;
-    let observing = ClassLimits::new().max_in_flight(Cap::of(6).when_full(WhenFull::Reject).observe());
+    let observing = ClassLimits::new().max_in_flight(Cap::from(6).when_full(WhenFull::Reject).observe());
     send(with(&observing), Mode::Enforce, |request, running| {
         let same = running.iter().filter(|it| it.label == request.label && it.class == request.class);
         naive += u64::from(same.count() >= 6);

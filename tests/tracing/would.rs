@@ -67,7 +67,7 @@ impl Traced {
 
 /// A cap that turns away.
 fn one() -> Cap {
-    Cap::of(1).when_full(WhenFull::Reject)
+    Cap::from(1).when_full(WhenFull::Reject)
 }
 
 fn of(label: &'static str) -> Ticket<'static> {
@@ -128,7 +128,7 @@ async fn rules_that_observe() {
     let traced = Traced::new();
     let rules = Rules::new()
         .class("cap", ClassLimits::new().max_in_flight(one().observe()))
-        .class("line", ClassLimits::new().max_in_flight(Cap::of(1).when_full(WhenFull::Queue).observe()))
+        .class("line", ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::Queue).observe()))
         .class("rate", ClassLimits::new().max_per_minute(Rate::per_minute(1).when_full(WhenFull::Reject).observe()));
     let admission = Admission::builder().limit(Fixed::new(100)).queue(10).rules(rules).build().unwrap();
     let mut held = Vec::new();

@@ -56,8 +56,8 @@ fn labels(labels: Labels) -> AdmissionBuilder {
 fn nine_rules(with: Labels) -> AdmissionBuilder {
     let rate = || Rate::per_minute(1_000_000_000);
     let limits = ClassLimits::new()
-        .max_in_flight(Cap::of(MANY))
-        .max_in_flight_per_namespace(Cap::of(MANY).when_full(WhenFull::Queue))
+        .max_in_flight(Cap::from(MANY))
+        .max_in_flight_per_namespace(Cap::from(MANY).when_full(WhenFull::Queue))
         .max_per_minute(rate().smooth())
         .max_per_minute_per_namespace(rate())
         .budget("shared", rate().smooth())

@@ -53,7 +53,7 @@ pub async fn run(server: &Server) {
 fn admission(server: &Server, rule: Rule) -> Admission {
     let cap = match rule {
         Rule::None => ClassLimits::new(),
-        Rule::Local => ClassLimits::new().max_in_flight(Cap::of(1_000).local()),
+        Rule::Local => ClassLimits::new().max_in_flight(Cap::from(1_000).local()),
         Rule::Share | Rule::Asked => ClassLimits::new().max_in_flight(1_000),
     };
     let leases = Leases::builder().local_shares(matches!(rule, Rule::Share)).build(Arc::new(server.store()));

@@ -58,7 +58,7 @@ impl Site {
     /// A label at its cap with five that wait, one that used up its rate, and a quiet one.
     pub(crate) async fn busy() -> Self {
         let tight = ClassLimits::new()
-            .max_in_flight(Cap::of(8).when_full(WhenFull::Queue))
+            .max_in_flight(Cap::from(8).when_full(WhenFull::Queue))
             .max_per_minute(120)
             .budget("downstream-openai", Rate::per_minute(600));
         let rules = Rules::new()

@@ -58,7 +58,7 @@ fn documented() -> Value {
 
 /// The overrides of the document.
 fn rules() -> Rules {
-    let waits = |max| Cap::of(max).when_full(WhenFull::Queue);
+    let waits = |max| Cap::from(max).when_full(WhenFull::Queue);
     let budget = || ClassLimits::new().budget("downstream-openai", Rate::per_minute(600).when_full(WhenFull::Queue));
     Rules::new()
         .class("workflow_tasks", ClassLimits::new())

@@ -90,7 +90,7 @@ async fn nothing_accepts_while_the_handle_drains() {
 
 /// A server whose label `a` has a shared cap, and whose label `open` has one that doesn't bind without the store.
 async fn shared(store: &Moody) -> Site {
-    let cap = || Cap::of(9).when_full(WhenFull::Reject);
+    let cap = || Cap::from(9).when_full(WhenFull::Reject);
     let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(cap())).override_key(
         "open",
         "*",

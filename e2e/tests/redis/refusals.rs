@@ -157,7 +157,7 @@ async fn so_it_does_while_a_script_of_others_keeps_the_server_busy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admissions_answer_so_and_say_so() {
     let server = Server::start().await;
-    let nine = |when_gone| ClassLimits::new().max_in_flight(Cap::of(9).when_gone(when_gone));
+    let nine = |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_gone(when_gone));
     let rules =
         Rules::new().class("open", nine(OnStoreFailure::FailOpen)).class("closed", nine(OnStoreFailure::FailClosed));
     let leases = leases(&server.url(), false);

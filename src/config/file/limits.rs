@@ -1,6 +1,6 @@
 //! Caps, rates and budgets in files, under the names of this crate and under those that users bring along.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use serde_json::{Value as Json, json};
 
@@ -203,10 +203,15 @@ impl Setting for ClassLimits {
     }
 }
 
+/// A cap of so many; in a file 0 lifts it.
+fn as_written(max: usize) -> Cap {
+    NonZeroUsize::new(max).map_or_else(Cap::unlimited, Cap::new)
+}
+
 impl Setting for Cap {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
-            return at.count(0).map(Self::of);
+            return at.count(0).map(as_written);
         }
         let [local, when_gone, instances] = SHARING;
         at.fields(&["max", "when_full", "observe", local, when_gone, instances])?;
@@ -216,16 +221,16 @@ impl Setting for Cap {
         };
         let when_full: Option<WhenFull> = at.field("when_full");
         let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
-        Some(Self { when_full, shared, observes, ..Self::of(max.count(0)?) })
+        Some(Self { when_full, shared, observes, ..as_written(max.count(0)?) })
     }
 
     fn write(&self) -> Value {
         if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
-            return self.max.write();
+            return self.max.unwrap_or(0).write();
         }
         let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
         let observe = self.observes.then(|| ("observe", true.write()));
-        let fields = [Some(("max", self.max.write())), when_full, observe];
+        let fields = [Some(("max", self.max.unwrap_or(0).write())), when_full, observe];
         Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn who_is_refused_by_one_rule_is_charged_by_none() {
     let all = ClassLimits::new()
-        .max_in_flight(Cap::of(50).when_full(WhenFull::Reject))
+        .max_in_flight(Cap::from(50).when_full(WhenFull::Reject))
         .max_in_flight_per_namespace(60)
         .max_per_minute(70)
         .max_per_minute_per_namespace(80)
@@ -13,7 +13,7 @@ fn who_is_refused_by_one_rule_is_charged_by_none() {
         .max_pending(100);
     let one = |kind| each_kind(3, RateMode::Minute, WhenFull::Reject)[kind as usize].clone();
     let tighter: [fn(ClassLimits) -> ClassLimits; 6] = [
-        |limits| limits.max_in_flight(Cap::of(3).when_full(WhenFull::Reject)),
+        |limits| limits.max_in_flight(Cap::from(3).when_full(WhenFull::Reject)),
         |limits| limits.max_in_flight_per_namespace(3),
         |limits| limits.max_per_minute(3),
         |limits| limits.max_per_minute_per_namespace(3),
@@ -71,7 +71,7 @@ fn the_most_particular_key_that_says_something_wins_for_each_setting() {
         .override_key("*", "work", ClassLimits::new().max_in_flight(2).max_per_minute(2).max_in_flight_per_namespace(2))
         .override_key("q", "work", ClassLimits::new().max_in_flight(3).max_per_minute(3))
         .override_key("ns:*", "work", ClassLimits::new().max_in_flight(4).budget("ns", 4))
-        .override_key("ns:q", "work", ClassLimits::new().max_in_flight(0));
+        .override_key("ns:q", "work", ClassLimits::new().max_in_flight(Cap::unlimited()));
     let mut desk = Desk::new(100, rules);
     let mut found = |namespace, label| {
         let _ = desk.arrive("work", namespace, label);
@@ -226,7 +226,7 @@ fn labels_that_find_no_entry_share_what_one_is_allowed() {
 #[test]
 fn as_many_of_a_label_are_pending_as_may() {
     for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
-        let limits = ClassLimits::new().max_pending(Cap::of(3).when_full(when_full)).max_in_flight(1);
+        let limits = ClassLimits::new().max_pending(Cap::from(3).when_full(when_full)).max_in_flight(1);
         let mut desk = Desk::new(10, Rules::new().default_limits(limits));
         let slot = desk.runs("a");
         let places = [desk.waits("a"), desk.waits("a")];

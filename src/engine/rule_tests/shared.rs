@@ -100,7 +100,7 @@ fn those_who_asked_at_once_stand_in_the_order_in_which_they_came() {
 #[test]
 fn a_refused_request_is_charged_by_no_rule() {
     let limits = ClassLimits::new()
-        .max_in_flight(Cap::of(5).when_full(WhenFull::Reject))
+        .max_in_flight(Cap::from(5).when_full(WhenFull::Reject))
         .max_per_minute(Rate::per_minute(2).local())
         .budget("shared", Rate::per_minute(100));
     let mut desk = desk(10, limits);
@@ -214,7 +214,7 @@ fn a_label_whose_waiters_left_is_open_again() {
 
 #[test]
 fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
-    let cap = |when_full| Cap::of(5).when_full(when_full);
+    let cap = |when_full| Cap::from(5).when_full(when_full);
     for (limits, reason, empty) in [
         (five(), Reason::StoreUnavailable, false),
         (ClassLimits::new().max_in_flight(cap(WhenFull::RespondEmpty)), Reason::StoreUnavailable, true),
@@ -236,7 +236,7 @@ fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
 
 #[test]
 fn rules_of_this_process_and_other_modes_ask_nobody() {
-    let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::of(5).local()).max_pending(9));
+    let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).local()).max_pending(9));
     let _held = desk.runs("a");
     let mut desk = self::desk(10, five());
     desk.engine.set_mode(desk.now, crate::engine::plan::Mode::Observe);
@@ -263,7 +263,7 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
 fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
     use crate::snapshot::LabelStatus;
     let status = |when_gone| {
-        let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::of(5).when_gone(when_gone)));
+        let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).when_gone(when_gone)));
         let place = desk.asks("a");
         let _held = desk.granted(&place);
         let look = |desk: &Desk| desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();

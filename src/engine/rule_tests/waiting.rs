@@ -110,7 +110,7 @@ fn a_full_rule_that_rejects_goes_before_one_that_waits() {
 #[test]
 fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     const LABELS: usize = 200;
-    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::of(3).when_full(WhenFull::Queue));
+    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(3).when_full(WhenFull::Queue));
     let mut desk = Desk::new(1_000, Rules::new().default_limits(limits));
     let mut running: std::collections::VecDeque<_> = (0..3).map(|_| desk.runs("first")).collect();
     let mut places: Vec<Vec<Place>> = Vec::new();
@@ -144,7 +144,7 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
 /// One waiter for each label: who came first is served first, and nobody who is tried in vain loses its place.
 #[test]
 fn whoever_came_first_goes_first_at_a_shared_cap() {
-    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::of(1).when_full(WhenFull::Queue));
+    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::Queue));
     let mut desk = Desk::new(10, Rules::new().default_limits(limits));
     let mut slot = desk.runs("first");
     let places: Vec<_> = ["a", "b", "c", "d"].map(|label| desk.waits(label)).into();
@@ -156,7 +156,7 @@ fn whoever_came_first_goes_first_at_a_shared_cap() {
 
 #[test]
 fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
-    let cap = |max| ClassLimits::new().max_in_flight_per_namespace(Cap::of(max).when_full(WhenFull::Queue));
+    let cap = |max| ClassLimits::new().max_in_flight_per_namespace(Cap::from(max).when_full(WhenFull::Queue));
     let mut desk = Desk::new(100, Rules::new().default_limits(cap(10)).override_key("narrow", "*", cap(2)));
     let mut running: Vec<_> = (0..10).map(|_| desk.runs("wide")).collect();
     let narrow = desk.waits("narrow");

@@ -96,7 +96,7 @@ fn rounds() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_start_at_once_exactly_two_run() {
-    let reject = Cap::of(2).when_full(WhenFull::Reject);
+    let reject = Cap::from(2).when_full(WhenFull::Reject);
     for limits in [ClassLimits::new().max_in_flight(reject), ClassLimits::new().max_in_flight_per_namespace(2)] {
         let rounds_of = Rounds::start(limits).await;
         for starts in [10, 100] {
@@ -123,9 +123,9 @@ async fn a_full_rule_that_says_so_answers_that_there_is_nothing() {
         ClassLimits::new().max_per_minute(one()),
         ClassLimits::new().max_per_minute_per_namespace(one()),
         ClassLimits::new().budget("shared", one()),
-        ClassLimits::new().max_in_flight(Cap::of(1).when_full(WhenFull::RespondEmpty)),
-        ClassLimits::new().max_in_flight_per_namespace(Cap::of(1).when_full(WhenFull::RespondEmpty)),
-        ClassLimits::new().max_pending(Cap::of(1).when_full(WhenFull::RespondEmpty)),
+        ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::RespondEmpty)),
+        ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::RespondEmpty)),
+        ClassLimits::new().max_pending(Cap::from(1).when_full(WhenFull::RespondEmpty)),
     ];
     for limits in kinds {
         for (version, is_axum) in [(H1, true), (H2, true), (H1, false), (H2, false)] {

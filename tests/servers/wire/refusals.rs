@@ -72,7 +72,7 @@ async fn only_a_post_is_answered_as_grpc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_refused_is_kept_out_of_caches() {
-    let nothing = ClassLimits::new().max_in_flight(Cap::of(1).when_full(WhenFull::RespondEmpty));
+    let nothing = ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::RespondEmpty));
     let empty = Admission::builder().rules(Rules::new().default_limits(nothing)).build().unwrap();
     let permit = empty.try_admit(Ticket::new()).unwrap();
     let draining = Admission::builder().build().unwrap();

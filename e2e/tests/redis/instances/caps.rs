@@ -32,7 +32,7 @@ async fn crowd(rules: Rules, local_shares: bool, expected: usize) -> i64 {
 }
 
 fn thirty() -> Cap {
-    Cap::of(30)
+    Cap::from(30)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +56,7 @@ async fn control_counted_by_each_it_is_three_caps() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_ten_starts_at_once_two_run_and_eight_are_told_so() {
     let server = Server::start().await;
-    let limits = ClassLimits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject));
+    let limits = ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject));
     let rules = Rules::new().class("run", limits);
     let rounds = if soak() { 200 } else { 20 };
     let web = web();

@@ -7,7 +7,7 @@ use super::{Instance, OK, Work, leases, settings, spawn_work, web};
 use crate::support::{acquire, bounded, claims, eventually, keys, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
-    Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject)))
+    Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject)))
 }
 
 /// The store forgets who runs, and others are granted everything at once. It is not a restart, after which nothing would be

@@ -18,8 +18,8 @@ use crate::support::{eventually, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
     let nine =
-        |when_gone| ClassLimits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject).when_gone(when_gone));
-    let poll = ClassLimits::new().max_in_flight(Cap::of(9).when_full(WhenFull::RespondEmpty));
+        |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject).when_gone(when_gone));
+    let poll = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::RespondEmpty));
     Rules::new()
         .class("closed", nine(OnStoreFailure::FailClosed))
         .class("fast", nine(OnStoreFailure::FailClosed).fail_fast())

@@ -42,7 +42,7 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) fn rules(&self) -> Rules {
-        let cap = |it: Bounded<usize>| Cap::of(it.max).when_full(it.when_full);
+        let cap = |it: Bounded<usize>| Cap::from(it.max).when_full(it.when_full);
         let rate = |it: Bounded<(u32, RateMode)>| Rate::per_minute(it.max.0).mode(it.max.1).when_full(it.when_full);
         let mut rules = Rules::new();
         for (name, class) in CLASSES.iter().zip(&self.classes) {
@@ -51,7 +51,7 @@ impl Setup {
             limits.in_flight_per_namespace = class.namespace_cap.map(cap);
             limits.per_minute = class.rate.map(rate);
             limits.per_minute_per_namespace = class.namespace_rate.map(rate);
-            limits.pending = class.pending.map(Cap::of);
+            limits.pending = class.pending.map(Cap::from);
             if let Some(when_full) = class.budget {
                 limits = limits.budget("shared", rate(Bounded { max: self.group, when_full }));
             }

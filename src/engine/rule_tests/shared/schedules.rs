@@ -57,14 +57,14 @@ fn plan(which: usize) -> Plan {
     let limits = match which % 6 {
         0 => ClassLimits::new().max_in_flight(4),
         1 => ClassLimits::new()
-            .max_in_flight(Cap::of(4).when_full(WhenFull::Reject))
+            .max_in_flight(Cap::from(4).when_full(WhenFull::Reject))
             .max_per_minute(rate(30).when_full(WhenFull::Queue)),
         2 => ClassLimits::new()
             .max_per_minute(rate(3).when_full(WhenFull::RespondEmpty))
             .budget("x", rate(5).mode(smooth(2))),
-        3 => ClassLimits::new().max_in_flight_per_namespace(6).max_in_flight(Cap::of(2).local()),
-        4 => ClassLimits::new().max_in_flight_per_namespace(5).max_in_flight(Cap::of(3)).budget("x", rate(9)),
-        _ => ClassLimits::new().max_in_flight(Cap::of(3).local()),
+        3 => ClassLimits::new().max_in_flight_per_namespace(6).max_in_flight(Cap::from(2).local()),
+        4 => ClassLimits::new().max_in_flight_per_namespace(5).max_in_flight(Cap::from(3)).budget("x", rate(9)),
+        _ => ClassLimits::new().max_in_flight(Cap::from(3).local()),
     };
     let mut plan = plan_shared(1 + which % 5, Rules::new().default_limits(limits), Some(OnStoreFailure::FailClosed));
     plan.line.wait = which.is_multiple_of(3).then_some(Duration::from_secs(30));
