@@ -128,6 +128,7 @@ impl From<usize> for Cap {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
+    /// 0 is an error, found when the handle is built.
     pub(super) max: u32,
     pub(super) mode: Option<RateMode>,
     pub(super) when_full: Option<WhenFull>,
@@ -136,8 +137,23 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most so many per minute, from 1 on.
-    pub const fn per_minute(max: u32) -> Self {
+    /// At most `max` requests start per minute.
+    ///
+    /// Plain numbers are taken too, as in `Rate::from(600)` and `max_per_minute(600)`; 0 is an error then, found when
+    /// the handle is built.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use tower_admission::Rate;
+    ///
+    /// const DOWNSTREAM: Rate = Rate::per_minute(NonZeroU32::new(600).unwrap());
+    /// assert_eq!(Rate::from(600), DOWNSTREAM);
+    /// ```
+    pub const fn per_minute(max: NonZeroU32) -> Self {
+        Self::at_most(max.get())
+    }
+
+    const fn at_most(max: u32) -> Self {
         Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
     }
 
@@ -196,9 +212,16 @@ impl Rate {
     }
 }
 
-impl From<u32> for Rate {
-    fn from(max: u32) -> Self {
+impl From<NonZeroU32> for Rate {
+    fn from(max: NonZeroU32) -> Self {
         Self::per_minute(max)
+    }
+}
+
+impl From<u32> for Rate {
+    /// At most so many per minute; 0 is an error, found when the handle is built.
+    fn from(max: u32) -> Self {
+        Self::at_most(max)
     }
 }
 

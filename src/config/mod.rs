@@ -311,4 +311,14 @@ mod tests {
         with(Cap::unlimited()).into_plan().unwrap();
         with(Cap::from(1)).into_plan().unwrap();
     }
+
+    #[test]
+    fn a_rate_of_zero_is_an_error() {
+        let limits = ClassLimits::new().max_per_minute(0).budget("mail", Rate::from(0).smooth());
+        let settings = Settings { rules: Rules::new().class("mail", limits), ..Settings::default() };
+        let expected = ["max_per_minute", "budget"].map(|name| {
+            format!("classes.mail.{name}: found 0, allowed is 1 or more; a rate that lets nothing start is a mistake")
+        });
+        assert_eq!(problems(settings), expected);
+    }
 }

@@ -23,7 +23,7 @@ use crate::{
 ///     .class("query", ClassLimits::new().fail_fast())
 ///     .override_key("production:payments", "workflow", ClassLimits::new()
 ///         .max_in_flight(Cap::from(8).when_full(WhenFull::RespondEmpty))
-///         .budget("downstream-openai", Rate::per_minute(600).smooth()))
+///         .budget("downstream-openai", Rate::from(600).smooth()))     // per minute, evenly
 ///     .override_key("production:*", "workflow", ClassLimits::new().max_in_flight_per_namespace(300));
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -303,7 +303,7 @@ mod tests {
             "overrides.ns:a.w.max_per_minute is 601 and can't be reached: max_per_minute_per_namespace is 600"
         );
         assert_eq!(warning(settings(600)), "");
-        let budget = ClassLimits::new().max_per_minute(700).budget("mail", Rate::per_minute(300));
+        let budget = ClassLimits::new().max_per_minute(700).budget("mail", Rate::from(300));
         let rules = Rules::new().class("w", budget);
         assert_eq!(
             warning(Settings { rules, ..Settings::default() }),

@@ -40,7 +40,7 @@ fn cap(dice: &mut Dice, binds: bool) -> Cap {
 }
 
 fn rate(dice: &mut Dice, binds: bool) -> Rate {
-    let rate = Rate::per_minute(u32::try_from(10 + dice.roll(50)).unwrap_or(1));
+    let rate = Rate::from(u32::try_from(10 + dice.roll(50)).unwrap_or(1));
     let rate = if dice.one_in(2) { rate.smooth() } else { rate };
     let rate = if dice.one_in(2) { rate.when_full(WhenFull::Queue) } else { rate };
     if binds && dice.one_in(2) { rate } else { rate.observe() }

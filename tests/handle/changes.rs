@@ -110,7 +110,7 @@ fn a_label_that_waits_for_its_cap_is_served_when_a_reload_lifts_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_that_waits_is_served_when_its_minute_comes() {
-    let rate = Rate::per_minute(1).when_full(WhenFull::Queue);
+    let rate = Rate::from(1).when_full(WhenFull::Queue);
     let rules = Rules::new().default_limits(ClassLimits::new().max_per_minute(rate));
     let admission = with_limit(10).wait_timeout(Duration::from_secs(90)).rules(rules).build().unwrap();
     let first = tokio::time::Instant::now();

@@ -11,7 +11,7 @@ use tower_admission::{
 use super::{ms, poll_once};
 
 fn rate_per_label(max: u32) -> Rules {
-    Rules::new().default_limits(ClassLimits::new().max_per_minute(Rate::per_minute(max)))
+    Rules::new().default_limits(ClassLimits::new().max_per_minute(Rate::from(max)))
 }
 
 /// Bounds for labels do not hold for requests without one, also after a reload.
@@ -58,7 +58,7 @@ async fn a_request_without_a_label_takes_no_entry_of_a_label() {
 fn labels_are_counted_and_classes_are_not() {
     for classes in 0..4 {
         let rules = (0..classes).fold(Rules::new(), |rules, class| {
-            rules.class(format!("class {class}"), ClassLimits::new().max_per_minute(Rate::per_minute(1_000)))
+            rules.class(format!("class {class}"), ClassLimits::new().max_per_minute(Rate::from(1_000)))
         });
         let admission = Admission::builder().limit(Fixed::new(10)).rules(rules).build().unwrap();
         assert_eq!(admission.snapshot().labels_known, 0, "{classes} classes, no request");
@@ -141,7 +141,7 @@ async fn invented_names_renew_no_rate() {
     const TOLD_APART: usize = 100;
     let smooth = RateMode::Smooth { burst: std::num::NonZeroU32::new(100).unwrap() };
     for mode in [RateMode::Minute, smooth] {
-        let rate = || Rate::per_minute(100).mode(mode);
+        let rate = || Rate::from(100).mode(mode);
         let rules = [
             ClassLimits::new().max_per_minute(rate()),
             ClassLimits::new().max_per_minute_per_namespace(rate()),

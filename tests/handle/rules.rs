@@ -31,7 +31,7 @@ fn with(limits: ClassLimits) -> Admission {
 /// A rule of each kind that allows one, and the reason that it gives.
 fn each_kind(mode: RateMode, when_full: WhenFull) -> [(Reason, ClassLimits); 5] {
     let cap = Cap::from(1).when_full(when_full);
-    let rate = Rate::per_minute(1).mode(mode).when_full(when_full);
+    let rate = Rate::from(1).mode(mode).when_full(when_full);
     [
         (Reason::LabelCap, ClassLimits::new().max_in_flight(cap)),
         (Reason::NamespaceCap, ClassLimits::new().max_in_flight_per_namespace(cap)),

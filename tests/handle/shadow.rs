@@ -147,8 +147,8 @@ fn rules(observes: bool) -> Vec<(&'static str, ClassLimits)> {
     };
     let waiting = |max| if observes { Cap::from(max).observe() } else { Cap::from(max) };
     let rate = |rate: Rate| if observes { rate.observe() } else { rate };
-    let minute = |max| rate(Rate::per_minute(max));
-    let smooth = |max| rate(Rate::per_minute(max).smooth());
+    let minute = |max| rate(Rate::from(max));
+    let smooth = |max| rate(Rate::from(max).smooth());
     let all = ClassLimits::new()
         .max_in_flight(cap(9))
         .max_in_flight_per_namespace(cap(17))
@@ -188,7 +188,7 @@ fn rules_that_observe_say_what_they_would_reject_and_reject_nobody() {
 #[test]
 fn a_rule_that_observes_beside_others_that_bind_judges_what_these_let_through() {
     let limits = |observes: bool| {
-        let rate = Rate::per_minute(4_000).smooth();
+        let rate = Rate::from(4_000).smooth();
         ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject)).max_per_minute(if observes {
             rate.observe()
         } else {

@@ -41,7 +41,7 @@ async fn answer(admission: &Admission) -> (u16, serde_json::Value, String, Strin
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
     let wait = |cap: usize| Cap::from(cap).when_full(WhenFull::Queue);
-    let rate = || Rate::per_minute(1).when_full(WhenFull::Queue);
+    let rate = || Rate::from(1).when_full(WhenFull::Queue);
     let rules = |limits| Rules::new().override_key("ns:*", "*", limits);
     let concurrent = r#"qu="concurrent-requests""#;
     let builder = || Admission::builder().limit(Fixed::new(10)).queue(100).labels(Labels::new().max_wait(ms(5_000)));

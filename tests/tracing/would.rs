@@ -129,7 +129,7 @@ async fn rules_that_observe() {
     let rules = Rules::new()
         .class("cap", ClassLimits::new().max_in_flight(one().observe()))
         .class("line", ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::Queue).observe()))
-        .class("rate", ClassLimits::new().max_per_minute(Rate::per_minute(1).when_full(WhenFull::Reject).observe()));
+        .class("rate", ClassLimits::new().max_per_minute(Rate::from(1).when_full(WhenFull::Reject).observe()));
     let admission = Admission::builder().limit(Fixed::new(100)).queue(10).rules(rules).build().unwrap();
     let mut held = Vec::new();
     for (class, second) in
@@ -170,7 +170,7 @@ async fn who_has_waited_is_told_of_with_its_own_verdict() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_a_store_as_well() {
     let traced = Traced::new();
-    let limits = ClassLimits::new().max_in_flight(9).max_per_minute(Rate::per_minute(1).observe());
+    let limits = ClassLimits::new().max_in_flight(9).max_per_minute(Rate::from(1).observe());
     let leases = Leases::builder().build(Arc::new(Moody::new()));
     let admission = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(limits));
     let admission = admission.shared(leases, Keys::new("test").unwrap()).build().unwrap();

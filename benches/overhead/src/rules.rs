@@ -54,7 +54,7 @@ fn labels(labels: Labels) -> AdmissionBuilder {
 
 /// One of each kind, and room in all of them.
 fn nine_rules(with: Labels) -> AdmissionBuilder {
-    let rate = || Rate::per_minute(1_000_000_000);
+    let rate = || Rate::from(1_000_000_000);
     let limits = ClassLimits::new()
         .max_in_flight(Cap::from(MANY))
         .max_in_flight_per_namespace(Cap::from(MANY).when_full(WhenFull::Queue))

@@ -60,7 +60,7 @@ impl Site {
         let tight = ClassLimits::new()
             .max_in_flight(Cap::from(8).when_full(WhenFull::Queue))
             .max_per_minute(120)
-            .budget("downstream-openai", Rate::per_minute(600));
+            .budget("downstream-openai", Rate::from(600));
         let rules = Rules::new()
             .class("workflow_tasks", ClassLimits::new())
             .class("query_tasks", ClassLimits::new().fail_fast())

@@ -59,7 +59,7 @@ fn documented() -> Value {
 /// The overrides of the document.
 fn rules() -> Rules {
     let waits = |max| Cap::from(max).when_full(WhenFull::Queue);
-    let budget = || ClassLimits::new().budget("downstream-openai", Rate::per_minute(600).when_full(WhenFull::Queue));
+    let budget = || ClassLimits::new().budget("downstream-openai", Rate::from(600).when_full(WhenFull::Queue));
     Rules::new()
         .class("workflow_tasks", ClassLimits::new())
         .class("activity_tasks", ClassLimits::new())
@@ -67,7 +67,7 @@ fn rules() -> Rules {
         .override_key(
             "production:payments",
             "workflow_tasks",
-            budget().max_in_flight(waits(8)).max_per_minute(Rate::per_minute(120).when_full(WhenFull::Queue)),
+            budget().max_in_flight(waits(8)).max_per_minute(Rate::from(120).when_full(WhenFull::Queue)),
         )
         .override_key("production:search", "workflow_tasks", budget())
         .override_key(

@@ -21,7 +21,7 @@ use crate::{
 async fn the_description_is_valid_and_the_answers_are_as_described() {
     let limits = || ClassLimits::new().max_in_flight(3).max_in_flight_per_namespace(9).max_per_minute(50);
     let rules = Rules::new()
-        .class("workflow", limits().max_per_minute_per_namespace(60).budget("shared", Rate::per_minute(70).smooth()))
+        .class("workflow", limits().max_per_minute_per_namespace(60).budget("shared", Rate::from(70).smooth()))
         .class("query", ClassLimits::new().max_pending(1));
     let store = Moody::new();
     let admission = Admission::builder()

@@ -76,7 +76,7 @@ async fn each_kind_of_cap_throttles() {
         (ClassLimits::new().max_in_flight_per_namespace(1), "max_in_flight_per_namespace", "reject"),
         (ClassLimits::new().max_per_minute(1), "max_per_minute", "reject"),
         (ClassLimits::new().max_per_minute_per_namespace(1), "max_per_minute_per_namespace", "reject"),
-        (ClassLimits::new().budget("downstream", Rate::per_minute(1)), "budget", "reject"),
+        (ClassLimits::new().budget("downstream", Rate::from(1)), "budget", "reject"),
     ];
     for (limits, rule, when_full) in cases {
         let mut site = with_rules(limits).await;

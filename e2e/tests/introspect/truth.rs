@@ -64,7 +64,7 @@ async fn a_partition_of_which_most_is_refused_does_not_accept_although_a_slot_is
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_callers_ran_into_by_themselves_is_throttled() {
-    let rules = Rules::new().class("job", ClassLimits::new().max_per_minute(Rate::per_minute(1).smooth()));
+    let rules = Rules::new().class("job", ClassLimits::new().max_per_minute(Rate::from(1).smooth()));
     let admission = Admission::builder().limit(Fixed::new(100)).rules(rules).partition("web", percent(50)).build();
     let site = Site::start(&admission.unwrap()).await;
     let job = [("x-tenant", "web"), ("x-label", "a"), ("x-class", "job")];

@@ -1,6 +1,9 @@
 //! Caps, rates and budgets in files, under the names of this crate and under those that users bring along.
 
-use std::{collections::BTreeMap, num::NonZeroUsize};
+use std::{
+    collections::BTreeMap,
+    num::{NonZeroU32, NonZeroUsize},
+};
 
 use serde_json::{Value as Json, json};
 
@@ -250,10 +253,7 @@ const A_RATE: &str = "a whole number, 1 or more; a rate that lets nothing start 
 
 impl Setting for Rate {
     fn read(at: &At<'_>) -> Option<Self> {
-        let max = |at: &At<'_>| match at.small(0)? {
-            0 => at.wrong(A_RATE),
-            max => Some(max),
-        };
+        let max = |at: &At<'_>| NonZeroU32::new(at.small(0)?).or_else(|| at.wrong(A_RATE));
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }

@@ -135,7 +135,7 @@ impl Desk {
 /// Limits with one rule of each kind that is charged at the start, and the reason that each gives.
 fn each_kind(bound: u32, mode: RateMode, when_full: WhenFull) -> [(Reason, ClassLimits); 5] {
     let cap = Cap::from(bound as usize).when_full(when_full);
-    let rate = Rate::per_minute(bound).mode(mode).when_full(when_full);
+    let rate = Rate::from(bound).mode(mode).when_full(when_full);
     [
         (Reason::LabelCap, ClassLimits::new().max_in_flight(cap)),
         (Reason::NamespaceCap, ClassLimits::new().max_in_flight_per_namespace(cap)),

@@ -101,8 +101,8 @@ fn those_who_asked_at_once_stand_in_the_order_in_which_they_came() {
 fn a_refused_request_is_charged_by_no_rule() {
     let limits = ClassLimits::new()
         .max_in_flight(Cap::from(5).when_full(WhenFull::Reject))
-        .max_per_minute(Rate::per_minute(2).local())
-        .budget("shared", Rate::per_minute(100));
+        .max_per_minute(Rate::from(2).local())
+        .budget("shared", Rate::from(100));
     let mut desk = desk(10, limits);
     for _ in 0..10 {
         let place = desk.asks("a");
@@ -121,7 +121,7 @@ fn a_refused_request_is_charged_by_no_rule() {
 
 #[test]
 fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
-    let limits = ClassLimits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::RespondEmpty));
+    let limits = ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::RespondEmpty));
     let mut desk = desk(10, limits);
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
@@ -138,7 +138,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
 
 #[test]
 fn who_waits_for_a_rate_asks_when_it_has_room() {
-    let mut desk = desk(10, ClassLimits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Queue)));
+    let mut desk = desk(10, ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::Queue)));
     let first = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
     desk.engine.put_back(desk.now, &first, no_room).unwrap();
@@ -247,7 +247,7 @@ fn rules_of_this_process_and_other_modes_ask_nobody() {
 
 #[test]
 fn what_is_known_of_a_rule_ends_with_its_time() {
-    let mut desk = desk(10, ClassLimits::new().budget("x", Rate::per_minute(1)));
+    let mut desk = desk(10, ClassLimits::new().budget("x", Rate::from(1)));
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::Budget, retry_after: Some(Duration::from_nanos(MINUTE)) };
     desk.engine.deny(desk.now, &place, no_room);

@@ -173,7 +173,7 @@ fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
 #[test]
 fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
     for mode in [RateMode::Minute, smooth(1)] {
-        let rate = Rate::per_minute(1).mode(mode).when_full(WhenFull::Queue);
+        let rate = Rate::from(1).mode(mode).when_full(WhenFull::Queue);
         let mut desk = Desk::new(10, Rules::new().default_limits(ClassLimits::new().budget("shared", rate)));
         let first = desk.runs("first");
         desk.finish(first);

@@ -118,7 +118,7 @@ async fn of_many_that_start_at_once_exactly_two_run() {
 /// Whoever polls for work and finds a full rule is told that there is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_rule_that_says_so_answers_that_there_is_nothing() {
-    let one = || Rate::per_minute(1).when_full(WhenFull::RespondEmpty);
+    let one = || Rate::from(1).when_full(WhenFull::RespondEmpty);
     let kinds = [
         ClassLimits::new().max_per_minute(one()),
         ClassLimits::new().max_per_minute_per_namespace(one()),
@@ -154,7 +154,7 @@ async fn a_full_rule_that_says_so_answers_that_there_is_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nothing_looks_like_is_the_users_choice() {
-    let admission = with(ClassLimits::new().max_per_minute(Rate::per_minute(1).when_full(WhenFull::RespondEmpty)));
+    let admission = with(ClassLimits::new().max_per_minute(Rate::from(1).when_full(WhenFull::RespondEmpty)));
     let rejections = Rejections::new().nothing(StatusCode::OK);
     let layer = AdmissionLayer::new(&admission).classify(classify).rejections(rejections);
     let server = Server::axum(Router::new().route("/", get(async || "work")).layer(layer)).await;

@@ -153,7 +153,7 @@ async fn rates_and_budgets_are_counted_for_all_of_them() {
     let server = Server::start().await;
     let work = Work::new(100);
     work.go_on.send_replace(true);
-    let rate = Rate::per_minute(7);
+    let rate = Rate::from(7);
     let rules = Rules::new()
         .class("rate", ClassLimits::new().max_per_minute(rate))
         .class("namespace", ClassLimits::new().max_per_minute_per_namespace(rate))

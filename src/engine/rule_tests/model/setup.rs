@@ -43,7 +43,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn rules(&self) -> Rules {
         let cap = |it: Bounded<usize>| Cap::from(it.max).when_full(it.when_full);
-        let rate = |it: Bounded<(u32, RateMode)>| Rate::per_minute(it.max.0).mode(it.max.1).when_full(it.when_full);
+        let rate = |it: Bounded<(u32, RateMode)>| Rate::from(it.max.0).mode(it.max.1).when_full(it.when_full);
         let mut rules = Rules::new();
         for (name, class) in CLASSES.iter().zip(&self.classes) {
             let mut limits = ClassLimits::new();

@@ -53,7 +53,7 @@ struct World {
 const NAMES: [(&str, &str); 4] = [("one", "a"), ("one", "b"), ("other", "a"), ("", "")];
 
 fn plan(which: usize) -> Plan {
-    let rate = |most| Rate::per_minute(most);
+    let rate = |most| Rate::from(most);
     let limits = match which % 6 {
         0 => ClassLimits::new().max_in_flight(4),
         1 => ClassLimits::new()
