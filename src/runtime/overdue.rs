@@ -45,12 +45,12 @@ impl Wake for Flag {
 }
 
 impl PermitExpiry {
-    /// Whether it is.
+    /// Whether the time to live is over.
     pub fn is_expired(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits until it is.
+    /// Waits until the time to live is over.
     ///
     /// # Cancel safety
     ///

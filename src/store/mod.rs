@@ -97,7 +97,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
 
     /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
-    fn settle(&self, debt: PendingRelease);
+    fn settle(&self, pending: PendingRelease);
 
     /// What is freed and what is wanted, from all processes, where somebody waits. Some may be missing: notices are
     /// hints to look.
