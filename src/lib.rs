@@ -19,7 +19,7 @@
 //! use std::time::Duration;
 //!
 //! use axum::{Router, routing::get};
-//! use tower_admission::{Admission, AdmissionLayer, by_header, limit::Fixed, percent};
+//! use tower_admission::{Admission, AdmissionLayer, classify::by_header, limit::Fixed, percent};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,13 +75,13 @@
 //!
 //! | feature | adds | default |
 //! |---|---|---|
-//! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`] | yes |
+//! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`](snapshot::Snapshot) | yes |
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `tracing` | what became of a request as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
-//! | `config` | `AdmissionConfig`: settings as data, from files and environment variables | no |
-//! | `axum` | `by_matched_path`, and `ConnectInfo` for [`by_peer_ip`] | no |
+//! | `config` | `configuration::AdmissionConfig`: settings as data, from files and environment variables | no |
+//! | `axum` | `classify::by_matched_path`, and `ConnectInfo` for [`by_peer_ip`](classify::by_peer_ip) | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -103,62 +103,106 @@ pub mod store;
 mod ticket;
 mod time;
 
-#[cfg(feature = "axum")]
-pub use crate::admission::by_matched_path;
-#[cfg(feature = "config")]
-pub use crate::config::file::{AdmissionConfig, ConfigError, Sources};
-#[cfg(feature = "introspect")]
-pub use crate::introspect::{Introspection, IntrospectionFuture};
-#[cfg(feature = "config")]
-pub use crate::runtime::Watch;
-#[cfg(feature = "introspect")]
-pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed};
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
-    admission::{
-        AdmissionBody, AdmissionError, AdmissionLayer, AdmissionService, Assess, AssessResult, By, ByStatus, Classify,
-        ClassifyRequest, Deadline, DefaultPartition, Generic, GenericFuture, Hold, Http, Learn, OkIsSuccess, Payload,
-        Policy, Rejections, RequestHead, ResponseFuture, ResponseHead, ServiceBuilderExt, by_extension,
-        by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, classify_fn, classify_request_fn,
-        paths,
-    },
+    admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
     clock::Clock,
-    config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
+    config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
-    runtime::{Admission, AdmissionBuilder, Admit, LeaseLost, Leave, Overdue, Permit, WorkerReport},
+    runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
     ticket::Ticket,
     time::Timestamp,
 };
 
-/// The parts of an [`AdmissionConfig`], and what is known about where it came from.
+/// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
+pub mod capacity {
+    pub use crate::config::capacity::{Burst, Forecast, Settings};
+}
+
+/// What a handle was told, recorded so that it can be replayed.
+#[cfg(feature = "introspect")]
+pub mod capture {
+    pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed};
+}
+
+/// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.
+pub mod classify {
+    #[cfg(feature = "axum")]
+    pub use crate::admission::by_matched_path;
+    pub use crate::admission::{
+        Classify, KeyExtractor, RequestHead, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header,
+        by_peer_ip, classify_fn, paths,
+    };
+}
+
+/// Settings as data: [`AdmissionConfig`](configuration::AdmissionConfig), its parts, and what is known about where it
+/// came from.
 #[cfg(feature = "config")]
 pub mod configuration {
     pub use crate::config::StoreUrl;
     pub use crate::config::file::{
-        AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig,
-        WindowedAimdConfig, parse_time, write_time,
+        AdmissionConfig, AimdConfig, ConfigError, ConfigProblem, Effective, FixedConfig, Gradient2Config,
+        GradientConfig, LabelConfig, LabelOverride, LabelsConfig, LimitConfig, Loaded, OnStoreFailureConfig, Origin,
+        Sources, StoreConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
+    };
+    pub use crate::runtime::Watch;
+}
+
+/// The layer around services that are not HTTP, made by [`AdmissionLayer::generic`].
+pub mod generic {
+    pub use crate::admission::{
+        AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
+        classify_request_fn,
     };
 }
 
-/// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
-pub mod plan {
-    pub use crate::config::capacity::{Burst, Plan, Room};
+/// The service that answers `GET /admission`, made by [`Admission::introspection`].
+#[cfg(feature = "introspect")]
+pub mod introspection {
+    pub use crate::introspect::{Introspection, IntrospectionFuture};
+}
+
+/// The last decisions and changes with their reasons, as [`Admission::journal`] returns them.
+pub mod journal {
+    pub use crate::engine::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 }
 
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Basis, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint,
-        Vegas, Windowed,
+        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, NetflixWindow, QueueSize,
+        Sample, TwoPoint, Vegas, Windowed,
+    };
+}
+
+/// What happens to a [`Permit`]: the futures that end when a slot is granted, has expired, or has lost its lease.
+pub mod permit {
+    pub use crate::runtime::{Admit, LeaseLost, PermitExpiry};
+}
+
+/// When a slot is given back, what is learned from a request, and until when its caller waits: for each request.
+pub mod policy {
+    pub use crate::admission::{Deadline, Policy, ReleaseAt, SampleAt};
+}
+
+/// Answers over HTTP and gRPC: to rejected requests, and what the answer of a service says about load.
+pub mod response {
+    pub use crate::admission::{
+        AdmissionBody, Assess, BodyData, ByStatus, HttpProtocol, Rejections, ResponseFuture, ResponseHead,
+    };
+}
+
+/// The state of a handle at one moment, as [`Admission::snapshot`] and its siblings return it.
+pub mod snapshot {
+    pub use crate::engine::{
+        BlockedBy, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, RuleSnapshot, ShadowSnapshot, Snapshot,
+        StoreSnapshot, WaiterSnapshot,
     };
 }

@@ -4,8 +4,8 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 use tower_admission::{
+    capacity::{Burst, Forecast, Settings},
     configuration::write_time,
-    plan::{Burst, Plan, Room},
 };
 
 use crate::{
@@ -20,8 +20,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<End, Failure> {
     if let Some(patience) = args.patience {
         burst = burst.patience(patience);
     }
-    let plan = match (args.limit, room(args)) {
-        (_, Some(room)) => burst.predict(room),
+    let forecast = match (args.limit, settings(args)) {
+        (_, Some(settings)) => burst.predict(settings),
         (Some(limit), None) => burst.plan(limit),
         (None, None) => {
             let Some(patience) = args.patience else {
@@ -36,40 +36,40 @@ pub(crate) fn run(args: &PlanArgs) -> Result<End, Failure> {
             })?
         }
     };
-    text::print(&if args.json { text::json(&to_json(args, &plan)) } else { human(args, &plan) })?;
-    Ok(End::wrong_if(args.exit_code && plan.rejected + plan.too_late > 0))
+    text::print(&if args.json { text::json(&to_json(args, &forecast)) } else { human(args, &forecast) })?;
+    Ok(End::wrong_if(args.exit_code && forecast.rejected + forecast.too_late > 0))
 }
 
 /// The settings, if more than the limit was given.
-fn room(args: &PlanArgs) -> Option<Room> {
-    let mut room = Room::new(args.limit?);
+fn settings(args: &PlanArgs) -> Option<Settings> {
+    let mut settings = Settings::new(args.limit?);
     let times = [args.admission_timeout, args.max_wait, args.wait_timeout];
     if args.queue.is_none() && args.max_concurrent_streams.is_none() && times.iter().all(Option::is_none) {
         return None;
     }
-    room.queue = args.queue.unwrap_or(0);
-    room.admission_timeout = args.admission_timeout.unwrap_or(room.admission_timeout);
-    room.max_wait = args.max_wait;
-    room.wait_timeout = args.wait_timeout.unwrap_or(room.wait_timeout);
-    room.max_concurrent_streams = args.max_concurrent_streams;
-    Some(room)
+    settings.queue = args.queue.unwrap_or(0);
+    settings.admission_timeout = args.admission_timeout.unwrap_or(settings.admission_timeout);
+    settings.max_wait = args.max_wait;
+    settings.wait_timeout = args.wait_timeout.unwrap_or(settings.wait_timeout);
+    settings.max_concurrent_streams = args.max_concurrent_streams;
+    Some(settings)
 }
 
 /// The settings as a configuration has them: names, and values in TOML.
-fn settings(room: &Room) -> Vec<(&'static str, String)> {
+fn in_words(given: &Settings) -> Vec<(&'static str, String)> {
     let time = |time: Duration| format!("{:?}", write_time(time));
-    let mut settings = vec![("limit", room.limit.to_string()), ("queue", room.queue.to_string())];
-    if room.queue == 0 {
-        settings.push(("wait_timeout", time(room.wait_timeout)));
+    let mut settings = vec![("limit", given.limit.to_string()), ("queue", given.queue.to_string())];
+    if given.queue == 0 {
+        settings.push(("wait_timeout", time(given.wait_timeout)));
     } else {
-        settings.push(("admission_timeout", time(room.admission_timeout)));
-        settings.extend(room.max_wait.map(|wait| ("max_wait", time(wait))));
+        settings.push(("admission_timeout", time(given.admission_timeout)));
+        settings.extend(given.max_wait.map(|wait| ("max_wait", time(wait))));
     }
-    settings.extend(room.max_concurrent_streams.map(|streams| ("max_concurrent_streams", streams.to_string())));
+    settings.extend(given.max_concurrent_streams.map(|streams| ("max_concurrent_streams", streams.to_string())));
     settings
 }
 
-fn human(args: &PlanArgs, plan: &Plan) -> String {
+fn human(args: &PlanArgs, forecast: &Forecast) -> String {
     let paint = Paint::for_stdout();
     let (shortest, longest) = args.task_time;
     let task_time = if shortest == longest {
@@ -84,7 +84,7 @@ fn human(args: &PlanArgs, plan: &Plan) -> String {
         args.requests,
         write_time(args.within)
     );
-    for (name, value) in settings(&plan.room) {
+    for (name, value) in in_words(&forecast.settings) {
         let _ = writeln!(text, "{name} = {value}");
     }
     let count = |what: &str, count: usize| {
@@ -93,19 +93,20 @@ fn human(args: &PlanArgs, plan: &Plan) -> String {
         format!("# {what:<16}{}\n", paint.paint(look, &format!("{count} ({percent:.1} %)")))
     };
     text.push_str("#\n");
-    text.push_str(&count("rejected", plan.rejected));
-    text.push_str(&count("too late", plan.too_late));
-    let _ = writeln!(text, "# {:<16}{}", "longest wait", seconds(plan.longest_wait.as_secs_f64()));
-    let _ = writeln!(text, "# {:<16}{}", "all done after", seconds(plan.drain_time.as_secs_f64()));
-    for advice in &plan.advice {
+    text.push_str(&count("rejected", forecast.rejected));
+    text.push_str(&count("too late", forecast.too_late));
+    let _ = writeln!(text, "# {:<16}{}", "longest wait", seconds(forecast.longest_wait.as_secs_f64()));
+    let _ = writeln!(text, "# {:<16}{}", "all done after", seconds(forecast.drain_time.as_secs_f64()));
+    for advice in &forecast.advice {
         let _ = writeln!(text, "# {}", paint.paint(Look::Busy, &format!("note: {advice}")));
     }
     text
 }
 
-fn to_json(args: &PlanArgs, plan: &Plan) -> Value {
+fn to_json(args: &PlanArgs, forecast: &Forecast) -> Value {
     let time = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-    let Room { limit, queue, admission_timeout, max_wait, wait_timeout, max_concurrent_streams, .. } = &plan.room;
+    let Settings { limit, queue, admission_timeout, max_wait, wait_timeout, max_concurrent_streams, .. } =
+        &forecast.settings;
     json!({
         "requests": args.requests,
         "limit": limit,
@@ -114,10 +115,10 @@ fn to_json(args: &PlanArgs, plan: &Plan) -> Value {
         "max_wait_seconds": time(*max_wait),
         "wait_timeout_seconds": time(Some(*wait_timeout)),
         "max_concurrent_streams": max_concurrent_streams,
-        "rejected": plan.rejected,
-        "too_late": plan.too_late,
-        "longest_wait_seconds": plan.longest_wait.as_secs_f64(),
-        "drain_time_seconds": plan.drain_time.as_secs_f64(),
-        "advice": plan.advice,
+        "rejected": forecast.rejected,
+        "too_late": forecast.too_late,
+        "longest_wait_seconds": forecast.longest_wait.as_secs_f64(),
+        "drain_time_seconds": forecast.drain_time.as_secs_f64(),
+        "advice": forecast.advice,
     })
 }

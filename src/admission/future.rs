@@ -14,7 +14,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, Hold, Http, Learn, Policy,
+    AdmissionBody, HttpProtocol, Policy, ReleaseAt, SampleAt,
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
@@ -46,7 +46,7 @@ pin_project! {
     #[project_replace = StateReplace]
     pub(super) enum State<S, ReqBody, ResBody, F, E> {
         /// In line for a slot.
-        Waiting { waiting: Waiting<Arc<Http>>, service: S, request: Request<ReqBody>, passage: Passage },
+        Waiting { waiting: Waiting<Arc<HttpProtocol>>, service: S, request: Request<ReqBody>, passage: Passage },
         /// Has a slot; the service is not ready yet.
         Preparing { service: S, request: Request<ReqBody>, passage: Passage },
         Running { #[pin] future: F, passage: Option<Passage> },
@@ -57,7 +57,7 @@ pin_project! {
 /// What a request carries through the service.
 pub(super) struct Passage {
     /// None while it waits, and for those that are not subject to admission.
-    pub(super) permit: Option<Held<Arc<Http>>>,
+    pub(super) permit: Option<Held<Arc<HttpProtocol>>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
@@ -75,15 +75,15 @@ impl Passage {
         let mut permit = self.permit.take()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
-        if upgraded || policy.hold == Some(Hold::Head) || response.body().is_end_stream() {
+        if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
             permit.finish(outcome);
             return None;
         }
-        if policy.learn != Some(Learn::AtEnd) {
+        if policy.sample_at != Some(SampleAt::BodyEnd) {
             permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
-        let has_trailers = policy.learn != Some(Learn::Nothing)
+        let has_trailers = policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);

@@ -13,67 +13,68 @@ static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// When the slot of a request is given back.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Hold {
+pub enum ReleaseAt {
     /// When the response body has ended or was dropped.
     #[default]
-    Body,
+    BodyEnd,
     /// As soon as the response head is there. For streams that cost nothing while they are open.
-    Head,
+    ResponseHead,
 }
 
-/// What the control law learns from a request, however that ends: answered, abandoned by its client, or failed.
+/// When the sample of a request is taken, and what of it the control law learns, however the request ends: answered,
+/// abandoned by its client, or failed.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Learn {
-    /// Its outcome, and a round-trip time that ends with the response body.
-    AtEnd,
-    /// Its outcome, and a round-trip time that ends with the response head: a slow reader is no congestion.
+pub enum SampleAt {
+    /// At the end of the response body: the outcome, and the round-trip time up to there.
+    BodyEnd,
+    /// At the response head: the outcome, and the round-trip time up to there, since a slow reader is no congestion.
     #[default]
-    AtHead,
-    /// Nothing.
-    Nothing,
+    ResponseHead,
+    /// Never: nothing is learned.
+    Never,
     /// Only that it was an overload; no round-trip time.
-    Overloads,
+    OverloadOnly,
 }
 
 /// How one request is handled. Put it into the extensions of a request or of a response; the response counts last.
 ///
 /// ```
-/// use tower_admission::{Hold, Policy};
+/// use tower_admission::policy::{Policy, ReleaseAt};
 ///
 /// // A handler answers with a stream of events that costs nothing while it is open.
 /// let mut response = http::Response::new("…");
-/// response.extensions_mut().insert(Policy::new().hold(Hold::Head));
+/// response.extensions_mut().insert(Policy::new().release_at(ReleaseAt::ResponseHead));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Policy {
-    pub(super) hold: Option<Hold>,
-    pub(super) learn: Option<Learn>,
+    pub(super) release_at: Option<ReleaseAt>,
+    pub(super) sample_at: Option<SampleAt>,
 }
 
 impl Policy {
     /// As the layer says.
     pub const fn new() -> Self {
-        Self { hold: None, learn: None }
+        Self { release_at: None, sample_at: None }
     }
 
     /// When the slot is given back.
-    pub const fn hold(mut self, hold: Hold) -> Self {
-        self.hold = Some(hold);
+    pub const fn release_at(mut self, release: ReleaseAt) -> Self {
+        self.release_at = Some(release);
         self
     }
 
-    /// What is learned.
-    pub const fn learn(mut self, learn: Learn) -> Self {
-        self.learn = Some(learn);
+    /// When the sample is taken, and what is learned of it.
+    pub const fn sample_at(mut self, sample: SampleAt) -> Self {
+        self.sample_at = Some(sample);
         self
     }
 
     /// What is learned from a request that ends like this.
     pub(super) const fn learned(self, outcome: Outcome) -> Outcome {
-        match (self.learn, outcome) {
-            (Some(Learn::Nothing), _) | (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => {
+        match (self.sample_at, outcome) {
+            (Some(SampleAt::Never), _) | (Some(SampleAt::OverloadOnly), Outcome::Success | Outcome::Cancelled) => {
                 Outcome::Ignore
             }
             _ => outcome,
@@ -83,8 +84,8 @@ impl Policy {
     /// This policy where it says something, else `base`.
     pub(super) const fn or(self, base: Self) -> Self {
         Self {
-            hold: if self.hold.is_some() { self.hold } else { base.hold },
-            learn: if self.learn.is_some() { self.learn } else { base.learn },
+            release_at: if self.release_at.is_some() { self.release_at } else { base.release_at },
+            sample_at: if self.sample_at.is_some() { self.sample_at } else { base.sample_at },
         }
     }
 }

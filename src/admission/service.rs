@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, Http, RequestHead, ResponseFuture,
+    AdmissionBody, HttpProtocol, RequestHead, ResponseFuture,
     future::{Passage, State},
     nesting,
 };
@@ -20,8 +20,8 @@ use crate::runtime::{Entry, Handle, Held};
 
 /// Puts into a request's extensions what its handler may want to know of its permit.
 pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensions) {
-    if let Some(overdue) = permit.watch_time() {
-        extensions.insert(overdue);
+    if let Some(expiry) = permit.watch_time() {
+        extensions.insert(expiry);
     }
     if let Some(lease) = permit.watch_lease() {
         extensions.insert(lease);
@@ -33,7 +33,7 @@ pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensio
 /// Always ready: the decision needs the request, and whatever were reserved before one is there would be lost to idle
 /// clones. The readiness of the inner service is driven after admission, on the clone that is then called.
 #[derive(Clone, Debug)]
-pub struct AdmissionService<S, P = Http> {
+pub struct AdmissionService<S, P = HttpProtocol> {
     pub(super) inner: S,
     pub(super) protocol: Arc<P>,
 }
@@ -115,7 +115,7 @@ impl<S> AdmissionService<S> {
     }
 
     /// For a request that runs with this permit, or without one.
-    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Held<Arc<Http>>>) -> Passage {
+    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Held<Arc<HttpProtocol>>>) -> Passage {
         Passage { permit, policy: self.protocol.policy(request), is_connect: request.method() == Method::CONNECT }
     }
 }

@@ -1,9 +1,9 @@
 //! Bounds for one class of work or one key of it, as users write them.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use crate::{
-    engine::rules::{LimitsPlan, RateMode, RateRule, Setting, WhenFull, WhenGone},
+    engine::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
     problem::Problem,
     ticket::normal,
 };
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sharing {
     pub(crate) local: bool,
-    pub(crate) when_gone: Option<WhenGone>,
+    pub(crate) when_gone: Option<OnStoreFailure>,
 }
 
 impl Sharing {
@@ -21,7 +21,7 @@ impl Sharing {
     }
 
     /// What becomes of it without the store, if it is shared: `shared` is what is said for all rules.
-    fn of(self, shared: Option<WhenGone>) -> Option<WhenGone> {
+    fn of(self, shared: Option<OnStoreFailure>) -> Option<OnStoreFailure> {
         let for_all = shared.filter(|_| !self.local)?;
         Some(self.when_gone.unwrap_or(for_all))
     }
@@ -31,20 +31,41 @@ impl Sharing {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Cap {
-    pub(super) max: usize,
+    /// `None` is no bound. 0 is an error, found when the handle is built.
+    pub(super) max: Option<usize>,
     pub(super) when_full: Option<WhenFull>,
     pub(super) shared: Sharing,
     pub(super) observes: bool,
 }
 
 impl Cap {
-    /// At most so many; 0 is no bound, and lifts one that a less particular key sets.
-    pub const fn of(max: usize) -> Self {
+    /// At most `max` requests.
+    ///
+    /// Plain numbers are taken too, as in `Cap::from(8)` and `max_in_flight(8)`; 0 is an error then, found when the
+    /// handle is built.
+    pub const fn new(max: NonZeroUsize) -> Self {
+        Self::at_most(Some(max.get()))
+    }
+
+    /// No bound: lifts the cap that a less particular key sets.
+    ///
+    /// ```
+    /// use tower_admission::{Cap, ClassLimits, Rules};
+    ///
+    /// let rules = Rules::new()
+    ///     .class("workflow", ClassLimits::new().max_in_flight(25))
+    ///     .override_key("nightly", "workflow", ClassLimits::new().max_in_flight(Cap::unlimited()));
+    /// ```
+    pub const fn unlimited() -> Self {
+        Self::at_most(None)
+    }
+
+    const fn at_most(max: Option<usize>) -> Self {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// Stops nobody, and says what it would do: one more counts as
-    /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
+    /// Stops nobody, and says what it would do: one more counts as [would-be rejected or
+    /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
     /// process alone then.
     pub const fn observe(mut self) -> Self {
         self.observes = true;
@@ -67,21 +88,39 @@ impl Cap {
     /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
     ///
     /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.shared.when_gone = Some(when_gone);
         self
     }
 
-    fn setting(self, default: WhenFull, shared: Option<WhenGone>) -> Option<Setting<usize>> {
+    fn setting(
+        self,
+        default: WhenFull,
+        path: &str,
+        shared: Option<OnStoreFailure>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Setting<usize>> {
+        let bound = self.max?;
+        if bound == 0 {
+            problems.push(Problem::new(path, "found 0, allowed is 1 or more; Cap::unlimited() lifts a cap"));
+            return None;
+        }
         let when_full = self.when_full.unwrap_or(default);
         let shared = self.shared.of(shared.filter(|_| !self.observes));
-        (self.max > 0).then_some(Setting { bound: self.max, when_full, shared, observes: self.observes })
+        Some(Setting { bound, when_full, shared, observes: self.observes })
+    }
+}
+
+impl From<NonZeroUsize> for Cap {
+    fn from(max: NonZeroUsize) -> Self {
+        Self::new(max)
     }
 }
 
 impl From<usize> for Cap {
+    /// At most so many; 0 is an error, found when the handle is built.
     fn from(max: usize) -> Self {
-        Self::of(max)
+        Self::at_most(Some(max))
     }
 }
 
@@ -89,6 +128,7 @@ impl From<usize> for Cap {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
+    /// 0 is an error, found when the handle is built.
     pub(super) max: u32,
     pub(super) mode: Option<RateMode>,
     pub(super) when_full: Option<WhenFull>,
@@ -97,8 +137,23 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most so many per minute, from 1 on.
-    pub const fn per_minute(max: u32) -> Self {
+    /// At most `max` requests start per minute.
+    ///
+    /// Plain numbers are taken too, as in `Rate::from(600)` and `max_per_minute(600)`; 0 is an error then, found when
+    /// the handle is built.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use tower_admission::Rate;
+    ///
+    /// const DOWNSTREAM: Rate = Rate::per_minute(NonZeroU32::new(600).unwrap());
+    /// assert_eq!(Rate::from(600), DOWNSTREAM);
+    /// ```
+    pub const fn per_minute(max: NonZeroU32) -> Self {
+        Self::at_most(max.get())
+    }
+
+    const fn at_most(max: u32) -> Self {
         Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
     }
 
@@ -134,12 +189,17 @@ impl Rate {
 
     /// What becomes of this rate while the shared store is gone, if it is shared: what is said
     /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.shared.when_gone = Some(when_gone);
         self
     }
 
-    fn setting(self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> Option<Setting<RateRule>> {
+    fn setting(
+        self,
+        path: &str,
+        shared: Option<OnStoreFailure>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Setting<RateRule>> {
         let Some(max) = NonZeroU32::new(self.max) else {
             problems
                 .push(Problem::new(path, "found 0, allowed is 1 or more; a rate that lets nothing start is a mistake"));
@@ -152,16 +212,23 @@ impl Rate {
     }
 }
 
-impl From<u32> for Rate {
-    fn from(max: u32) -> Self {
+impl From<NonZeroU32> for Rate {
+    fn from(max: NonZeroU32) -> Self {
         Self::per_minute(max)
+    }
+}
+
+impl From<u32> for Rate {
+    /// At most so many per minute; 0 is an error, found when the handle is built.
+    fn from(max: u32) -> Self {
+        Self::at_most(max)
     }
 }
 
 /// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`](crate::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
-pub struct Limits {
+pub struct ClassLimits {
     pub(crate) in_flight: Option<Cap>,
     pub(crate) in_flight_per_namespace: Option<Cap>,
     pub(crate) per_minute: Option<Rate>,
@@ -173,7 +240,7 @@ pub struct Limits {
 /// How many of a class that must fail fast may be pending per label, unless told otherwise.
 pub(crate) const PENDING: usize = 1_024;
 
-impl Limits {
+impl ClassLimits {
     /// No limits.
     pub fn new() -> Self {
         Self::default()
@@ -223,7 +290,7 @@ impl Limits {
     }
 
     /// `shared`: rules are counted for all instances, and what becomes of them without the store.
-    pub(super) fn plan(&self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> LimitsPlan {
+    pub(super) fn plan(&self, path: &str, shared: Option<OnStoreFailure>, problems: &mut Vec<Problem>) -> LimitsPlan {
         let mut rate = |name: &str, rate: Option<Rate>| rate?.setting(&format!("{path}.{name}"), shared, problems);
         let per_minute = rate("max_per_minute", self.per_minute);
         let per_minute_per_namespace = rate("max_per_minute_per_namespace", self.per_minute_per_namespace);
@@ -235,14 +302,22 @@ impl Limits {
                 "found no name for the group, allowed are 1 to 256 bytes",
             ));
         }
+        let mut cap = |name: &str, cap: Option<Cap>, default: WhenFull, shared: Option<OnStoreFailure>| {
+            Some(cap?.setting(default, &format!("{path}.{name}"), shared, problems))
+        };
         LimitsPlan {
-            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Wait, shared)),
-            in_flight_per_namespace: self.in_flight_per_namespace.map(|cap| cap.setting(WhenFull::Reject, shared)),
+            in_flight: cap("max_in_flight", self.in_flight, WhenFull::Queue, shared),
+            in_flight_per_namespace: cap(
+                "max_in_flight_per_namespace",
+                self.in_flight_per_namespace,
+                WhenFull::Reject,
+                shared,
+            ),
             per_minute,
             per_minute_per_namespace,
             budget: group.map(Into::into).zip(group_rate),
             // Who waits is counted where it waits.
-            pending: self.pending.map(|cap| cap.setting(WhenFull::Reject, None)),
+            pending: cap("max_pending", self.pending, WhenFull::Reject, None),
         }
     }
 }

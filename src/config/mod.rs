@@ -18,7 +18,7 @@ mod warnings;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 pub use labels::Labels;
-pub use limits::{Cap, Limits, Rate};
+pub use limits::{Cap, ClassLimits, Rate};
 pub use rules::Rules;
 pub use share::{Share, percent};
 #[cfg(feature = "config")]
@@ -32,7 +32,7 @@ use crate::{
         MOST_ENTRIES,
         limit::{Fixed, Limit},
         plan::{Bound, Discipline, JOURNAL, Mode, PartitionMode, PartitionPlan, Places, Plan},
-        rules::WhenGone,
+        rules::OnStoreFailure,
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) rules: Rules,
     /// Whether rules are counted for all instances, and what becomes of them without the store unless they say so.
     pub(crate) is_shared: bool,
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
     /// The store, where it comes from a configuration.
     #[cfg(feature = "config")]
     pub(crate) store: Option<StoreSettings>,
@@ -100,7 +100,7 @@ impl Default for Settings {
             labels: Labels::new(),
             rules: Rules::new(),
             is_shared: false,
-            when_gone: WhenGone::Closed,
+            when_gone: OnStoreFailure::FailClosed,
             #[cfg(feature = "config")]
             store: None,
             time_to_live: None,
@@ -293,5 +293,32 @@ mod tests {
     fn a_limit_of_zero_is_an_error() {
         let settings = Settings { limit: Fixed::new(0).into(), ..Settings::default() };
         assert_eq!(problems(settings), ["limit.fixed: found 0, allowed is 1 or more; Mode::Off lifts a limit"]);
+    }
+
+    #[test]
+    fn a_cap_of_zero_is_an_error_and_none_at_all_is_not() {
+        let with = |cap: Cap| {
+            let limits =
+                ClassLimits::new().max_in_flight(cap).max_in_flight_per_namespace(cap).max_pending(cap.local());
+            let rules = Rules::new().class("mail", limits.clone()).override_key("ns:a", "mail", limits);
+            Settings { rules, ..Settings::default() }
+        };
+        let names = ["max_in_flight", "max_in_flight_per_namespace", "max_pending"];
+        let expected = ["classes.mail", "overrides.ns:a.mail"].into_iter().flat_map(|path| {
+            names.map(|name| format!("{path}.{name}: found 0, allowed is 1 or more; Cap::unlimited() lifts a cap"))
+        });
+        assert_eq!(problems(with(Cap::from(0))), expected.collect::<Vec<_>>());
+        with(Cap::unlimited()).into_plan().unwrap();
+        with(Cap::from(1)).into_plan().unwrap();
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_an_error() {
+        let limits = ClassLimits::new().max_per_minute(0).budget("mail", Rate::from(0).smooth());
+        let settings = Settings { rules: Rules::new().class("mail", limits), ..Settings::default() };
+        let expected = ["max_per_minute", "budget"].map(|name| {
+            format!("classes.mail.{name}: found 0, allowed is 1 or more; a rate that lets nothing start is a mistake")
+        });
+        assert_eq!(problems(settings), expected);
     }
 }

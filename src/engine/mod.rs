@@ -57,9 +57,9 @@ pub(crate) use self::{
 pub use self::{
     control::ShadowSnapshot,
     quota::RuleSnapshot,
-    telemetry::{Change, Decided, Decision, JournalEntry, JournalEvent},
+    telemetry::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent},
     view::{
-        Blocked, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot, WaiterSnapshot,
+        BlockedBy, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot, WaiterSnapshot,
     },
 };
 use crate::time::Timestamp;

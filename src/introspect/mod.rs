@@ -34,7 +34,7 @@ use self::{
     waiters::WaiterPage,
     workers::Token,
 };
-use crate::{admission::Payload, runtime::Admission};
+use crate::{admission::BodyData, runtime::Admission};
 
 const READ: &str = "GET, HEAD";
 
@@ -193,7 +193,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {
-    type Response = Response<Payload>;
+    type Response = Response<BodyData>;
     type Error = Infallible;
     type Future = IntrospectionFuture<B>;
 
@@ -207,7 +207,7 @@ impl<B: Body> tower_service::Service<Request<B>> for Introspection {
 }
 
 impl<B: Body> hyper::service::Service<Request<B>> for Introspection {
-    type Response = Response<Payload>;
+    type Response = Response<BodyData>;
     type Error = Infallible;
     type Future = IntrospectionFuture<B>;
 

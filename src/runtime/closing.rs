@@ -12,15 +12,15 @@ use std::{
 
 use super::{Admission, Shared, foreign::discard};
 
-/// What becomes of those who wait when a server shuts down.
+/// What becomes of waiters when a handle drains.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Leave {
-    /// They are rejected at once, and may go to another instance.
+pub enum DrainMode {
+    /// Waiters are rejected at once, and their clients may go to another instance.
     #[default]
-    Now,
-    /// They keep their places and are served.
-    Served,
+    RejectWaiting,
+    /// Waiters keep their places and are served.
+    ServeWaiting,
 }
 
 impl Admission {
@@ -33,19 +33,19 @@ impl Admission {
     /// ```no_run
     /// # async fn serve(app: axum::Router, listener: tokio::net::TcpListener, admission: tower_admission::Admission)
     /// #     -> std::io::Result<()> {
-    /// use tower_admission::Leave;
+    /// use tower_admission::DrainMode;
     ///
     /// let handle = admission.clone();
     /// axum::serve(listener, app)
     ///     .with_graceful_shutdown(async move {
     ///         tokio::signal::ctrl_c().await.ok();
-    ///         handle.drain(Leave::Now);
+    ///         handle.drain(DrainMode::RejectWaiting);
     ///     })
     ///     .await
     /// # }
     /// ```
-    pub fn drain(&self, waiting: Leave) {
-        let serves_waiting = waiting == Leave::Served;
+    pub fn drain(&self, mode: DrainMode) {
+        let serves_waiting = mode == DrainMode::ServeWaiting;
         self.shared.turn(|state, time| {
             state.engine.close(time.now(), serves_waiting);
             #[cfg(feature = "introspect")]

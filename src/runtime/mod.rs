@@ -30,9 +30,9 @@ pub(crate) use admit::Entry;
 pub use builder::AdmissionBuilder;
 #[cfg(feature = "introspect")]
 pub use capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
-pub use closing::Leave;
+pub use closing::DrainMode;
 pub use lease_lost::LeaseLost;
-pub use overdue::Overdue;
+pub use overdue::PermitExpiry;
 pub use permit::Permit;
 pub(crate) use permit::{Handle, Held};
 pub(crate) use turn::Shared;

@@ -19,17 +19,17 @@ use super::permit::{Handle, Held};
 ///
 /// ```
 /// use axum::Extension;
-/// use tower_admission::Overdue;
+/// use tower_admission::permit::PermitExpiry;
 ///
-/// async fn report(Extension(overdue): Extension<Overdue>) -> &'static str {
+/// async fn report(Extension(expiry): Extension<PermitExpiry>) -> &'static str {
 ///     tokio::select! {
-///         () = overdue.wait() => "gave up",
+///         () = expiry.wait() => "gave up",
 ///         () = std::future::ready(()) => "done",       // the work
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Overdue(Arc<Flag>);
+pub struct PermitExpiry(Arc<Flag>);
 
 #[derive(Debug, Default)]
 struct Flag {
@@ -44,13 +44,13 @@ impl Wake for Flag {
     }
 }
 
-impl Overdue {
-    /// Whether it is.
-    pub fn is_overdue(&self) -> bool {
+impl PermitExpiry {
+    /// Whether the time to live is over.
+    pub fn is_expired(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits until it is.
+    /// Waits until the time to live is over.
     ///
     /// # Cancel safety
     ///
@@ -59,7 +59,7 @@ impl Overdue {
         loop {
             // Before the look, so that nothing is missed in between.
             let changed = self.0.changed.notified();
-            if self.is_overdue() {
+            if self.is_expired() {
                 return;
             }
             changed.await;
@@ -69,7 +69,7 @@ impl Overdue {
 
 impl<H: Handle> Held<H> {
     /// What tells the holder that its time is over, where slots are lent for a time.
-    pub(crate) fn watch_time(&self) -> Option<Overdue> {
+    pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
         let tenure = self.tenure()?;
         let flag = Arc::new(Flag::default());
         let waker = Waker::from(Arc::clone(&flag));
@@ -81,6 +81,6 @@ impl<H: Handle> Held<H> {
             state.register_holder(tenure, waker)
         });
         shared.drive_here();
-        Some(Overdue(flag))
+        Some(PermitExpiry(flag))
     }
 }

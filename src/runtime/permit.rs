@@ -44,8 +44,8 @@ impl Permit {
     }
 
     /// Whether its time to live is over and its slot was taken back. The work may go on, beyond the limit.
-    pub fn is_overdue(&self) -> bool {
-        self.held.is_overdue()
+    pub fn is_expired(&self) -> bool {
+        self.held.is_expired()
     }
 
     /// Waits until its time to live is over and its slot was taken back; for ever, if permits have no end.
@@ -53,7 +53,7 @@ impl Permit {
     /// # Cancel safety
     ///
     /// Cancel safe: it only waits.
-    pub fn overdue(&self) -> impl Future<Output = ()> {
+    pub fn expired(&self) -> impl Future<Output = ()> {
         poll_fn(|cx| self.held.poll_overdue(cx))
     }
 
@@ -129,7 +129,7 @@ impl<H: Handle> Held<H> {
         }
     }
 
-    pub(crate) fn is_overdue(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         let tenure = self.slot.ttl();
         tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_expired(tenure)))
     }

@@ -84,13 +84,13 @@ pub struct Released {
     pub at: StoreTime,
 }
 
-/// A change to the block of a cap that a process holds under a token.
+/// A change to the allotment of a cap that a process holds under a token.
 ///
-/// It says how large the block shall be, not by how much it changes, and requests are numbered: one that is repeated,
-/// lost or late does no harm.
+/// It says how large the allotment shall be, not by how much it changes, and requests are numbered: one that is
+/// repeated, lost or late does no harm.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct BlockRequest {
+pub struct AllotmentRequest {
     /// The holder.
     pub token: Token,
     /// The cap.
@@ -101,38 +101,38 @@ pub struct BlockRequest {
     pub used: u32,
     /// How many units could be in use now: those that are, and one for each request that waits for one.
     pub need: u32,
-    /// How many units the block shall have; 0 gives it back.
+    /// How many units the allotment shall have; 0 gives it back.
     pub want: u32,
     /// How many units the store granted last and are not returned by this: as many are restored after it lost its data, and
     /// may come into use before the answer.
     pub had: u32,
     /// Larger than in any request before.
     pub sequence: u64,
-    /// When the block is taken back unless renewed.
+    /// When the allotment is taken back unless renewed.
     pub expiry: Duration,
     /// Somebody stands in line for more.
     pub waits: bool,
 }
 
-impl BlockRequest {
+impl AllotmentRequest {
     /// The first request of a holder: for one unit of the cap at `key`, none of it in use.
     pub const fn new(token: Token, key: Key, bound: NonZeroU32, expiry: Duration) -> Self {
         Self { token, key, bound, used: 0, need: 1, want: 1, had: 0, sequence: 1, expiry, waits: false }
     }
 }
 
-/// How large a block is now.
+/// How large an allotment is now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Block {
+pub struct Allotment {
     /// Its units.
     pub units: u32,
     /// Whether others wait for this cap: units that are not used should be returned.
     pub wanted: bool,
-    /// To how many units a block should come down as they come free, although requests of its process wait for them:
-    /// its part of the cap, by what each process needs. The bound unless others wait.
+    /// To how many units an allotment should come down as they come free, although requests of its process wait for
+    /// them: its part of the cap, by what each process needs. The bound unless others wait.
     pub target: u32,
-    /// How long until the first lease or block of the cap expires; for those who got nothing.
+    /// How long until the first lease or allotment of the cap expires; for those who got nothing.
     pub retry_after: Duration,
     /// When that was so.
     pub at: StoreTime,
@@ -141,7 +141,7 @@ pub struct Block {
 /// Units that were charged on a rate in advance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Drawn {
+pub struct DrawOutcome {
     /// How many; possibly none.
     pub units: u32,
     /// If none: when there will be some. Else: how long they may be used.
@@ -204,11 +204,11 @@ pub enum LockAnswer {
 /// Something to be given back without waiting for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Debt {
+pub enum PendingRelease {
     /// A lease.
     Lease(Lease),
-    /// A block that is to be given back or made smaller.
-    Block(BlockRequest),
+    /// An allotment that is to be given back or made smaller.
+    Allotment(AllotmentRequest),
     /// A lock.
     Lock(Locked),
 }

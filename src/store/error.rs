@@ -53,7 +53,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the store is gone rather than in disagreement: [`WhenGone`](super::WhenGone) decides then.
+    /// Whether the store is gone rather than in disagreement: [`OnStoreFailure`](super::OnStoreFailure) decides then.
     pub const fn is_gone(&self) -> bool {
         match self {
             Self::BreakerOpen

@@ -3,9 +3,10 @@
 //! Pure state: the time is an argument, and asking the store is somebody else's business. The rules that keep the cap:
 //!
 //! - Units count as held from the moment the store says so, and as returned from the moment before it is told.
-//! - Nothing new is admitted from a block later than 70 % of its expiry after it was *asked* for. A process that is
-//!   stopped for less than the rest can't use units that others were given meanwhile.
-//! - One block per key under one token, its size in absolute numbers: a lost or late answer is set right by the next.
+//! - Nothing new is admitted from an allotment later than 70 % of its expiry after it was *asked* for. A process that
+//!   is stopped for less than the rest can't use units that others were given meanwhile.
+//! - One allotment per key under one token, its size in absolute numbers: a lost or late answer is set right by the
+//!   next.
 
 use std::{
     collections::HashMap,
@@ -18,9 +19,9 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
+use super::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token};
 
-/// The part of its expiry for which a block may be used.
+/// The part of its expiry for which an allotment may be used.
 const USABLE: f64 = 0.7;
 
 /// For how long it is remembered that others want some of a cap: the store says it again while it is so.
@@ -54,7 +55,7 @@ impl Loss {
     }
 }
 
-/// The block of one cap.
+/// The allotment of one cap.
 #[derive(Debug)]
 struct Share {
     token: Token,
@@ -66,9 +67,9 @@ struct Share {
     peak: u32,
     /// How many more to ask for when it runs out. Doubles with each time.
     step: u32,
-    /// When the block was last asked for.
+    /// When the allotment was last asked for.
     asked_at: Instant,
-    /// Since when the store is being asked for more. The answer keeps the block as well.
+    /// Since when the store is being asked for more. The answer keeps the allotment as well.
     refilling: Option<Instant>,
     /// How often the store was asked for more: who stood in line meanwhile need not ask again.
     answers: u64,
@@ -84,7 +85,7 @@ struct Share {
     loss: Arc<Loss>,
 }
 
-/// One unit of a block.
+/// One unit of an allotment.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) key: Key,
@@ -164,11 +165,11 @@ impl Shares {
         Ok(taken)
     }
 
-    /// Gives one unit back, unless the whole block was lost meanwhile. Answers what to return to the store of it.
+    /// Gives one unit back, unless the whole allotment was lost meanwhile. Answers what to return to the store of it.
     ///
     /// While others wait, this process keeps what it uses, and what its own requests wait for (`standing`, which is looked
     /// at only then) up to its part of the cap.
-    pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<BlockRequest> {
+    pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<AllotmentRequest> {
         let share = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block)?;
         share.used = share.used.saturating_sub(1);
         let until = share.wanted_until?;
@@ -196,7 +197,7 @@ impl Shares {
     }
 
     /// Nobody here waits for a unit any more: what to tell the store, so that it keeps none for this process.
-    pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<BlockRequest> {
+    pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key).filter(|share| share.standing > 0)?;
         share.standing = 0;
@@ -210,7 +211,7 @@ impl Shares {
         standing: usize,
         waits: bool,
         now: Instant,
-    ) -> Result<BlockRequest, StoreError> {
+    ) -> Result<AllotmentRequest, StoreError> {
         self.forget_if_expired(&claim.key, now);
         if !self.caps.contains_key(&claim.key) {
             self.caps.insert(claim.key.clone(), Share::new(claim.clone(), now)?);
@@ -226,9 +227,9 @@ impl Shares {
         Ok(share.ask(want, waits, self.expiry))
     }
 
-    /// What to ask for to keep a block, and what is used of it; less than before if it was not needed.
+    /// What to ask for to keep an allotment, and what is used of it; less than before if it was not needed.
     /// `None` if there is nothing to keep.
-    pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<BlockRequest> {
+    pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key)?;
         if !give_all && share.refilling.is_some_and(|since| now < since + self.expiry / 8) {
@@ -255,7 +256,7 @@ impl Shares {
     }
 
     /// The store answered to `request`, which was sent at `sent`.
-    pub(crate) fn answered(&mut self, request: &BlockRequest, block: Block, sent: Instant) {
+    pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) {
         let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };
         share.answers += 1;
         share.retry_after = block.retry_after;
@@ -279,7 +280,7 @@ impl Shares {
     }
 
     /// What a rate was drawn.
-    pub(crate) fn drawn(&mut self, key: &Key, drawn: Drawn, sent: Instant) {
+    pub(crate) fn drawn(&mut self, key: &Key, drawn: DrawOutcome, sent: Instant) {
         let purse = self.purses.entry(key.clone()).or_insert_with(|| Purse::new(sent));
         purse.answers += 1;
         if drawn.units == 0 {
@@ -313,8 +314,8 @@ impl Shares {
         self.caps.get(key).map_or((0, 0), |share| (share.units, share.used))
     }
 
-    /// Gives up the blocks that are over by then, but for those that were asked for since `began`: these only if they are
-    /// over now. Forgets what nobody can use any more.
+    /// Gives up the allotments that are over by then, but for those that were asked for since `began`: these only if
+    /// they are over now. Forgets what nobody can use any more.
     pub(crate) fn give_up(&mut self, began: Instant, now: Instant, over_by: Instant) {
         for key in self.keys() {
             let asked = self.caps.get(&key).is_some_and(|share| share.asked_at >= began);
@@ -323,7 +324,7 @@ impl Shares {
         self.purses.retain(|_, purse| over_by < purse.until + self.expiry);
     }
 
-    /// A block that was not renewed in time is not ours any more, whatever the store would say.
+    /// An allotment that was not renewed in time is not ours any more, whatever the store would say.
     fn forget_if_expired(&mut self, key: &Key, now: Instant) {
         let expired = self.caps.get(key).is_some_and(|share| now >= share.asked_at + self.expiry && share.units > 0);
         if expired && let Some(share) = self.caps.remove(key) {
@@ -359,12 +360,12 @@ impl Share {
         self.used < self.units && now < self.asked_at + expiry.mul_f64(USABLE)
     }
 
-    fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> BlockRequest {
+    fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> AllotmentRequest {
         let had = self.units;
         self.sequence += 1;
         // What is to be returned is not used from now on.
         self.units = self.units.min(want);
-        BlockRequest {
+        AllotmentRequest {
             token: self.token,
             key: self.claim.key.clone(),
             bound: self.claim.bound(),

@@ -1,4 +1,4 @@
-//! Blocks under everything that a network does to questions and answers: never more in use than the cap.
+//! Allotments under everything that a network does to questions and answers: never more in use than the cap.
 
 use std::{
     num::NonZeroU32,
@@ -13,7 +13,7 @@ use fastrand::Rng;
 use tokio::time::{Instant, advance};
 
 use super::{
-    Block, BlockRequest, Claim, Keys, MemoryStore, Store,
+    Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store,
     share::{Shares, Unit},
 };
 use crate::clock::Clock;
@@ -38,8 +38,8 @@ fn claim() -> Claim {
 struct Process {
     shares: Shares,
     held: Vec<Unit>,
-    asked: Vec<(BlockRequest, Instant)>,
-    answers: Vec<(BlockRequest, Block, Instant)>,
+    asked: Vec<(AllotmentRequest, Instant)>,
+    answers: Vec<(AllotmentRequest, Allotment, Instant)>,
     tick: Instant,
     /// Until when it can't reach the store.
     cut: Instant,
@@ -99,7 +99,7 @@ impl World {
             4..=6 if !process.asked.is_empty() => {
                 let (request, sent) = process.asked.swap_remove(rng.usize(..process.asked.len()));
                 if now >= process.cut && rng.u8(..5) > 0 {
-                    let block = self.store.hold(&request).await.unwrap();
+                    let block = self.store.reserve(&request).await.unwrap();
                     process.answers.push((request, block, sent));
                 }
             }

@@ -31,7 +31,7 @@ async fn behind(server: &Server, round_trip: Duration) -> Proxy {
     proxy
 }
 
-/// How many leases and blocks the server knows that are not over.
+/// How many leases and allotments the server knows that are not over.
 async fn held(server: &Server) -> i64 {
     let count = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:cap:*')) do \
                  if redis.call('TYPE', k).ok == 'zset' then \

@@ -1,4 +1,4 @@
-//! Blocks of capacity that a process holds: the cap never overshoots, and what is not used comes back.
+//! Allotments of capacity that a process holds: the cap never overshoots, and what is not used comes back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -121,8 +121,8 @@ async fn capacity_held_here_is_admitted_from_without_the_store() {
     held.clear();
 }
 
-/// A holder that is stopped must not use its block when it wakes up late: here its time limit is over, and the store
-/// has lent the units to somebody else.
+/// A holder that is stopped must not use its allotment when it wakes up late: here its time limit is over, and the
+/// store has lent the units to somebody else.
 #[tokio::test]
 async fn a_block_is_not_used_later_than_seven_tenths_of_its_expiry() {
     let server = Server::start().await;

@@ -8,7 +8,9 @@ use super::{
     setting::{At, Setting, any_of, settings},
     value::{Value, word},
 };
-use crate::engine::limit::{Aggregate, Aimd, Gradient, Gradient2, Law, QueueSize, TwoPoint, Vegas, Windowed};
+use crate::engine::limit::{
+    Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, QueueSize, TwoPoint, Vegas, Windowed,
+};
 
 settings! {
     /// A limit that is always the same.
@@ -155,7 +157,7 @@ impl AimdConfig {
 }
 
 impl WindowedAimdConfig {
-    pub(super) fn to_law(&self) -> Windowed<impl Law + 'static> {
+    pub(super) fn to_law(&self) -> Windowed<impl LimitAlgorithm + 'static> {
         let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
         let law = Windowed::new(law.backoff(self.backoff).stabilizing(self.stabilizing));
         law.aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))

@@ -1,6 +1,9 @@
 //! Caps, rates and budgets in files, under the names of this crate and under those that users bring along.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    num::{NonZeroU32, NonZeroUsize},
+};
 
 use serde_json::{Value as Json, json};
 
@@ -11,7 +14,7 @@ use super::{
     value::{Node, Origin, Value, join},
 };
 use crate::{
-    config::limits::{Cap, Limits, Rate, Sharing},
+    config::limits::{Cap, ClassLimits, Rate, Sharing},
     engine::rules::{RateMode, WhenFull},
 };
 
@@ -26,12 +29,17 @@ pub struct LabelOverride {
     /// The class of work; `*` for requests whose class has no rules.
     pub class: String,
     /// What holds for it.
-    pub limits: Limits,
+    pub limits: ClassLimits,
 }
 
 impl LabelOverride {
     /// What holds for a label of a class, in one namespace or in any.
-    pub fn new(namespace: Option<&str>, label: impl Into<String>, class: impl Into<String>, limits: Limits) -> Self {
+    pub fn new(
+        namespace: Option<&str>,
+        label: impl Into<String>,
+        class: impl Into<String>,
+        limits: ClassLimits,
+    ) -> Self {
         Self { namespace: namespace.map(Into::into), label: label.into(), class: class.into(), limits }
     }
 }
@@ -52,7 +60,7 @@ impl Setting for LabelOverride {
         if let Value::Table(table) = &mut rest.value {
             table.retain(|key, _| !["namespace", "label", "class"].contains(&key.as_str()));
         }
-        let limits = Limits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
+        let limits = ClassLimits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
         Some(Self { namespace, label: label?, class: class?, limits })
     }
 
@@ -66,7 +74,7 @@ impl Setting for LabelOverride {
     }
 
     fn schema() -> Json {
-        let mut schema = Limits::schema();
+        let mut schema = ClassLimits::schema();
         schema["properties"]["namespace"] = json!({ "type": "string", "description": "Any unless set." });
         schema["properties"]["label"] = json!({ "type": "string", "minLength": 1 });
         schema["properties"]["class"] = json!({ "type": "string", "minLength": 1 });
@@ -139,7 +147,7 @@ fn rename(path: &str, limits: &mut Node, problems: &Problems) {
     *table = renamed.into_iter().map(|(name, (_, node))| (name.to_owned(), node)).collect();
 }
 
-impl Setting for Limits {
+impl Setting for ClassLimits {
     fn read(at: &At<'_>) -> Option<Self> {
         at.fields_or_aliases(&FIELDS, &ALIASES)?;
         let budget = match (at.get(GROUP), at.get(GROUP_RATE)) {
@@ -198,10 +206,15 @@ impl Setting for Limits {
     }
 }
 
+/// A cap of so many; in a file 0 lifts it.
+fn as_written(max: usize) -> Cap {
+    NonZeroUsize::new(max).map_or_else(Cap::unlimited, Cap::new)
+}
+
 impl Setting for Cap {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
-            return at.count(0).map(Self::of);
+            return at.count(0).map(as_written);
         }
         let [local, when_gone, instances] = SHARING;
         at.fields(&["max", "when_full", "observe", local, when_gone, instances])?;
@@ -211,16 +224,16 @@ impl Setting for Cap {
         };
         let when_full: Option<WhenFull> = at.field("when_full");
         let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
-        Some(Self { when_full, shared, observes, ..Self::of(max.count(0)?) })
+        Some(Self { when_full, shared, observes, ..as_written(max.count(0)?) })
     }
 
     fn write(&self) -> Value {
         if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
-            return self.max.write();
+            return self.max.unwrap_or(0).write();
         }
         let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
         let observe = self.observes.then(|| ("observe", true.write()));
-        let fields = [Some(("max", self.max.write())), when_full, observe];
+        let fields = [Some(("max", self.max.unwrap_or(0).write())), when_full, observe];
         Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
@@ -240,10 +253,7 @@ const A_RATE: &str = "a whole number, 1 or more; a rate that lets nothing start 
 
 impl Setting for Rate {
     fn read(at: &At<'_>) -> Option<Self> {
-        let max = |at: &At<'_>| match at.small(0)? {
-            0 => at.wrong(A_RATE),
-            max => Some(max),
-        };
+        let max = |at: &At<'_>| NonZeroU32::new(at.small(0)?).or_else(|| at.wrong(A_RATE));
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }

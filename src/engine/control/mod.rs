@@ -11,14 +11,14 @@ use std::{
 pub use self::shadow_law::ShadowSnapshot;
 use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
-    engine::limit::{Basis, Law, Sample},
+    engine::limit::{LimitAlgorithm, LimitInputs, Sample},
     rejection::Reason,
 };
 
 /// The laws.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    law: Box<dyn Law>,
+    law: Box<dyn LimitAlgorithm>,
     panics: u64,
     shadow: ShadowLaw,
     rtts: RttByClass,
@@ -31,7 +31,7 @@ pub(crate) enum Step {
     Moved {
         limit: usize,
         /// What it was judged by.
-        basis: Basis,
+        basis: LimitInputs,
     },
     /// The law panicked. The limit stays what it was.
     Panicked,
@@ -41,24 +41,24 @@ pub(crate) enum Step {
 ///
 /// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
 /// bring the sample is not the one to suffer.
-fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basis)> {
+fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
     let step = AssertUnwindSafe(|| {
         law.on_sample(sample);
         let limit = law.limit();
-        (limit, if limit == known { Basis::default() } else { law.basis() })
+        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
     });
     catch_unwind(step).ok()
 }
 
 impl Controller {
-    pub(crate) fn new(law: Box<dyn Law>, shadow: Option<Box<dyn Law>>) -> Self {
+    pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
         Self { law, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
     }
 
     /// Takes other laws. A law of the same kind as the one before goes on where that was.
-    pub(crate) fn replace(&mut self, mut law: Box<dyn Law>, shadow: Option<Box<dyn Law>>) {
+    pub(crate) fn replace(&mut self, mut law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
@@ -138,7 +138,7 @@ mod tests {
     #[derive(Debug)]
     struct Says(usize);
 
-    impl Law for Says {
+    impl LimitAlgorithm for Says {
         fn on_sample(&mut self, sample: &Sample) {
             assert!(sample.in_flight > 0, "a law may panic");
             self.0 = sample.in_flight - 1;

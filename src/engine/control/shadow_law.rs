@@ -3,7 +3,7 @@
 use super::step;
 use crate::{
     engine::{
-        limit::{Fixed, Law, Sample},
+        limit::{Fixed, LimitAlgorithm, Sample},
         tokens::IN_SHADOW,
     },
     rejection::Reason,
@@ -12,7 +12,7 @@ use crate::{
 /// A law beside the one that decides, and what it would have done.
 #[derive(Debug, Default)]
 pub(crate) struct ShadowLaw {
-    law: Option<Box<dyn Law>>,
+    law: Option<Box<dyn LimitAlgorithm>>,
     limit: usize,
     /// How many of those that run would run under its limit.
     running: usize,
@@ -47,7 +47,7 @@ pub struct ShadowSnapshot {
 
 impl ShadowLaw {
     /// Takes another law, or none. One of the same kind goes on where the last one was.
-    pub(crate) fn replace(&mut self, law: Option<Box<dyn Law>>) {
+    pub(crate) fn replace(&mut self, law: Option<Box<dyn LimitAlgorithm>>) {
         self.law = law;
         let limit = self.limit;
         if let Some(law) = &mut self.law {
@@ -98,7 +98,7 @@ impl ShadowLaw {
         }
     }
 
-    pub(crate) fn snapshot(&self, decides: &dyn Law) -> Option<ShadowSnapshot> {
+    pub(crate) fn snapshot(&self, decides: &dyn LimitAlgorithm) -> Option<ShadowSnapshot> {
         let fixed = std::any::type_name::<Fixed>();
         Some(ShadowSnapshot {
             counterfactual: self.kind()? != fixed || decides.kind() != fixed,

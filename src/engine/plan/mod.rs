@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 pub(crate) mod rules;
 
 use self::rules::RulesPlan;
-use super::limit::Law;
+use super::limit::LimitAlgorithm;
 use crate::matching::ByLabel;
 
 /// Who goes first among those who wait.
@@ -109,7 +109,7 @@ pub(crate) const JOURNAL: usize = 512;
 /// Settings for the engine.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) law: Box<dyn Law>,
+    pub(crate) law: Box<dyn LimitAlgorithm>,
     /// The first one is the default. At least one, at most 65,535; their parts add up to the whole.
     pub(crate) partitions: Vec<PartitionPlan>,
     pub(crate) line: Bound,
@@ -126,7 +126,7 @@ pub(crate) struct Plan {
     /// How many decisions are remembered.
     pub(crate) journal: usize,
     /// A law that only says what it would do.
-    pub(crate) shadow: Option<Box<dyn Law>>,
+    pub(crate) shadow: Option<Box<dyn LimitAlgorithm>>,
 }
 
 /// What bounds the queue, and which request goes first.
@@ -149,7 +149,12 @@ impl Plan {
 #[cfg(test)]
 impl Plan {
     /// For tests: a fair queue, and nothing special for labels.
-    pub(crate) fn plain(law: Box<dyn Law>, partitions: Vec<PartitionPlan>, line: Bound, gate: Bound) -> Self {
+    pub(crate) fn plain(
+        law: Box<dyn LimitAlgorithm>,
+        partitions: Vec<PartitionPlan>,
+        line: Bound,
+        gate: Bound,
+    ) -> Self {
         Self {
             law,
             partitions,

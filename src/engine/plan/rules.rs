@@ -7,21 +7,21 @@ use std::{collections::HashMap, num::NonZeroU32};
 #[non_exhaustive]
 pub enum WhenFull {
     /// The request waits, and others go on.
-    Wait,
+    Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were nothing for it, 204 [unless set](crate::Rejections::nothing): "no task" for
-    /// a long poll.
-    Empty,
+    /// The request is answered as if there were nothing for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// "no task" for a long poll.
+    RespondEmpty,
 }
 
 impl WhenFull {
     /// The machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Wait => "wait",
+            Self::Queue => "wait",
             Self::Reject => "reject",
-            Self::Empty => "empty",
+            Self::RespondEmpty => "empty",
         }
     }
 }
@@ -51,12 +51,12 @@ pub enum RateMode {
 /// What a rule does while the store can't be asked. An explicit choice, since each has its price.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum WhenGone {
+pub enum OnStoreFailure {
     /// Nobody is admitted: nothing is exceeded, and nothing is served.
     #[default]
-    Closed,
+    FailClosed,
     /// The rule doesn't count: everything is served, and nothing is held back.
-    Open,
+    FailOpen,
     /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
     ///
     /// Together they stay within the bound while the number is right. What was granted by the store before is not
@@ -73,7 +73,7 @@ pub(crate) struct Rule<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
     /// What becomes of it without the store, if it is counted for all instances.
-    pub(crate) shared: Option<WhenGone>,
+    pub(crate) shared: Option<OnStoreFailure>,
     /// Whether it only says what it would do.
     pub(crate) observes: bool,
     /// Where the bound was found; see [`Source`].
@@ -113,7 +113,7 @@ pub(crate) struct LimitsPlan {
 pub(crate) struct Setting<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
-    pub(crate) shared: Option<WhenGone>,
+    pub(crate) shared: Option<OnStoreFailure>,
     pub(crate) observes: bool,
 }
 

@@ -26,7 +26,7 @@ impl Quotas {
         let (index, rule) = remote.rules().find(counts)?;
         let (when_full, bound) = (rule.when_full, rule.most());
         // Until then, no request need ask.
-        remote.bar(index, until.filter(|_| when_full != WhenFull::Wait));
+        remote.bar(index, until.filter(|_| when_full != WhenFull::Queue));
         Some(Full { reason: rule.reason(), when_full, until, bound, meter: None })
     }
 
@@ -34,7 +34,7 @@ impl Quotas {
     pub(crate) fn close_remote(&mut self, id: LabelId, counts: Counted, until: Timestamp) {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return };
         // Where there is no such rule any more, nothing is known of those that there are: it asks for them anew.
-        let found = remote.rules().find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Wait);
+        let found = remote.rules().find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
         if let Some((rule, _)) = found {
             remote.close(rule, until);
         }

@@ -1,7 +1,7 @@
 //! What can be told: what became of a request, and what changed.
 
 use crate::{
-    engine::{limit::Basis, plan::Mode, tokens::StoreChange},
+    engine::{limit::LimitInputs, plan::Mode, tokens::StoreChange},
     rejection::Reason,
 };
 
@@ -33,7 +33,7 @@ pub(crate) enum Event {
 /// What changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChangeEvent {
-    Limit { from: u32, basis: Basis },
+    Limit { from: u32, basis: LimitInputs },
     Mode { from: Mode, to: Mode },
     Reload { from: u32 },
     Drain,

@@ -14,7 +14,7 @@ mod recent;
 
 use std::time::Duration;
 
-pub use self::journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 #[cfg(feature = "introspect")]
 pub(crate) use self::recent::Fares;
 #[cfg(feature = "introspect")]

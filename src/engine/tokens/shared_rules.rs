@@ -3,7 +3,7 @@
 use std::{any::Any, fmt, num::NonZeroU32, sync::OnceLock};
 
 use crate::{
-    engine::plan::rules::{RateRule, Resolved, Rule, WhenFull, WhenGone},
+    engine::plan::rules::{OnStoreFailure, RateRule, Resolved, Rule, WhenFull},
     rejection::Reason,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct SharedRule {
     pub(crate) counts: Counted,
     pub(crate) bound: SharedBound,
     pub(crate) when_full: WhenFull,
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
 }
 
 impl SharedRule {
@@ -112,9 +112,9 @@ impl SharedRules {
 
     /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
     pub(crate) fn closes(&self) -> Option<WhenFull> {
-        let closed = || self.rules.iter().filter(|rule| rule.when_gone == WhenGone::Closed);
-        let empty = closed().any(|rule| rule.when_full == WhenFull::Empty);
-        closed().next().map(|_| if empty { WhenFull::Empty } else { WhenFull::Reject })
+        let closed = || self.rules.iter().filter(|rule| rule.when_gone == OnStoreFailure::FailClosed);
+        let empty = closed().any(|rule| rule.when_full == WhenFull::RespondEmpty);
+        closed().next().map(|_| if empty { WhenFull::RespondEmpty } else { WhenFull::Reject })
     }
 }
 

@@ -58,7 +58,7 @@ impl Engine {
             self.reject_waiter(now, key, Reason::Deadline);
         } else {
             match self.full_rule(now, label).filter(|_| self.lifecycle.enforces()) {
-                Some(full) if full.when_full == WhenFull::Wait => self.await_room(now, label, &full),
+                Some(full) if full.when_full == WhenFull::Queue => self.await_room(now, label, &full),
                 Some(full) => self.reject_waiter_by_rule(now, key, full),
                 None => self.grant(now, key),
             }

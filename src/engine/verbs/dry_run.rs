@@ -72,7 +72,7 @@ impl Engine {
 
     /// Counts what an observing rule would have done; returns that, and the marks of the request it would have done it to.
     fn go_beyond(&mut self, now: Timestamp, request: RequestRef, full: Full, may_wait: bool) -> (u8, Would) {
-        let waits = may_wait && full.when_full == WhenFull::Wait && self.line_has_room(request.partition);
+        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room(request.partition);
         let place = if waits { Ok(()) } else { Err(full.reason) };
         self.record_would(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();
@@ -158,7 +158,7 @@ impl Engine {
         if !self.observes_rules() {
             return None;
         }
-        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Wait)
+        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue)
     }
 
     /// Notes what was answered there, once the request waits.

@@ -72,7 +72,7 @@ impl Engine {
         }
         let (partition, label) = (waiter.partition, waiter.label);
         let timeout = if waiter.stage == Stage::Gate { Reason::GateTimeout } else { Reason::QueueTimeout };
-        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Wait);
+        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Queue);
         let full = full.filter(|_| !self.quotas.is_full(label));
         let reason = full.map_or_else(
             || match self.reason_for_rejecting(partition, label) {
@@ -177,7 +177,7 @@ impl Engine {
         Refusal {
             retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
             bound: full.bound,
-            empty: full.when_full == WhenFull::Empty,
+            empty: full.when_full == WhenFull::RespondEmpty,
             ..refusal
         }
     }
@@ -216,7 +216,7 @@ impl Engine {
     /// The rule because of which a request of a label is rejected rather than let wait.
     pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<Full> {
         let which = self.rules_in_force();
-        let stops = || self.quotas.full(now, label, which).filter(|full| full.when_full != WhenFull::Wait);
+        let stops = || self.quotas.full(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
         self.quotas.pending_full(label, which).or_else(stops)
     }
 

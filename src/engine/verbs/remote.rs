@@ -123,7 +123,7 @@ impl Engine {
         // Waiters find out for themselves, one after the other.
         self.leave_for_good(now, key, label);
         let retry_after = retry_after.unwrap_or(refusal.retry_after);
-        Refusal { retry_after, empty: closes == Some(WhenFull::Empty), ..refusal }
+        Refusal { retry_after, empty: closes == Some(WhenFull::RespondEmpty), ..refusal }
     }
 
     /// Lets a request that asked wait for a shared rule that has no room, without its slot. Returns why it can't wait.

@@ -1,6 +1,6 @@
 //! What can be seen of labels from outside.
 
-use super::{Blocked, LabelStatus};
+use super::{BlockedBy, LabelStatus};
 use crate::engine::{
     Engine,
     ids::LabelId,
@@ -26,7 +26,7 @@ pub struct LabelSnapshot {
     /// Whether its next request would run, and what kind of thing is in the way if not.
     pub status: LabelStatus,
     /// What its next request would have to wait for, or would be rejected because of; `None` if it would run.
-    pub blocked_by: Option<Blocked>,
+    pub blocked_by: Option<BlockedBy>,
     /// The partition that its requests are in, judged from the one that waits for longest, else the default one.
     pub partition: String,
     /// What that partition is guaranteed of the present limit.

@@ -16,7 +16,7 @@ mod waiter;
 pub(crate) use self::label::LabelRow;
 pub use self::{
     label::LabelSnapshot,
-    label_status::{Blocked, LabelStatus},
+    label_status::{BlockedBy, LabelStatus},
     snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot},
     waiter::WaiterSnapshot,
 };

@@ -9,7 +9,7 @@ use std::{
 
 use super::Inner;
 use crate::store::{
-    Debt, Lease, Store, Token,
+    Lease, PendingRelease, Store, Token,
     share::{Loss, Unit},
 };
 
@@ -29,7 +29,7 @@ pub(super) enum What {
     Nothing,
     /// A lease of its own.
     Single { token: Token, loss: Arc<Loss> },
-    /// Units of the blocks that this process holds.
+    /// Units of the allotments that this process holds.
     Units(Vec<Unit>),
     /// Counted in this process alone, since the store is gone.
     Local(Lease),
@@ -75,14 +75,14 @@ impl Drop for Held {
         match &self.what {
             What::Nothing => {}
             What::Local(lease) => {
-                self.inner.local.settle(Debt::Lease(lease.clone()));
+                self.inner.local.settle(PendingRelease::Lease(lease.clone()));
                 lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
                 let caps = Arc::clone(&single.lease.caps);
-                self.inner.store.settle(Debt::Lease(single.lease));
+                self.inner.store.settle(PendingRelease::Lease(single.lease));
                 caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Units(units) => {

@@ -119,7 +119,7 @@ impl LeasesBuilder {
         self
     }
 
-    /// Whether this process holds blocks of capacity and admits from them without a round trip; off unless set.
+    /// Whether this process holds allotments of capacity and admits from them without a round trip; off unless set.
     ///
     /// The caps hold all the same. What one process holds and does not use is missing elsewhere, until somebody
     /// waits for it or the next renewal: for caps that are much larger than the number of processes.
@@ -293,7 +293,7 @@ impl Leases {
         timeout(after, taken).await.unwrap_or(Err(Refused::Store(StoreError::TimedOut { after })))
     }
 
-    /// From the blocks held here, which are made larger where they don't suffice: all of those at once.
+    /// From the allotments held here, which are made larger where they don't suffice: all of those at once.
     async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
         let full = |missing: Missing| Refused::Full { claim: missing.claim, retry_after: missing.retry_after };
         let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);

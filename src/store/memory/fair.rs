@@ -2,7 +2,7 @@
 
 use crate::store::Token;
 
-/// Whose units they are: those of a block, or all leases together, which come last in order.
+/// Whose units they are: those of an allotment, or all leases together, which come last in order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Name {
     Block(Token),

@@ -8,15 +8,15 @@ use std::{
 use tokio::time::Instant;
 
 use super::line::Line;
-use crate::store::{BlockRequest, Debt, StoreError, Token};
+use crate::store::{AllotmentRequest, PendingRelease, StoreError, Token};
 
-/// From how many blocks on it is looked for those that are over.
+/// From how many allotments on it is looked for those that are over.
 const FEW: usize = 64;
 
 /// What is owed, and until when it is worth paying.
 #[derive(Debug)]
 pub(super) struct Due {
-    pub(super) debt: Debt,
+    pub(super) debt: PendingRelease,
     pub(super) until: Instant,
 }
 
@@ -25,9 +25,10 @@ pub(super) struct Due {
 #[derive(Default)]
 pub(super) struct Debts {
     queue: VecDeque<Due>,
-    /// The newest of each block, which says all that older ones would: a process may let go of some of it very often.
-    blocks: HashMap<Token, (BlockRequest, Instant)>,
-    /// How many blocks there were after those that are over were last looked for.
+    /// The newest of each allotment, which says all that older ones would: a process may let go of some of it very
+    /// often.
+    blocks: HashMap<Token, (AllotmentRequest, Instant)>,
+    /// How many allotments there were after those that are over were last looked for.
     kept: usize,
     /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
     later: Vec<Due>,
@@ -48,7 +49,7 @@ impl Debts {
         let tokens: Vec<_> = self.blocks.keys().take(most).copied().collect();
         for (request, until) in tokens.iter().filter_map(|token| self.blocks.remove(token)) {
             if until > now {
-                due.push(Due { debt: Debt::Block(request), until });
+                due.push(Due { debt: PendingRelease::Allotment(request), until });
             }
         }
         while due.len() < most
@@ -99,7 +100,7 @@ impl Debts {
     }
 
     fn add(&mut self, Due { debt, until }: Due) {
-        let Debt::Block(request) = debt else { return self.queue.push_back(Due { debt, until }) };
+        let PendingRelease::Allotment(request) = debt else { return self.queue.push_back(Due { debt, until }) };
         let newer = self.blocks.get(&request.token).is_some_and(|(other, _)| other.sequence > request.sequence);
         if !newer {
             self.blocks.insert(request.token, (request, until));
@@ -111,12 +112,12 @@ impl Debts {
 /// nobody waits for it any more. Dropped before the answer is clear, it is given back.
 pub(super) struct Owed<'a> {
     line: &'a Arc<Line>,
-    debt: Option<Debt>,
+    debt: Option<PendingRelease>,
 }
 
 impl<'a> Owed<'a> {
     /// For a question that is about to be sent.
-    pub(super) const fn new(line: &'a Arc<Line>, debt: Option<Debt>) -> Self {
+    pub(super) const fn new(line: &'a Arc<Line>, debt: Option<PendingRelease>) -> Self {
         Self { line, debt }
     }
 
@@ -148,23 +149,23 @@ mod tests {
     async fn of_a_block_only_the_newest_is_owed() {
         let (now, minute) = (Instant::now(), Duration::from_secs(60));
         let key = Keys::new("test").unwrap().cap("acme", "label", "x");
-        let mut request = BlockRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
+        let mut request = AllotmentRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
         let mut debts = Debts::default();
         for sequence in (1..=1_000).rev().chain(1..=1_000) {
             request.sequence = sequence;
-            debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+            debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });
         }
         let due = debts.due(usize::MAX, now);
         assert_eq!(due.len(), 1);
-        assert!(matches!(&due[0].debt, Debt::Block(block) if block.sequence == 1_000));
+        assert!(matches!(&due[0].debt, PendingRelease::Allotment(block) if block.sequence == 1_000));
         // What could not be paid does not take the place of what came meanwhile.
         debts.put_off(due);
         request.sequence = 1_001;
-        debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+        debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });
         debts.retry(now);
         let due = debts.due(usize::MAX, now);
-        assert!(matches!(&due[..], [Due { debt: Debt::Block(block), .. }] if block.sequence == 1_001));
-        debts.add(Due { debt: Debt::Block(request), until: now });
+        assert!(matches!(&due[..], [Due { debt: PendingRelease::Allotment(block), .. }] if block.sequence == 1_001));
+        debts.add(Due { debt: PendingRelease::Allotment(request), until: now });
         assert!(debts.due(usize::MAX, now).is_empty() && debts.is_empty(), "over");
     }
 }

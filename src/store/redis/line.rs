@@ -20,7 +20,7 @@ use super::{
     script::Call,
 };
 use crate::store::{
-    Debt, Health, Notice, StoreError,
+    Health, Notice, PendingRelease, StoreError,
     breaker::{Breaker, Trouble},
     memory::NOTICES,
 };
@@ -108,7 +108,11 @@ impl Line {
     }
 
     /// The same; what it may leave behind if its answer does not arrive is owed then.
-    pub(super) async fn call_for(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, StoreError> {
+    pub(super) async fn call_for(
+        self: &Arc<Self>,
+        call: &Call,
+        left: Option<PendingRelease>,
+    ) -> Result<Reply, StoreError> {
         let Some(answers) = self.breaker().admits(call.is_upkeep()) else {
             self.wake_keeper();
             return Err(StoreError::BreakerOpen);
@@ -151,7 +155,7 @@ impl Line {
         }
     }
 
-    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, Failure> {
+    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<PendingRelease>) -> Result<Reply, Failure> {
         let (mut link, number) = self.link().await.map_err(Failure::Connecting)?;
         let owed = Owed::new(self, left);
         let mut answer = link.send(&call.by_name(link.run())).await;
@@ -229,12 +233,12 @@ impl Line {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn settle(self: &Arc<Self>, debt: Debt) {
+    pub(super) fn settle(self: &Arc<Self>, debt: PendingRelease) {
         let lasts = match &debt {
-            Debt::Lease(lease) if lease.caps.is_empty() => return,
-            Debt::Lease(lease) => lease.expiry,
-            Debt::Block(request) => request.expiry,
-            Debt::Lock(lock) => lock.expiry.min(LOCK_DEBT),
+            PendingRelease::Lease(lease) if lease.caps.is_empty() => return,
+            PendingRelease::Lease(lease) => lease.expiry,
+            PendingRelease::Allotment(request) => request.expiry,
+            PendingRelease::Lock(lock) => lock.expiry.min(LOCK_DEBT),
         };
         let now = Instant::now();
         self.debts().owe(Due { debt, until: now + lasts }, now, self);

@@ -14,7 +14,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep, timeout};
-use tower_admission::{Admission, AdmissionBuilder, Snapshot, limit::Fixed};
+use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
 use self::probe::Probe;
 

@@ -118,7 +118,7 @@ impl Rules {
         let account = label.account.as_deref()?;
         let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
-        let waits = |full: &Full| full.when_full == WhenFull::Wait;
+        let waits = |full: &Full| full.when_full == WhenFull::Queue;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
         Some(other.unwrap_or(first))
     }
@@ -171,7 +171,7 @@ impl Rules {
         let full = Full {
             reason: Reason::PendingFull,
             // Nobody can wait for leave to wait.
-            when_full: if rule.when_full == WhenFull::Empty { WhenFull::Empty } else { WhenFull::Reject },
+            when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
             until: None,
             bound: rule.bound,
             meter: None,

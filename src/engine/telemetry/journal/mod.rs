@@ -10,7 +10,7 @@
 mod tests;
 mod view;
 
-pub use self::view::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub use self::view::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 pub(crate) use self::view::{Names, Wanted};
 use super::event::{BlockedAt, Blocker, ChangeEvent, Gauges};
 use crate::{
