@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tidy/engine.rs"]
+mod engine;
+
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -68,7 +72,7 @@ fn room(path: &Path) -> Option<(&'static str, u8)> {
 }
 
 fn is_test(path: &Path) -> bool {
-    path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("_tests"))
+    path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("tests"))
 }
 
 /// What is wrong with one file, given its text.
@@ -83,6 +87,7 @@ fn check(path: &Path, text: &str) -> Vec<String> {
     if code.contains("debug_assert") {
         wrong.push(format!("{}: asserts in a user's debug build", path.display()));
     }
+    wrong.extend(engine::check(path, &code));
     let Some((name, layer)) = room(path) else { return wrong };
     for other in ROOMS.iter().filter(|(_, other)| *other > layer) {
         if code.contains(&format!("crate::{}", other.0)) || code.contains(&format!("\n    {}::", other.0)) {
@@ -107,6 +112,22 @@ fn check(path: &Path, text: &str) -> Vec<String> {
     wrong
 }
 
+/// Folders with more files than a reader keeps in mind.
+fn crowded(files: &[PathBuf]) -> Vec<String> {
+    let mut folders = BTreeMap::<_, usize>::new();
+    files.iter().filter_map(|path| path.parent()).for_each(|folder| *folders.entry(folder).or_default() += 1);
+    let crowded = folders.into_iter().filter(|&(folder, count)| count > 15 && !folder.ends_with("src"));
+    crowded.map(|(folder, count)| format!("{}: {count} files, 15 are allowed", folder.display())).collect()
+}
+
+#[test]
+fn folders_stay_small() {
+    let files = sources();
+    assert_eq!(crowded(&files), [""; 0]);
+    let many: Vec<_> = (0..16).map(|i| Path::new("src/engine/verbs").join(format!("{i}.rs"))).collect();
+    assert_eq!(crowded(&many).len(), 1, "control");
+}
+
 #[test]
 fn imports_go_downward_and_files_stay_short() {
     let files = sources();
@@ -129,7 +150,7 @@ fn every_room_has_a_layer() {
 
 #[test]
 fn each_kind_of_violation_is_found() {
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/x.rs");
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/ids.rs");
     for bad in [
         "use crate::runtime::Permit;",
         "use crate::{\n    runtime::Permit,\n};",

@@ -27,6 +27,7 @@ pub(crate) mod limit;
 pub(crate) mod plan;
 mod queue;
 mod quota;
+pub(crate) mod shares;
 mod slot_ttl;
 mod stall;
 mod telemetry;
@@ -45,15 +46,6 @@ use self::{
     capacity::Capacity, control::Controller, estimate::Estimates, lifecycle::Lifecycle, plan::Plan, queue::WaitQueue,
     quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
 };
-pub(crate) use self::{
-    capacity::shares,
-    ids::{Key, LabelId, TtlId},
-    plan::rules,
-    telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
-    tokens::{Arrival, Ask, Counted, Place, Refusal, SharedBound, SharedRules, Slot, StoreChange, StoreState, Subject},
-    verbs::NoRoom,
-    view::{LabelSeries, Unmet},
-};
 pub use self::{
     control::ShadowSnapshot,
     quota::RuleSnapshot,
@@ -61,6 +53,14 @@ pub use self::{
     view::{
         BlockedBy, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot, WaiterSnapshot,
     },
+};
+pub(crate) use self::{
+    ids::{Key, LabelId, TtlId},
+    plan::rules,
+    telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
+    tokens::{Arrival, Ask, Counted, Place, Refusal, SharedBound, SharedRules, Slot, StoreChange, StoreState, Subject},
+    verbs::NoRoom,
+    view::{LabelSeries, Unmet},
 };
 use crate::time::Timestamp;
 

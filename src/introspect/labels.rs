@@ -82,7 +82,7 @@ impl LabelItem {
     /// A label by its name, if it is known.
     pub(super) fn find(admission: &Admission, namespace: &str, label: &str) -> Option<Self> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
-        let classes = admission.shared.look(|engine, now| engine.label_in_all_classes(now, &subject));
+        let classes = admission.shared.look(|engine, _| engine.label_in_all_classes(&subject));
         Self::of(&classes)
     }
 
@@ -105,7 +105,7 @@ fn rows(admission: &Admission, query: &LabelQuery) -> (Vec<LabelRow>, usize) {
     let mut rows = Vec::new();
     let mut from = Some(0);
     while let Some(at) = from {
-        from = admission.shared.look(|engine, now| engine.label_rows(now, at, AT_ONCE, &mut rows));
+        from = admission.shared.look(|engine, _| engine.label_rows(at, AT_ONCE, &mut rows));
     }
     rows.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
     // One that was forgotten and came back meanwhile may have been met twice.

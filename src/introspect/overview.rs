@@ -74,7 +74,6 @@ impl Partitions {
 fn look(admission: &Admission) -> (Snapshot, Vec<PartitionItem>) {
     let (mut snapshot, statuses, counts) = admission.shared.look(|engine, now| {
         let statuses = engine.partition_statuses(now);
-        engine.note_recent(now);
         let counts = engine.partitions().map(|(.., counts)| (counts.rtt.clone(), counts.wait.clone()));
         let counts: Vec<_> = counts.collect();
         (engine.snapshot(), statuses, counts)

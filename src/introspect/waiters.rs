@@ -29,7 +29,7 @@ impl WaiterPage {
     pub(super) fn find(admission: &Admission, label: &str, query: &WaiterQuery) -> Option<Self> {
         let &WaiterQuery { offset, limit, ref namespace } = query;
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
-        let found = admission.shared.look(|engine, now| engine.waiters_of(now, &subject, offset, limit));
+        let found = admission.shared.look(|engine, _| engine.waiters_of(&subject, offset, limit));
         let (waiters, total) = found?;
         let end = offset.saturating_add(waiters.len());
         Some(Self {

@@ -180,7 +180,10 @@ impl Admission {
         let Some(label) = normal(label) else { return Vec::new() };
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
         let now = self.shared.time.now();
-        let found = self.shared.turn(|state, _| state.engine.waiters_of(now, &subject, 0, usize::MAX));
+        let found = self.shared.turn(|state, _| {
+            state.engine.pass_time(now);
+            state.engine.waiters_of(&subject, 0, usize::MAX)
+        });
         found.map(|(waiters, _)| waiters).unwrap_or_default()
     }
 

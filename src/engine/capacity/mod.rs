@@ -6,18 +6,15 @@
 mod partition;
 mod reservation;
 mod reservations;
-pub(crate) mod shares;
 
 use std::{sync::Arc, time::Duration};
 
 pub(crate) use self::partition::Partition;
-use self::{
-    reservations::{Below, Reservations},
-    shares::allocate,
-};
+use self::reservations::{Below, Reservations};
 use crate::{
     engine::{
         plan::{PartitionMode, PartitionPlan},
+        shares::allocate,
         tokens::{Holder, OUTSIDE},
     },
     time::Timestamp,

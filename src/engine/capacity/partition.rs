@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::shares::{WHOLE, ceil_share};
+use crate::engine::shares::{WHOLE, ceil_share};
 use crate::engine::{
     plan::{PartitionMode, PartitionPlan},
     stall::Stall,

@@ -4,9 +4,12 @@
 //! wait can end have a deadline; the waiters of each job are counted.
 
 mod burst_allowance;
+#[cfg(test)]
+mod check_tests;
 mod fair;
 mod jobs;
 mod slab;
+mod wait_limit;
 
 use std::time::Duration;
 
@@ -217,37 +220,6 @@ impl WaitQueue {
         }
     }
 
-    fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
-        let wait = if stage == Stage::Line { self.wait_limit(now) } else { self.gate.wait };
-        let waiter = self.flows.get_mut(key);
-        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
-        waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
-        self.deadlines.set(key.index, waiter.deadline);
-    }
-
-    /// How long a waiter that joins the line now may wait there.
-    fn wait_limit(&mut self, now: Timestamp) -> Option<Duration> {
-        match self.discipline {
-            Discipline::BurstCredit { longest, standing } => {
-                let bound = self.allowance.wait(now, longest, standing);
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
-            }
-            Discipline::AdaptiveLifo { interval, short_wait } => {
-                let bound = if self.is_backed_up(now) { short_wait } else { interval };
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
-            }
-            Discipline::Fair | Discipline::Fifo => self.line.wait,
-        }
-    }
-
-    /// Whether a request has been in line for so long that the newest go first.
-    pub(crate) fn is_backed_up(&self, now: Timestamp) -> bool {
-        match self.discipline {
-            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
-            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
-        }
-    }
-
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
         let &Waiter { stage, label, job, shadow, .. } = self.flows.get(key);
@@ -411,53 +383,5 @@ impl WaitQueue {
     /// How many wait in a flow.
     pub(crate) fn count_of(&self, key: FlowKey) -> usize {
         self.flows.count_of(key)
-    }
-}
-
-/// For the tests of the engine.
-#[cfg(test)]
-impl WaitQueue {
-    /// Asserts what is counted in every verb.
-    pub(crate) fn check(&self, partitions: impl Iterator<Item = u16> + Clone) {
-        let in_line: usize = partitions.clone().map(|it| self.in_line_of(it)).sum();
-        assert_eq!(self.in_line, in_line, "waiters in line are conserved");
-        assert_eq!(self.at_gate, partitions.map(|it| self.at_gate_of(it)).sum::<usize>(), "and at the gate");
-        assert!(self.entries() >= self.len(), "every waiter has an entry");
-    }
-
-    /// Asserts everything that is kept twice, once as it is and once as a sum, a set or a heap. `standing` of the labels, if
-    /// nothing but their caps throttles them.
-    pub(crate) fn check_all(&self, standing: Option<impl Fn(LabelId) -> Standing>) {
-        use std::collections::BTreeMap;
-        if let Some(standing) = standing {
-            self.flows.check_all(standing);
-        }
-        let live = self.flows.live();
-        let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();
-        assert_eq!((self.in_line, self.at_gate), (count(Stage::Line), count(Stage::Gate)), "waiters are conserved");
-        let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
-        let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
-        assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");
-        let mut jobs: BTreeMap<JobId, usize> = BTreeMap::new();
-        for (_, waiter) in live {
-            let waits = matches!(waiter.stage, Stage::Line | Stage::Gate);
-            assert!(waits || waiter.deadline == Timestamp::NEVER, "the wait of a waiter that was answered can't end");
-            assert!(!waits || waiter.deadline <= waiter.caller_deadline, "no waiter waits longer than its caller");
-            if waiter.job != JobId::NONE {
-                assert!(waits, "what waits no more is not counted for its job");
-                *jobs.entry(waiter.job).or_default() += 1;
-            }
-        }
-        assert_eq!(self.jobs.counts(), jobs, "the waiters of each job are counted");
-    }
-
-    /// All waiters that have a place, those included that were answered and have not asked yet.
-    pub(crate) fn live(&self) -> Vec<(Key, &Waiter)> {
-        self.flows.live()
-    }
-
-    /// Whether nothing is left of any waiter.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.entries() == 0 && self.deadlines.members().is_empty() && self.jobs.counts().is_empty()
     }
 }

@@ -3,6 +3,9 @@
 //! A label that may not have a turn now is *throttled*: it is at a cap, or waits until a rule has room. What that means for
 //! the queue is the answer of the verb that changed it: [`Throttle`].
 
+#[cfg(test)]
+mod check_tests;
+mod label;
 mod labels;
 mod remote;
 mod rules;
@@ -10,12 +13,9 @@ mod workers;
 
 use std::time::Duration;
 
-pub(crate) use self::labels::Label;
+pub(crate) use self::label::Label;
 pub use self::rules::RuleSnapshot;
-use self::{
-    labels::{Labels, UsedBy},
-    rules::Rules,
-};
+use self::{label::UsedBy, labels::Labels, rules::Rules};
 use crate::{
     engine::{
         deadlines::Deadlines,
@@ -314,7 +314,7 @@ impl Quotas {
 
     /// Learns for how long a slot was held by a request of a label.
     pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
-        self.labels.held(id, held);
+        self.labels.get_mut(id).note_held(held);
     }
 
     /// Remembers that a label waits until a rule has room.
@@ -396,63 +396,5 @@ impl Quotas {
         let throttle = self.labels.change(id, |label| label.change_workers(|workers| next = workers.sweep(now)));
         self.workers_due = self.workers_due.min(next);
         throttle
-    }
-}
-
-/// For the tests of the engine.
-#[cfg(test)]
-impl Quotas {
-    /// Asserts everything that is kept twice.
-    pub(crate) fn check(&self) {
-        self.labels.check_all();
-        for id in self.ids() {
-            let label = self.label(id);
-            assert!(label.outside <= label.running && label.beyond_running <= label.beyond, "marks are counted");
-        }
-        let silences = self.ids().filter_map(|id| self.label(id).workers()).map(|it| it.next_silence());
-        assert!(self.workers_due <= silences.min().unwrap_or(Timestamp::NEVER), "no worker falls silent unseen");
-        let default = self.label(LabelId::DEFAULT);
-        assert!(default.workers.is_none() && default.rule.cap.is_none(), "a request without a label has no bound");
-    }
-
-    /// How many requests of a label are beyond what observing rules allow, how many of these run, and how many run outside of
-    /// the limit.
-    pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
-        let label = self.label(id);
-        (label.beyond, label.beyond_running, label.outside)
-    }
-
-    /// How many requests run outside of the limit.
-    pub(crate) fn outside(&self) -> usize {
-        self.ids().map(|id| self.label(id).outside).sum()
-    }
-
-    /// What a label may run of this limit where all active labels run as much.
-    pub(crate) fn fair_share(&self, limit: usize) -> usize {
-        self.labels.fair_share(limit)
-    }
-
-    pub(crate) const fn active(&self) -> usize {
-        self.labels.active()
-    }
-
-    /// The labels that are known by name, and the shared ones that are in use.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = (LabelId, &Label)> {
-        self.labels.iter()
-    }
-
-    /// How often a label had to wait at a meter.
-    pub(crate) fn times_parked(&self) -> u64 {
-        self.rules.times_parked()
-    }
-
-    /// Forgets that labels found no room.
-    pub(crate) const fn set_overflowed(&mut self, overflowed: u64) {
-        self.labels.overflowed = overflowed;
-    }
-
-    /// How many meters there are.
-    pub(crate) fn meters(&self) -> usize {
-        self.rules.meters()
     }
 }

@@ -8,7 +8,7 @@ mod request;
 mod shared_rules;
 mod slot;
 mod standing;
-mod store;
+mod store_state;
 mod waiter;
 
 pub(crate) use self::{
@@ -20,6 +20,6 @@ pub(crate) use self::{
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},
     slot::*,
     standing::{STRIDE, Standing, one_turn},
-    store::{StoreChange, StoreState},
+    store_state::{StoreChange, StoreState},
     waiter::{Stage, Waiter},
 };

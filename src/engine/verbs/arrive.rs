@@ -56,7 +56,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
-    ) -> Result<Slot, crate::engine::Refusal> {
+    ) -> Result<Slot, crate::engine::tokens::Refusal> {
         match self.arrive_now(now, ask) {
             Arrival::Admit(slot) => Ok(slot),
             Arrival::Reject(refusal) => Err(refusal),

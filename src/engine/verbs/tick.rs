@@ -41,11 +41,11 @@ impl Engine {
         self.now
     }
 
-    /// Notes what [`partition_statuses`](Self::partition_statuses) are judged by, where no driver ticks: the looks themselves
-    /// are compared then.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn note_recent(&mut self, now: Timestamp) {
-        let now = self.advance(now);
-        self.telemetry.note_recent(now);
+    /// Time passes for a look at the engine, and nothing else happens.
+    pub(crate) fn pass_time(&mut self, now: Timestamp) {
+        let _now = self.advance(now);
+        // Where no driver ticks, the looks themselves are compared.
+        #[cfg(feature = "introspect")]
+        self.telemetry.note_recent(_now);
     }
 }

@@ -7,8 +7,6 @@ use crate::engine::{
     quota::{Label, RuleSnapshot},
     tokens::{Ask, Subject},
 };
-#[cfg(feature = "introspect")]
-use crate::time::Timestamp;
 
 /// The state of one label.
 #[derive(Clone, Debug)]
@@ -120,22 +118,14 @@ impl Engine {
 
     /// The state of one label, once for each class of work that it has.
     #[cfg(feature = "introspect")]
-    pub(crate) fn label_in_all_classes(&mut self, now: Timestamp, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
-        self.advance(now);
+    pub(crate) fn label_in_all_classes(&self, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
         let ids = (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
         ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
     }
 
     /// A row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
     #[cfg(feature = "introspect")]
-    pub(crate) fn label_rows(
-        &mut self,
-        now: Timestamp,
-        from: usize,
-        count: usize,
-        rows: &mut Vec<LabelRow>,
-    ) -> Option<usize> {
-        self.advance(now);
+    pub(crate) fn label_rows(&self, from: usize, count: usize, rows: &mut Vec<LabelRow>) -> Option<usize> {
         let mut ids = self.quotas.ids().skip(from);
         for id in ids.by_ref().take(count) {
             if self.is_known(id) {

@@ -43,13 +43,11 @@ impl Engine {
     /// Those who wait for a label, in all its classes, in the order in which they came; of these so many from `offset` on. And
     /// how many there are. `None` if the label isn't known.
     pub(crate) fn waiters_of(
-        &mut self,
-        now: Timestamp,
+        &self,
         subject: &Subject<'_>,
         offset: usize,
         count: usize,
     ) -> Option<(Vec<WaiterSnapshot>, usize)> {
-        self.advance(now);
         let ids: Vec<LabelId> =
             (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label)).collect();
         let total = ids.iter().map(|&id| self.quotas.label(id).waiting()).sum();

@@ -39,10 +39,13 @@ impl Shared {
     /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is published
     /// are two views of the same.
     #[cfg(feature = "introspect")]
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine, Timestamp) -> R) -> R {
         self.look_at_store();
         let now = self.time.now();
-        self.turn(|state, _| look(&mut state.engine, now))
+        self.turn(|state, _| {
+            state.engine.pass_time(now);
+            look(&state.engine, now)
+        })
     }
 
     /// The name of the handle.

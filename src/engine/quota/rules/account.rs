@@ -13,7 +13,7 @@ use crate::{
     engine::{
         ids::MeterId,
         plan::rules::{Resolved, WhenFull},
-        quota::labels::Label,
+        quota::label::Label,
         tokens::{Need, SharedRules},
     },
     time::Timestamp,

@@ -24,7 +24,7 @@ mod view;
 pub use self::view::RuleSnapshot;
 pub(super) use self::{account::Account, shared::Remote};
 use self::{account::Parked, meters::Meters, rate::Rate, shared::counted_here};
-use super::labels::Label;
+use super::label::Label;
 use crate::{
     engine::{
         ids::{LabelId, MeterId},

@@ -4,7 +4,7 @@ use super::{Rate, Rules};
 use crate::{
     engine::{
         plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, RulesPlan, Source},
-        quota::labels::Label,
+        quota::label::Label,
         tokens::Full,
     },
     rejection::Reason,

@@ -1,6 +1,6 @@
 //! What is counted for one series.
 
-use crate::{engine::Histogram, outcome::Outcome, rejection::Reason};
+use crate::{engine::telemetry::Histogram, outcome::Outcome, rejection::Reason};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

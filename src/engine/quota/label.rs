@@ -1,0 +1,233 @@
+//! What is known about one label.
+
+use std::time::Duration;
+
+use super::{
+    rules::{Account, Remote},
+    workers::Workers,
+};
+use crate::{
+    engine::{
+        plan::{LabelRule, rules::Rule},
+        stall::Stall,
+        tokens::{BEYOND, Holder, OUTSIDE, one_turn},
+    },
+    time::{Timestamp, nanos},
+};
+
+/// No label, in the list of those that could be forgotten.
+pub(super) const NOT_LISTED: u32 = u32::MAX;
+
+/// What changes how much of a label runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum UsedBy {
+    Start,
+    End,
+}
+
+/// What is known about one label.
+#[derive(Debug)]
+pub(crate) struct Label {
+    /// The class of work whose rules hold for it.
+    pub(super) class: u8,
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+    /// Whether it stands for labels of any namespace but the empty one.
+    pub(super) spans_namespaces: bool,
+    pub(super) rule: LabelRule,
+    /// What is counted for it, if its class has rules.
+    pub(super) account: Option<Box<Account>>,
+    /// How many of it may run before others of it wait: its caps, and the slots of its workers where these bind.
+    pub(super) cap: usize,
+    pub(super) running: usize,
+    /// How many of those that run do so outside of the limit.
+    pub(super) outside: usize,
+    /// Since when none of it ended.
+    pub(super) stall: Stall,
+    /// In line and at the gate.
+    pub(super) waiting: usize,
+    /// How many of both, and of those that run, are beyond what observing rules allow.
+    pub(super) beyond: usize,
+    pub(super) beyond_running: usize,
+    pub(super) workers: Option<Box<Workers>>,
+    /// How long it holds a slot, on average.
+    pub(super) mean_hold: u64,
+    /// Where its flow goes on when it waits again.
+    pub(super) start: u64,
+    /// Whether its name was told to those that count by label.
+    pub(super) is_told: bool,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+}
+
+impl Label {
+    pub(super) fn new(class: u8, namespace: &str, name: &str, rule: LabelRule) -> Self {
+        Self {
+            class,
+            namespace: namespace.into(),
+            name: name.into(),
+            spans_namespaces: false,
+            rule,
+            account: None,
+            cap: rule.cap.unwrap_or(usize::MAX),
+            running: 0,
+            outside: 0,
+            stall: Stall::default(),
+            waiting: 0,
+            beyond: 0,
+            beyond_running: 0,
+            workers: None,
+            mean_hold: 0,
+            start: 0,
+            is_told: false,
+            previous: NOT_LISTED,
+            next: NOT_LISTED,
+        }
+    }
+
+    /// The class of work whose rules hold for it.
+    pub(crate) const fn class(&self) -> u8 {
+        self.class
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the settings say of it: its cap, and its weight.
+    pub(crate) const fn rule(&self) -> LabelRule {
+        self.rule
+    }
+
+    pub(crate) const fn weight(&self) -> u32 {
+        self.rule.weight
+    }
+
+    /// How many of it may run before others of it wait.
+    pub(crate) const fn cap(&self) -> usize {
+        self.cap
+    }
+
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// In line and at the gate.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Since when none of it ended.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
+    }
+
+    /// How many slots its workers have and how many of these are active, if it has workers.
+    pub(crate) fn workers(&self) -> Option<&Workers> {
+        self.workers.as_deref()
+    }
+
+    /// What is known of its shared rules, if it has any.
+    #[inline]
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.account.as_ref()?.remote.as_deref()
+    }
+
+    /// Whether what is inside is bounded, by a rule that binds or by any.
+    pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
+        let rule = self.account.as_ref().and_then(|account| account.rules.pending);
+        rule.is_some_and(|rule| !(that_binds && rule.observes))
+    }
+
+    /// Looks again at what bounds how many of it run.
+    pub(super) fn find_cap(&mut self, workers_bind: bool) {
+        let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots());
+        let rule = self.account.as_ref().map_or(usize::MAX, |account| account.waits_at());
+        self.cap = self.rule.cap.unwrap_or(usize::MAX).min(slots).min(rule);
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.running >= self.cap
+    }
+
+    pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
+        self.account.as_mut()?.remote.as_deref_mut()
+    }
+
+    /// Counts a request that takes a slot, or gives it back.
+    #[inline]
+    pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
+        let (outside, beyond) = ((holder.shadow & OUTSIDE != 0) as usize, (holder.shadow & BEYOND != 0) as usize);
+        match by {
+            UsedBy::Start => {
+                self.running += 1;
+                self.outside += outside;
+                self.beyond += beyond;
+                self.beyond_running += beyond;
+            }
+            UsedBy::End => {
+                self.running -= 1;
+                self.outside -= outside;
+                self.beyond -= beyond;
+                self.beyond_running -= beyond;
+                self.stall.freed();
+            }
+        }
+    }
+
+    /// It had its turn without having to wait: its flow goes on one turn behind.
+    pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
+        self.stall.started(now);
+        self.start = one_turn(served, self.rule.weight);
+    }
+
+    /// Changes its workers, which are gone when none is left.
+    pub(super) fn change_workers(&mut self, change: impl FnOnce(&mut Workers)) {
+        self.workers = self.workers.take().and_then(|mut workers| {
+            change(&mut workers);
+            (!workers.is_empty()).then_some(workers)
+        });
+    }
+
+    /// How many of those that run a rule counts, and of those that wait as well.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.beyond_running } else { self.running }
+    }
+
+    /// See [`running_for`](Self::running_for).
+    pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        let inside = self.running + self.waiting;
+        if rule.observes { inside - self.beyond } else { inside }
+    }
+
+    /// Notes for how long a slot was held.
+    pub(super) fn note_held(&mut self, held: Duration) {
+        let held = nanos(held);
+        self.mean_hold = match self.mean_hold {
+            0 => held,
+            mean => (mean - mean / 16).saturating_add(held / 16),
+        };
+    }
+
+    /// How long it holds a slot, on average.
+    pub(crate) const fn mean_hold(&self) -> Duration {
+        Duration::from_nanos(self.mean_hold)
+    }
+
+    /// How many of it run under the limit.
+    pub(super) const fn within(&self) -> usize {
+        self.running - self.outside
+    }
+
+    pub(super) const fn is_active(&self) -> bool {
+        self.within() + self.waiting > 0
+    }
+
+    pub(super) const fn is_idle(&self) -> bool {
+        self.running + self.waiting == 0 && self.workers.is_none()
+    }
+}

@@ -1,0 +1,135 @@
+//! The rooms of the engine: each owns its state, and only the verbs combine them.
+
+use std::path::Path;
+
+/// The modules of the engine, and how high each stands. A module imports from lower ones, and from itself: so no room
+/// imports another room, and there is no circle.
+const MODULES: &[(&str, u8)] = &[
+    ("ids", 0),
+    ("stall", 0),
+    ("shares", 0),
+    ("deadlines", 0),
+    ("limit", 0),
+    ("plan", 1),
+    ("tokens", 2),
+    ("capacity", 3),
+    ("control", 3),
+    ("estimate", 3),
+    ("lifecycle", 3),
+    ("queue", 3),
+    ("quota", 3),
+    ("slot_ttl", 3),
+    ("telemetry", 3),
+    ("verbs", 4),
+    ("view", 4),
+    ("mod", 5),
+];
+
+/// The structs that are rooms, and the engine itself: all of their fields are private.
+const OWNERS: [&str; 9] =
+    ["Engine", "Lifecycle", "Capacity", "WaitQueue", "Quotas", "Controller", "Estimates", "SlotTtl", "Telemetry"];
+
+/// What is wrong with a file of the engine, given its code without tests and comments.
+pub(crate) fn check(path: &Path, code: &str) -> Vec<String> {
+    let mut parts = path.iter().skip_while(|part| *part != "engine").skip(1);
+    let Some(first) = parts.next().and_then(|part| part.to_str()) else { return Vec::new() };
+    let module = first.trim_end_matches(".rs");
+    let path = path.display();
+    let Some(&(_, level)) = MODULES.iter().find(|(name, _)| *name == module) else {
+        return vec![format!("{path}: add {module} to the modules of the engine")];
+    };
+    let mut wrong = Vec::new();
+    for import in imports(code) {
+        let level_of = MODULES.iter().find(|(name, _)| *name == import).map(|(_, level)| *level);
+        // A name that is no module stands in `engine/mod.rs`, above all.
+        if import != module
+            && level_of.unwrap_or(5) >= level
+            && !(level == 4 && (import == "Engine" || import == "verbs"))
+        {
+            wrong.push(format!("{path}: {module} imports {import} of the engine"));
+        }
+    }
+    if code.contains("impl Engine") && !["mod", "verbs", "view"].contains(&module) {
+        wrong.push(format!("{path}: `impl Engine` stands in verbs and view only"));
+    }
+    if module == "view" && code.contains("&mut self") && code.contains("impl Engine") {
+        wrong.push(format!("{path}: a view changes something"));
+    }
+    for owner in OWNERS {
+        let fields = code.split_once(&format!("struct {owner} {{")).and_then(|(_, rest)| rest.split_once("\n}"));
+        if fields.is_some_and(|(fields, _)| fields.contains("pub")) {
+            wrong.push(format!("{path}: a field of {owner} is not private"));
+        }
+        let count =
+            fields.map_or(0, |(fields, _)| fields.lines().filter(|line| line.trim_end().ends_with(',')).count());
+        if owner == "Engine" && count > 12 {
+            wrong.push(format!("{path}: the engine has {count} fields, 12 are allowed"));
+        }
+    }
+    wrong
+}
+
+/// The modules and names of `engine` that code imports or mentions.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, word) in code.match_indices("engine::") {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = &code[at + word.len()..];
+        match rest.strip_prefix('{') {
+            None => found.push(ident(rest)),
+            Some(group) => {
+                let mut depth = 0;
+                let mut start = true;
+                for (at, c) in group.char_indices() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => start = true,
+                        c if c.is_whitespace() => {}
+                        _ if start && depth == 0 => {
+                            start = false;
+                            found.push(ident(&group[at..]));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn ident(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn each_breach_of_the_rooms_is_found() {
+    let breaches = [
+        ("queue/mod.rs", "use crate::engine::capacity::Capacity;"),
+        ("queue/fair/mod.rs", "use crate::{\n    engine::{\n        ids::Key,\n        quota::Label,\n    },\n};"),
+        ("capacity/mod.rs", "use crate::engine::Engine;"),
+        ("plan/mod.rs", "use crate::engine::tokens::Ask;"),
+        ("telemetry/mod.rs", "use crate::engine::view::Snapshot;"),
+        ("queue/mod.rs", "impl Engine {}"),
+        ("view/label.rs", "impl Engine {\n    fn change(&mut self) {}\n}"),
+        ("quota/mod.rs", "pub(crate) struct Quotas {\n    pub(crate) rules: Rules,\n}"),
+        ("mod.rs", &format!("struct Engine {{\n{}}}\n", "    field: u8,\n".repeat(13))),
+        ("another.rs", ""),
+    ];
+    for (file, code) in breaches {
+        let path = Path::new("src/engine").join(file);
+        assert_eq!(check(&path, code).len(), 1, "{file}: {code}");
+    }
+    for (file, code) in [
+        ("queue/mod.rs", "use crate::engine::{deadlines::Deadlines, ids::{Key, LabelId}, tokens::Ask};"),
+        ("verbs/arrive.rs", "use crate::engine::{Engine, queue::WaitQueue, quota::Label};\nimpl Engine {}"),
+        ("quota/mod.rs", "pub(crate) struct Quotas {\n    rules: Rules,\n}"),
+    ] {
+        assert_eq!(check(&Path::new("src/engine").join(file), code), [""; 0], "{code}");
+    }
+}
