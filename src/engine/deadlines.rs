@@ -1,4 +1,4 @@
-//! Which waiter runs out of time next: a binary heap that knows where each of its members is.
+//! InForce waiter runs out of time next: a binary heap that knows where each of its members is.
 //!
 //! Inserting and removing are O(log n), removing included, so that a cancelled waiter leaves nothing behind. One timer
 //! for the earliest deadline then serves them all.

@@ -15,7 +15,7 @@ use crate::{
     engine::{
         plan::{PartitionMode, PartitionPlan},
         shares::allocate,
-        tokens::{Holder, OUTSIDE},
+        tokens::{Holder, OVER_LIMIT},
     },
     time::Timestamp,
 };
@@ -26,7 +26,7 @@ pub(crate) struct Capacity {
     limit: usize,
     running: usize,
     /// How many run besides, in partitions whose decisions don't bind.
-    outside: usize,
+    over_limit: usize,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
     parts: Vec<u32>,
@@ -43,7 +43,7 @@ impl Capacity {
         let mut capacity = Self {
             limit: 1,
             running: 0,
-            outside: 0,
+            over_limit: 0,
             partitions: Vec::new(),
             parts: Vec::new(),
             shares: Vec::new(),
@@ -104,8 +104,8 @@ impl Capacity {
     }
 
     /// How many run besides, in partitions whose decisions don't bind.
-    pub(crate) const fn outside(&self) -> usize {
-        self.outside
+    pub(crate) const fn over_limit(&self) -> usize {
+        self.over_limit
     }
 
     /// Whether as many run as the limit allows.
@@ -175,10 +175,10 @@ impl Capacity {
     pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         let level = usize::from(holder.level);
-        if holder.shadow & OUTSIDE != 0 {
-            self.outside += 1;
-            self.partitions[holder.partition as usize].outside += 1;
-            return number(self.running + self.outside);
+        if holder.shadow & OVER_LIMIT != 0 {
+            self.over_limit += 1;
+            self.partitions[holder.partition as usize].over_limit += 1;
+            return number(self.running + self.over_limit);
         }
         let it = &mut self.partitions[holder.partition as usize];
         if self.reserved.next_decay() != Timestamp::NEVER {
@@ -201,9 +201,9 @@ impl Capacity {
     #[inline]
     pub(crate) fn release(&mut self, holder: &Holder) {
         let it = &mut self.partitions[holder.partition as usize];
-        if holder.shadow & OUTSIDE != 0 {
-            self.outside -= 1;
-            it.outside -= 1;
+        if holder.shadow & OVER_LIMIT != 0 {
+            self.over_limit -= 1;
+            it.over_limit -= 1;
             return;
         }
         it.running -= 1;
@@ -284,7 +284,7 @@ impl Capacity {
     pub(crate) fn check(&self, all_wait: bool) {
         let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
         assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
-        assert_eq!(self.outside, sum(|it| it.outside), "requests outside of the limit are conserved");
+        assert_eq!(self.over_limit, sum(|it| it.over_limit), "requests outside of the limit are conserved");
         assert_eq!(self.running, self.levels.iter().sum::<usize>(), "running requests have a level");
         assert!(self.limit >= 1, "the limit is never below 1");
         self.reserved.check_all(self.limit);

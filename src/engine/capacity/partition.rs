@@ -24,7 +24,7 @@ pub(crate) struct Partition {
     pub(super) overcommit: usize,
     pub(super) running: usize,
     /// How many run besides, because its decisions don't bind.
-    pub(super) outside: usize,
+    pub(super) over_limit: usize,
     /// Since when none of its slots came free.
     pub(super) stall: Stall,
 }
@@ -39,7 +39,7 @@ impl Partition {
             cap: usize::MAX,
             overcommit: 0,
             running: 0,
-            outside: 0,
+            over_limit: 0,
             stall: Stall::default(),
         }
     }
@@ -82,8 +82,8 @@ impl Partition {
     }
 
     /// How many run besides, because its decisions don't bind.
-    pub(crate) const fn outside(&self) -> usize {
-        self.outside
+    pub(crate) const fn over_limit(&self) -> usize {
+        self.over_limit
     }
 
     /// Whether it runs less than it is owed, so that the next freed slot is for it.
@@ -125,7 +125,7 @@ impl Partition {
 
     /// Whether there is something to say about it.
     pub(crate) const fn is_shown(&self) -> bool {
-        !self.retired || self.running + self.outside > 0
+        !self.retired || self.running + self.over_limit > 0
     }
 
     /// Its share of so many places in line.

@@ -100,7 +100,7 @@ impl Gradient {
         self
     }
 
-    /// Which percentile of the latency counts: 50 unless set.
+    /// InForce percentile of the latency counts: 50 unless set.
     #[must_use]
     pub const fn percentile(mut self, percentile: f64) -> Self {
         self.percentile = percentile;

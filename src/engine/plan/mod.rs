@@ -114,7 +114,7 @@ pub(crate) struct Plan {
     pub(crate) partitions: Vec<PartitionPlan>,
     pub(crate) line: Bound,
     pub(crate) gate: Bound,
-    /// `None`: the legacy mode, where whoever waits waits for a slot and there is no gate before that.
+    /// `None`: the gateless mode, where a waiter waits for a slot and there is no gate before that.
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
     /// How often less important requests are passed over before it is their turn; `None` for ever.

@@ -1,4 +1,4 @@
-//! Which rules hold for whom, as they were configured.
+//! InForce rules hold for whom, as they were configured.
 
 use std::{collections::HashMap, num::NonZeroU32};
 
@@ -80,7 +80,7 @@ pub(crate) struct Rule<B> {
     pub(crate) source: Source,
 }
 
-/// Which setting a bound came from.
+/// InForce setting a bound came from.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Source {
     /// The key `namespace:label`.

@@ -19,7 +19,7 @@ use crate::{
         deadlines::Deadlines,
         ids::{FlowKey, JobId, Key, LabelId},
         plan::{Bound, Discipline, QueuePlan},
-        tokens::{Ask, Refusal, Stage, Standing, Waiter, Would},
+        tokens::{Ask, DryRunOutcome, Refusal, Stage, Standing, Waiter},
     },
     time::Timestamp,
 };
@@ -319,13 +319,13 @@ impl WaitQueue {
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
-    pub(crate) fn mark(&mut self, key: Key, shadow: u8, would: Would) {
+    pub(crate) fn mark(&mut self, key: Key, shadow: u8, would: DryRunOutcome) {
         let waiter = self.flows.get_mut(key);
         (waiter.shadow, waiter.would) = (shadow, would);
     }
 
     /// Notes what would have become of a waiter.
-    pub(crate) fn take_along(&mut self, key: Key, would: Would) {
+    pub(crate) fn take_along(&mut self, key: Key, would: DryRunOutcome) {
         self.flows.get_mut(key).would = would;
     }
 
@@ -336,7 +336,7 @@ impl WaitQueue {
 
     /// Stops the turns of a label, or lets it have them again.
     pub(crate) fn throttle(&mut self, label: LabelId, is_throttled: bool) {
-        self.flows.park(label, is_throttled);
+        self.flows.throttle(label, is_throttled);
     }
 
     /// Gives a label another weight.

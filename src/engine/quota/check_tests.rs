@@ -9,7 +9,10 @@ impl Quotas {
         self.labels.check_all();
         for id in self.ids() {
             let label = self.label(id);
-            assert!(label.outside <= label.running && label.beyond_running <= label.beyond, "marks are counted");
+            assert!(
+                label.outside <= label.running && label.over_quota_running <= label.over_quota,
+                "marks are counted"
+            );
         }
         let silences = self.ids().filter_map(|id| self.label(id).workers()).map(|it| it.next_silence());
         assert!(self.workers_due <= silences.min().unwrap_or(Timestamp::NEVER), "no worker falls silent unseen");
@@ -21,7 +24,7 @@ impl Quotas {
     /// the limit.
     pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
         let label = self.label(id);
-        (label.beyond, label.beyond_running, label.outside)
+        (label.over_quota, label.over_quota_running, label.outside)
     }
 
     /// How many requests run outside of the limit.
@@ -44,8 +47,8 @@ impl Quotas {
     }
 
     /// How often a label had to wait at a meter.
-    pub(crate) fn times_parked(&self) -> u64 {
-        self.rules.times_parked()
+    pub(crate) fn times_throttled(&self) -> u64 {
+        self.rules.times_throttled()
     }
 
     /// Forgets that labels found no room.

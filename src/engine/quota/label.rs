@@ -10,7 +10,7 @@ use crate::{
     engine::{
         plan::{LabelRule, rules::Rule},
         stall::Stall,
-        tokens::{BEYOND, Holder, OUTSIDE, one_turn},
+        tokens::{Holder, OVER_LIMIT, OVER_QUOTA, one_turn},
     },
     time::{Timestamp, nanos},
 };
@@ -47,8 +47,8 @@ pub(crate) struct Label {
     /// In line and at the gate.
     pub(super) waiting: usize,
     /// How many of both, and of those that run, are beyond what observing rules allow.
-    pub(super) beyond: usize,
-    pub(super) beyond_running: usize,
+    pub(super) over_quota: usize,
+    pub(super) over_quota_running: usize,
     pub(super) workers: Option<Box<Workers>>,
     /// How long it holds a slot, on average.
     pub(super) mean_hold: u64,
@@ -74,8 +74,8 @@ impl Label {
             outside: 0,
             stall: Stall::default(),
             waiting: 0,
-            beyond: 0,
-            beyond_running: 0,
+            over_quota: 0,
+            over_quota_running: 0,
             workers: None,
             mean_hold: 0,
             start: 0,
@@ -161,19 +161,20 @@ impl Label {
     /// Counts a request that takes a slot, or gives it back.
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
-        let (outside, beyond) = ((holder.shadow & OUTSIDE != 0) as usize, (holder.shadow & BEYOND != 0) as usize);
+        let (outside, over_quota) =
+            ((holder.shadow & OVER_LIMIT != 0) as usize, (holder.shadow & OVER_QUOTA != 0) as usize);
         match by {
             UsedBy::Start => {
                 self.running += 1;
                 self.outside += outside;
-                self.beyond += beyond;
-                self.beyond_running += beyond;
+                self.over_quota += over_quota;
+                self.over_quota_running += over_quota;
             }
             UsedBy::End => {
                 self.running -= 1;
                 self.outside -= outside;
-                self.beyond -= beyond;
-                self.beyond_running -= beyond;
+                self.over_quota -= over_quota;
+                self.over_quota_running -= over_quota;
                 self.stall.freed();
             }
         }
@@ -195,13 +196,13 @@ impl Label {
 
     /// How many of those that run a rule counts, and of those that wait as well.
     pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
-        if rule.observes { self.running - self.beyond_running } else { self.running }
+        if rule.observes { self.running - self.over_quota_running } else { self.running }
     }
 
     /// See [`running_for`](Self::running_for).
     pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         let inside = self.running + self.waiting;
-        if rule.observes { inside - self.beyond } else { inside }
+        if rule.observes { inside - self.over_quota } else { inside }
     }
 
     /// Notes for how long a slot was held.

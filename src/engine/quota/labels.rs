@@ -213,7 +213,7 @@ impl Labels {
     /// What the label brings to the queue.
     pub(super) fn standing(&self, id: LabelId) -> Standing {
         let label = self.get(id);
-        Standing { weight: label.rule.weight, start: label.start, parked: self.is_full(id) }
+        Standing { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
     }
 
     /// What one label may run where all that are active run as much, rounded up.

@@ -22,7 +22,7 @@ use crate::{
         ids::{LabelId, MeterId},
         plan::{LabelPlan, rules::RulesPlan},
         stall::Stall,
-        tokens::{BEYOND, Full, Holder, Standing, Subject, Which},
+        tokens::{ExhaustedRule, Holder, InForce, OVER_QUOTA, Standing, Subject},
     },
     time::Timestamp,
 };
@@ -204,18 +204,18 @@ impl Quotas {
 
     /// The rule that has no room for another request of a label, if there is one.
     #[inline]
-    pub(crate) fn full(&self, now: Timestamp, id: LabelId, which: Which) -> Option<Full> {
-        if self.rules.is_empty() { None } else { self.rules.full(now, self.labels.get(id), which) }
+    pub(crate) fn exhausted(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        if self.rules.is_empty() { None } else { self.rules.exhausted(now, self.labels.get(id), which) }
     }
 
     /// The bound on the requests of a label that are inside, waiting or running, if as many are as may.
     #[inline]
-    pub(crate) fn pending_full(&self, id: LabelId, which: Which) -> Option<Full> {
-        if self.rules.is_empty() { None } else { Rules::pending_full(self.labels.get(id), which) }
+    pub(crate) fn pending_exhausted(&self, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        if self.rules.is_empty() { None } else { Rules::pending_exhausted(self.labels.get(id), which) }
     }
 
     /// How much is used of a rule that is full.
-    pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &Full) -> usize {
+    pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &ExhaustedRule) -> usize {
         self.rules.used(now, self.labels.get(id), full)
     }
 
@@ -243,7 +243,7 @@ impl Quotas {
     pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
         let throttle = self.labels.change(holder.label, |label| label.count(holder, UsedBy::End));
         if !self.rules.is_empty() {
-            self.rules.release(self.labels.get(holder.label), holder.shadow & BEYOND != 0);
+            self.rules.release(self.labels.get(holder.label), holder.shadow & OVER_QUOTA != 0);
         }
         throttle
     }
@@ -255,17 +255,17 @@ impl Quotas {
 
     /// A waiter of a label is beyond what observing rules allow.
     pub(crate) fn waits_beyond(&mut self, id: LabelId) {
-        self.labels.get_mut(id).beyond += 1;
+        self.labels.get_mut(id).over_quota += 1;
     }
 
     /// A request of a label does not wait any more. Where it was the last one, nothing has to be woken for the label.
-    pub(crate) fn left(&mut self, id: LabelId, was_beyond: bool, start: Option<u64>) -> Throttle {
+    pub(crate) fn left(&mut self, id: LabelId, is_over_quota: bool, start: Option<u64>) -> Throttle {
         if let Some(start) = start {
             self.labels.get_mut(id).start = start;
         }
         let throttle = self.labels.change(id, |label| {
             label.waiting -= 1;
-            label.beyond -= usize::from(was_beyond);
+            label.over_quota -= usize::from(is_over_quota);
         });
         if !self.rules.is_empty() && self.labels.get(id).waiting == 0 {
             let label = self.labels.get_mut(id);
@@ -293,7 +293,7 @@ impl Quotas {
     #[inline]
     pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder) {
         if !self.rules.is_empty() {
-            self.rules.charge(now, self.labels.get_mut(holder.label), holder.shadow & BEYOND != 0);
+            self.rules.charge(now, self.labels.get_mut(holder.label), holder.shadow & OVER_QUOTA != 0);
         }
     }
 
@@ -309,7 +309,7 @@ impl Quotas {
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
-        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow & BEYOND != 0);
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow & OVER_QUOTA != 0);
     }
 
     /// Learns for how long a slot was held by a request of a label.
@@ -318,9 +318,9 @@ impl Quotas {
     }
 
     /// Remembers that a label waits until a rule has room.
-    pub(crate) fn await_room(&mut self, now: Timestamp, id: LabelId, full: &Full) {
+    pub(crate) fn await_room(&mut self, now: Timestamp, id: LabelId, full: &ExhaustedRule) {
         match (full.meter, full.until) {
-            (Some(meter), _) => self.rules.park(now, meter, id, self.labels.get_mut(id)),
+            (Some(meter), _) => self.rules.throttle(now, meter, id, self.labels.get_mut(id)),
             (None, Some(until)) => self.rates_due.set(id.index(), until),
             // Its own cap: it has turns again when one of it ends.
             (None, None) => {}
@@ -350,7 +350,7 @@ impl Quotas {
     /// The next label for which there is room at the meter where it waits.
     pub(crate) fn take_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         let id = self.rules.next_freed(now)?;
-        Rules::unparked(self.labels.get_mut(id));
+        Rules::unthrottled(self.labels.get_mut(id));
         Some(id)
     }
 

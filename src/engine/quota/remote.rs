@@ -7,7 +7,7 @@ use crate::{
     engine::{
         ids::LabelId,
         plan::rules::WhenFull,
-        tokens::{Counted, Full, SharedRules},
+        tokens::{Counted, ExhaustedRule, SharedRules},
     },
     time::Timestamp,
 };
@@ -21,13 +21,18 @@ impl Quotas {
 
     /// A request of a label was told that a shared rule has no room, until a time if that is known. Returns the rule, unless
     /// the rules were replaced meanwhile.
-    pub(crate) fn deny_remote(&mut self, id: LabelId, counts: Counted, until: Option<Timestamp>) -> Option<Full> {
+    pub(crate) fn deny_remote(
+        &mut self,
+        id: LabelId,
+        counts: Counted,
+        until: Option<Timestamp>,
+    ) -> Option<ExhaustedRule> {
         let remote = self.labels.get_mut(id).remote_mut()?;
         let (index, rule) = remote.rules().find(counts)?;
         let (when_full, bound) = (rule.when_full, rule.most());
         // Until then, no request need ask.
         remote.bar(index, until.filter(|_| when_full != WhenFull::Queue));
-        Some(Full { reason: rule.reason(), when_full, until, bound, meter: None })
+        Some(ExhaustedRule { reason: rule.reason(), when_full, until, bound, meter: None })
     }
 
     /// A label waits for a shared rule from now on.

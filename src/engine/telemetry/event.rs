@@ -44,15 +44,15 @@ pub(crate) enum ChangeEvent {
 /// What was in the way of a request, with its numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocker {
-    pub(crate) by: BlockedAt,
+    pub(crate) by: BlockingBound,
     pub(crate) used: usize,
     pub(crate) bound: usize,
 }
 
 impl Blocker {
-    pub(crate) const NOTHING: Self = Self::new(BlockedAt::Nothing, 0, 0);
+    pub(crate) const NOTHING: Self = Self::new(BlockingBound::Nothing, 0, 0);
 
-    pub(crate) const fn new(by: BlockedAt, used: usize, bound: usize) -> Self {
+    pub(crate) const fn new(by: BlockingBound, used: usize, bound: usize) -> Self {
         Self { by, used, bound }
     }
 }
@@ -60,7 +60,7 @@ impl Blocker {
 /// What can be in the way of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
-pub(crate) enum BlockedAt {
+pub(crate) enum BlockingBound {
     Nothing,
     Budget,
     Deadline,

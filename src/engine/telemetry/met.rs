@@ -1,6 +1,6 @@
-//! Which settings requests have met.
+//! InForce settings requests have met.
 
-/// Which settings requests have met.
+/// InForce settings requests have met.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     /// A bit for each class of rules.

@@ -21,7 +21,7 @@ pub(crate) use self::recent::Fares;
 use self::recent::Recent;
 pub(crate) use self::{
     counts::Counts,
-    event::{BlockedAt, Blocker, ChangeEvent, Event, Gauges},
+    event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
     histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},

@@ -3,7 +3,7 @@
 use crate::engine::{
     Engine, Key,
     plan::Mode,
-    tokens::{Holder, OUTSIDE, Stage, Waiter},
+    tokens::{Holder, OVER_LIMIT, Stage, Waiter},
 };
 
 impl Engine {
@@ -33,7 +33,7 @@ impl Engine {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
             assert_eq!(self.quotas.label(id).waiting(), waiting, "a label's waiters are counted");
         }
-        assert_eq!(self.capacity.outside(), self.quotas.outside(), "what runs outside of the limit has a label");
+        assert_eq!(self.capacity.over_limit(), self.quotas.outside(), "what runs outside of the limit has a label");
         self.check_holders(&live);
         self.check_counts();
     }
@@ -55,7 +55,7 @@ impl Engine {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
         let by_label: usize = self.quotas.ids().map(|id| self.quotas.label(id).running()).sum();
-        let all = self.capacity.running() + self.capacity.outside();
+        let all = self.capacity.running() + self.capacity.over_limit();
         assert_eq!(all, by_label, "running requests have a label");
         if self.slot_ttl.time_to_live().is_some() {
             holders.extend(self.slot_ttl.holders());
@@ -69,7 +69,7 @@ impl Engine {
         for id in self.quotas.ids() {
             at_most(self.quotas.label(id).running(), holders.iter().filter(|it| it.label == id).count());
         }
-        holders.retain(|holder| holder.shadow & OUTSIDE == 0);
+        holders.retain(|holder| holder.shadow & OVER_LIMIT == 0);
         for (level, running) in self.capacity.levels().into_iter().enumerate() {
             at_most(running, holders.iter().filter(|it| usize::from(it.level) == level).count());
         }

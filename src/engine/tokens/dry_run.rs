@@ -7,7 +7,7 @@ use crate::rejection::Reason;
 
 /// What would have become of a request, if not what did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Would(#[cfg(feature = "tracing")] Option<Instead>);
+pub(crate) struct DryRunOutcome(#[cfg(feature = "tracing")] Option<Instead>);
 
 #[cfg(feature = "tracing")]
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ enum Instead {
     Reject(Reason),
 }
 
-impl Would {
+impl DryRunOutcome {
     pub(crate) const NOTHING: Self = Self(
         #[cfg(feature = "tracing")]
         None,
@@ -24,7 +24,7 @@ impl Would {
 }
 
 #[cfg(feature = "tracing")]
-impl Would {
+impl DryRunOutcome {
     /// It would have found a place to wait, or a reason to be turned away. Only for one that waits it is asked what for.
     pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
         Self(Some(match place {
@@ -44,7 +44,7 @@ impl Would {
 }
 
 #[cfg(not(feature = "tracing"))]
-impl Would {
+impl DryRunOutcome {
     pub(crate) fn have(_: Result<(), Reason>, _: impl FnOnce() -> Reason) -> Self {
         Self()
     }
@@ -52,4 +52,4 @@ impl Would {
 
 /// Every slot has one.
 const ROOM: usize = if cfg!(feature = "tracing") { 2 } else { 0 };
-const _: () = assert!(size_of::<Would>() == ROOM, "it takes next to no room");
+const _: () = assert!(size_of::<DryRunOutcome>() == ROOM, "it takes next to no room");

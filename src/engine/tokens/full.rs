@@ -11,9 +11,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which rules are asked.
+/// InForce rules are asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Which {
+pub(crate) enum InForce {
     /// Those that bind.
     Binding,
     /// Those that only say what they would do.
@@ -22,7 +22,7 @@ pub(crate) enum Which {
     All,
 }
 
-impl Which {
+impl InForce {
     pub(crate) const fn includes(self, observes: bool) -> bool {
         match self {
             Self::Binding => !observes,
@@ -34,7 +34,7 @@ impl Which {
 
 /// A rule that has no room for one more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Full {
+pub(crate) struct ExhaustedRule {
     pub(crate) reason: Reason,
     pub(crate) when_full: WhenFull,
     /// When it has room again, if time alone makes some.
@@ -45,7 +45,7 @@ pub(crate) struct Full {
     pub(crate) meter: Option<(MeterId, Need)>,
 }
 
-impl Full {
+impl ExhaustedRule {
     /// How long from `now` until it has room, where that is known.
     pub(crate) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
         // As long as a person would call it: never nothing.

@@ -13,8 +13,8 @@ mod waiter;
 
 pub(crate) use self::{
     ask::{Ask, Subject},
-    dry_run::Would,
-    full::{Full, Need, Which},
+    dry_run::DryRunOutcome,
+    full::{ExhaustedRule, InForce, Need},
     holder::Holder,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},

@@ -1,11 +1,11 @@
-//! Which request something is about.
+//! InForce request something is about.
 
 use crate::{
     engine::ids::{JobId, LabelId},
     time::Timestamp,
 };
 
-/// Which request a decision is about.
+/// InForce request a decision is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestRef {
     pub(crate) partition: u16,

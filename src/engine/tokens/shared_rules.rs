@@ -7,7 +7,7 @@ use crate::{
     rejection::Reason,
 };
 
-/// Which of a label's rules one is.
+/// InForce of a label's rules one is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Counted {
     LabelCap,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Holder, SharedRules, Would};
+use super::{DryRunOutcome, Holder, SharedRules};
 use crate::engine::ids::{Key, LabelId, SeriesId, TtlId};
 use crate::{rejection::Reason, time::Timestamp};
 
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
     /// The kind of work; see [`Engine::class`].
     pub(crate) class: u8,
     pub(crate) marks: u8,
-    pub(crate) would: Would,
+    pub(crate) would: DryRunOutcome,
 }
 
 /// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
@@ -40,12 +40,12 @@ pub(crate) const OBSERVED: u8 = 2;
 /// Where the marks hold the level of importance, two bits of them.
 const LEVEL_SHIFT: u8 = 2;
 /// Beyond what observing rules allow: none of them counts it.
-pub(crate) const BEYOND: u8 = 0x10;
+pub(crate) const OVER_QUOTA: u8 = 0x10;
 /// Runs although its partition, which observes, would not have let it: the limit does not count it.
-pub(crate) const OUTSIDE: u8 = 0x20;
+pub(crate) const OVER_LIMIT: u8 = 0x20;
 /// Would run under the limit of the shadow law as well.
 pub(crate) const IN_SHADOW: u8 = 0x40;
-const SHADOW: u8 = BEYOND | OUTSIDE | IN_SHADOW;
+const SHADOW: u8 = OVER_QUOTA | OVER_LIMIT | IN_SHADOW;
 
 impl Slot {
     pub(crate) const fn new(
@@ -58,7 +58,7 @@ impl Slot {
     ) -> Self {
         let Holder { partition, label, level, shadow } = holder;
         let marks = marks | level << LEVEL_SHIFT | shadow;
-        Self { start, in_flight, label, ttl, partition, class, marks, would: Would::NOTHING }
+        Self { start, in_flight, label, ttl, partition, class, marks, would: DryRunOutcome::NOTHING }
     }
 
     /// The slot of a request that occupies a slot of the limit, or of its partition outside of it.
@@ -94,7 +94,7 @@ impl Slot {
 
     /// What would have become of it, had decisions been binding.
     #[cfg(feature = "tracing")]
-    pub(crate) const fn would(&self) -> Would {
+    pub(crate) const fn would(&self) -> DryRunOutcome {
         self.would
     }
 
@@ -119,7 +119,7 @@ impl Slot {
 
     /// Whether its time says something about the limit: not so for what runs beyond it because decisions don't bind.
     pub(crate) const fn is_within_limit(&self) -> bool {
-        self.marks & (COUNTED | OUTSIDE) == COUNTED
+        self.marks & (COUNTED | OVER_LIMIT) == COUNTED
     }
 
     /// Its number, where slots expire.

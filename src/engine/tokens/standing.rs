@@ -9,7 +9,7 @@ pub(crate) struct Standing {
     pub(crate) weight: u32,
     /// The start tag that it left with.
     pub(crate) start: u64,
-    pub(crate) parked: bool,
+    pub(crate) throttled: bool,
 }
 
 /// Where a flow of this weight goes on after its label was served without having to wait: one turn behind.

@@ -1,6 +1,6 @@
 //! A request that waits.
 
-use super::{Ask, Holder, Refusal, RequestRef, Would};
+use super::{Ask, DryRunOutcome, Holder, Refusal, RequestRef};
 use crate::{
     engine::ids::{FlowKey, JobId, LabelId},
     time::Timestamp,
@@ -30,7 +30,7 @@ pub(crate) struct Waiter {
     pub(crate) level: u8,
     /// What it is beyond of, as marks of a slot.
     pub(crate) shadow: u8,
-    pub(crate) would: Would,
+    pub(crate) would: DryRunOutcome,
     pub(crate) label: LabelId,
     /// The job that it is a part of.
     pub(crate) job: JobId,
@@ -52,7 +52,7 @@ impl Waiter {
             class: ask.class,
             level: ask.criticality.level(),
             shadow: 0,
-            would: Would::NOTHING,
+            would: DryRunOutcome::NOTHING,
             label,
             job,
             sequence,
@@ -62,7 +62,7 @@ impl Waiter {
         }
     }
 
-    /// Which request it is, for what is told afterwards.
+    /// InForce request it is, for what is told afterwards.
     pub(crate) const fn request(&self) -> RequestRef {
         RequestRef { partition: self.partition, label: self.label, job: self.job, since: self.since }
     }

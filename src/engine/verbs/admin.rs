@@ -42,7 +42,9 @@ impl Engine {
 
     /// Whether no request is admitted any more, and none is left.
     pub(crate) const fn is_drained(&self) -> bool {
-        self.lifecycle.is_draining() && self.capacity.running() + self.capacity.outside() == 0 && self.queue.is_empty()
+        self.lifecycle.is_draining()
+            && self.capacity.running() + self.capacity.over_limit() == 0
+            && self.queue.is_empty()
     }
 
     pub(crate) const fn is_closed(&self) -> bool {

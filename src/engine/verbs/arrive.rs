@@ -5,7 +5,7 @@ use crate::{
         Engine,
         ids::{LabelId, SeriesId},
         telemetry::Event,
-        tokens::{Arrival, Ask, Holder, OBSERVED, OUTSIDE, RequestRef, Slot, Subject},
+        tokens::{Arrival, Ask, Holder, OBSERVED, OVER_LIMIT, RequestRef, Slot, Subject},
     },
     time::Timestamp,
 };
@@ -116,7 +116,7 @@ impl Engine {
             self.quotas.served_at_once(now, label, served);
         }
         self.quotas.charge(now, &holder);
-        if shadow & OUTSIDE == 0 {
+        if shadow & OVER_LIMIT == 0 {
             self.note_started(now, ask.partition);
         }
         if let Some(rules) = self.needs_remote(label) {
@@ -138,7 +138,7 @@ impl Engine {
         let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
-            holder.shadow & OUTSIDE != 0
+            holder.shadow & OVER_LIMIT != 0
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
                 || self.capacity.partition(holder.partition).is_within_overcommit(),

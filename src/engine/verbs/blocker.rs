@@ -7,8 +7,8 @@ use crate::{
         Engine,
         ids::{FlowKey, Key, LabelId},
         plan::PartitionMode,
-        telemetry::{BlockedAt, Blocker},
-        tokens::{Ask, Full},
+        telemetry::{Blocker, BlockingBound},
+        tokens::{Ask, ExhaustedRule},
     },
     rejection::Reason,
     time::Timestamp,
@@ -28,27 +28,27 @@ impl Engine {
     pub(super) fn blocker(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Blocker {
         let limit = self.capacity.limit();
         match reason {
-            Reason::Deadline => Blocker::new(BlockedAt::Deadline, 0, 0),
-            Reason::Draining => Blocker::new(BlockedAt::Draining, 0, 0),
+            Reason::Deadline => Blocker::new(BlockingBound::Deadline, 0, 0),
+            Reason::Draining => Blocker::new(BlockingBound::Draining, 0, 0),
             Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::NOTHING,
             Reason::GateFull | Reason::GateTimeout => {
                 let bound = limit.saturating_add(self.queue.behind_gate().unwrap_or(0));
-                Blocker::new(BlockedAt::Gate, self.capacity.running() + self.queue.in_line(), bound)
+                Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.in_line(), bound)
             }
             Reason::LabelQueueFull => {
                 let waiting = self.quotas.label(label).waiting();
-                Blocker::new(BlockedAt::MaxWaiting, waiting, self.quotas.label_plan().max_waiting)
+                Blocker::new(BlockingBound::MaxWaiting, waiting, self.quotas.label_plan().max_waiting)
             }
             Reason::RunCap => {
                 let bound = self.quotas.label_plan().max_waiting_per_run;
-                Blocker::new(BlockedAt::MaxWaitingPerRun, bound, bound)
+                Blocker::new(BlockingBound::MaxWaitingPerRun, bound, bound)
             }
             Reason::PushedOut | Reason::QueueFull => {
-                Blocker::new(BlockedAt::Queue, self.queue.in_line(), self.queue.places(limit))
+                Blocker::new(BlockingBound::Queue, self.queue.in_line(), self.queue.places(limit))
             }
             Reason::PartitionCap => {
                 let it = self.capacity.partition(partition);
-                Blocker::new(BlockedAt::Partition, it.running(), it.cap())
+                Blocker::new(BlockingBound::Partition, it.running(), it.cap())
             }
             Reason::Budget | Reason::NamespaceCap | Reason::PendingFull | Reason::Rate => {
                 let full = self.blocking_rule(now, label).filter(|full| full.reason == reason);
@@ -66,29 +66,29 @@ impl Engine {
             let bound = label.cap();
             let slots = label.workers().filter(|_| binds).map(|it| it.slots());
             let by = match (label.rule().cap, slots) {
-                (Some(cap), _) if cap == bound => BlockedAt::LabelCap,
-                (_, Some(slots)) if slots == bound => BlockedAt::WorkerSlots,
-                _ => BlockedAt::MaxInFlight,
+                (Some(cap), _) if cap == bound => BlockingBound::LabelCap,
+                (_, Some(slots)) if slots == bound => BlockingBound::WorkerSlots,
+                _ => BlockingBound::MaxInFlight,
             };
             Blocker::new(by, label.running(), bound)
-        } else if let Some(full) = self.full_rule(now, label) {
+        } else if let Some(full) = self.exhausted_rule(now, label) {
             self.blocker_of_rule(now, label, &full)
         } else if it.is_at_hard_cap() {
-            Blocker::new(BlockedAt::Partition, it.running(), it.cap())
+            Blocker::new(BlockingBound::Partition, it.running(), it.cap())
         } else {
-            let by = if self.capacity.is_full() { BlockedAt::Limit } else { BlockedAt::Kept };
+            let by = if self.capacity.is_full() { BlockingBound::Limit } else { BlockingBound::Kept };
             Blocker::new(by, self.capacity.running(), self.capacity.limit())
         }
     }
 
-    pub(super) fn blocker_of_rule(&self, now: Timestamp, label: LabelId, full: &Full) -> Blocker {
+    pub(super) fn blocker_of_rule(&self, now: Timestamp, label: LabelId, full: &ExhaustedRule) -> Blocker {
         let by = match (full.reason, full.meter) {
-            (Reason::Budget, _) => BlockedAt::Budget,
-            (Reason::NamespaceCap, _) => BlockedAt::MaxInFlightPerNamespace,
-            (Reason::PendingFull, _) => BlockedAt::MaxPending,
-            (Reason::Rate, None) => BlockedAt::MaxPerMinute,
-            (Reason::Rate, Some(_)) => BlockedAt::MaxPerMinutePerNamespace,
-            _ => BlockedAt::MaxInFlight,
+            (Reason::Budget, _) => BlockingBound::Budget,
+            (Reason::NamespaceCap, _) => BlockingBound::MaxInFlightPerNamespace,
+            (Reason::PendingFull, _) => BlockingBound::MaxPending,
+            (Reason::Rate, None) => BlockingBound::MaxPerMinute,
+            (Reason::Rate, Some(_)) => BlockingBound::MaxPerMinutePerNamespace,
+            _ => BlockingBound::MaxInFlight,
         };
         Blocker::new(by, self.quotas.used(now, label, full), full.bound)
     }
@@ -122,7 +122,7 @@ impl Engine {
         } else {
             Duration::ZERO
         };
-        let room = self.full_rule(now, label).and_then(|full| full.until);
+        let room = self.exhausted_rule(now, label).and_then(|full| full.until);
         let by_rule = room.map_or(Duration::ZERO, |until| until.since(now));
         Some(by_partition.max(by_cap).max(by_rule))
     }

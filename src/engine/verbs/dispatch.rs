@@ -6,7 +6,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::Event,
-        tokens::{Full, OUTSIDE},
+        tokens::{ExhaustedRule, OVER_LIMIT},
     },
     rejection::Reason,
     time::Timestamp,
@@ -57,7 +57,7 @@ impl Engine {
         } else if self.cannot_finish_in_time(now, key) {
             self.reject_waiter(now, key, Reason::Deadline);
         } else {
-            match self.full_rule(now, label).filter(|_| self.lifecycle.enforces()) {
+            match self.exhausted_rule(now, label).filter(|_| self.lifecycle.enforces()) {
                 Some(full) if full.when_full == WhenFull::Queue => self.await_room(now, label, &full),
                 Some(full) => self.reject_waiter_by_rule(now, key, full),
                 None => self.grant(now, key),
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     /// Lets a label wait until the rule that stops it has room.
-    pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &Full) {
+    pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &ExhaustedRule) {
         self.queue.throttle(label, true);
         self.quotas.await_room(now, label, full);
     }
@@ -81,7 +81,7 @@ impl Engine {
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Event::Granted { asks });
-        if holder.shadow & OUTSIDE == 0 {
+        if holder.shadow & OVER_LIMIT == 0 {
             self.note_started(now, holder.partition);
         }
         self.queue.grant(key, in_flight, waiter.deadline, holder.shadow);

@@ -14,7 +14,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::Event,
-        tokens::{Arrival, Ask, BEYOND, Full, OUTSIDE, RequestRef, Slot, Which, Would},
+        tokens::{Arrival, Ask, DryRunOutcome, ExhaustedRule, InForce, OVER_LIMIT, OVER_QUOTA, RequestRef, Slot},
     },
     rejection::Reason,
     time::Timestamp,
@@ -43,7 +43,14 @@ impl Engine {
     }
 
     /// A slot for a request that an observing rule has no room for.
-    fn start_beyond(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, full: Full, may_wait: bool) -> Arrival {
+    fn start_beyond(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        full: ExhaustedRule,
+        may_wait: bool,
+    ) -> Arrival {
         let request = self.request_of(now, ask, label);
         let (shadow, would) = self.go_beyond(now, request, full, may_wait);
         let arrival = self.start(now, ask, label, shadow);
@@ -51,7 +58,7 @@ impl Engine {
     }
 
     /// Lets a request that just got a slot take along what would have become of it.
-    fn take_along(&mut self, mut arrival: Arrival, would: Would) -> Arrival {
+    fn take_along(&mut self, mut arrival: Arrival, would: DryRunOutcome) -> Arrival {
         match &mut arrival {
             Arrival::Admit(slot) => slot.would = would,
             Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
@@ -65,18 +72,24 @@ impl Engine {
     }
 
     /// The observing rule that has no room for a request of a label that arrives, or whose turn it is.
-    fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<Full> {
-        let pending = if arrives { self.quotas.pending_full(label, Which::Observing) } else { None };
-        pending.or_else(|| self.quotas.full(now, label, Which::Observing))
+    fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
+        let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
+        pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
     }
 
     /// Counts what an observing rule would have done; returns that, and the marks of the request it would have done it to.
-    fn go_beyond(&mut self, now: Timestamp, request: RequestRef, full: Full, may_wait: bool) -> (u8, Would) {
+    fn go_beyond(
+        &mut self,
+        now: Timestamp,
+        request: RequestRef,
+        full: ExhaustedRule,
+        may_wait: bool,
+    ) -> (u8, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room(request.partition);
         let place = if waits { Ok(()) } else { Err(full.reason) };
         self.record_would(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();
-        (if observes { BEYOND | OUTSIDE } else { BEYOND }, Would::have(place, || full.reason))
+        (if observes { OVER_QUOTA | OVER_LIMIT } else { OVER_QUOTA }, DryRunOutcome::have(place, || full.reason))
     }
 
     fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
@@ -114,10 +127,10 @@ impl Engine {
         } else {
             Err(self.reason_for_not_waiting(ask.partition, label))
         };
-        let would = Would::have(place, || self.reason_for_not_waiting(ask.partition, label));
+        let would = DryRunOutcome::have(place, || self.reason_for_not_waiting(ask.partition, label));
         self.reserve_as_if(now, ask, label, place, may_wait);
         self.record_would(now, self.request_of(now, ask, label), place);
-        let arrival = self.start(now, ask, label, BEYOND | OUTSIDE);
+        let arrival = self.start(now, ask, label, OVER_QUOTA | OVER_LIMIT);
         Some(self.take_along(arrival, would))
     }
 
@@ -141,8 +154,8 @@ impl Engine {
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let place = self.place_for(now, ask, label).map(drop);
-        let would = Would::have(place, || {
-            let rule = self.full_rule(now, label).map(|full| full.reason);
+        let would = DryRunOutcome::have(place, || {
+            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
         });
         self.reserve_as_if(now, ask, label, place, true);
@@ -154,7 +167,7 @@ impl Engine {
     }
 
     /// What observing rules say to a request that has to wait for another reason: rejected, it would not have waited.
-    pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<Full> {
+    pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         if !self.observes_rules() {
             return None;
         }
@@ -162,10 +175,10 @@ impl Engine {
     }
 
     /// Notes what was answered there, once the request waits.
-    pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: Full) {
+    pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
         self.record_would(now, request, Err(full.reason));
-        self.queue.mark(key, BEYOND, Would::have(Err(full.reason), || full.reason));
+        self.queue.mark(key, OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
         self.quotas.waits_beyond(request.label);
     }
 
@@ -184,13 +197,13 @@ impl Engine {
         }
         if self.lets_all_through(partition) {
             if shadow == 0 && !self.capacity.may_run(partition) {
-                let would = Would::have(Ok(()), || self.reason_for_not_waiting(partition, label));
+                let would = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.record_would(now, request, Ok(()));
-                shadow = BEYOND;
+                shadow = OVER_QUOTA;
                 self.queue.take_along(key, would);
             }
             if shadow != 0 {
-                shadow |= OUTSIDE;
+                shadow |= OVER_LIMIT;
             }
         }
         shadow

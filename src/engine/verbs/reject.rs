@@ -1,4 +1,4 @@
-//! Which requests are rejected, why, and when it is worth coming back.
+//! InForce requests are rejected, why, and when it is worth coming back.
 
 use crate::{
     engine::{
@@ -6,7 +6,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::{Blocker, Event},
-        tokens::{Ask, Full, Refusal, RequestRef, Stage, Which},
+        tokens::{Ask, ExhaustedRule, InForce, Refusal, RequestRef, Stage},
     },
     rejection::Reason,
     time::Timestamp,
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Ends the wait of a waiter whose turn it is and that a rule rejects.
-    pub(super) fn reject_waiter_by_rule(&mut self, now: Timestamp, key: Key, full: Full) {
+    pub(super) fn reject_waiter_by_rule(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let waiter = *self.queue.get(key);
         self.record_rejected(now, waiter.request(), full.reason, false);
         self.leave(key);
@@ -72,7 +72,7 @@ impl Engine {
         }
         let (partition, label) = (waiter.partition, waiter.label);
         let timeout = if waiter.stage == Stage::Gate { Reason::GateTimeout } else { Reason::QueueTimeout };
-        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Queue);
+        let full = self.exhausted_rule(now, label).filter(|full| full.when_full == WhenFull::Queue);
         let full = full.filter(|_| !self.quotas.is_full(label));
         let reason = full.map_or_else(
             || match self.reason_for_rejecting(partition, label) {
@@ -164,12 +164,18 @@ impl Engine {
     }
 
     /// The same where a rule rejects.
-    pub(super) fn refusal_by_rule(&self, now: Timestamp, partition: u16, label: LabelId, full: Full) -> Refusal {
+    pub(super) fn refusal_by_rule(
+        &self,
+        now: Timestamp,
+        partition: u16,
+        label: LabelId,
+        full: ExhaustedRule,
+    ) -> Refusal {
         self.as_rule_says(now, self.refusal(now, partition, label, full.reason), full)
     }
 
     /// A rejection with the numbers of the rule that is full.
-    fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: Full) -> Refusal {
+    fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: ExhaustedRule) -> Refusal {
         // A request that the meter counts has to end.
         let by_meter = full.meter.filter(|_| full.until.is_none());
         let by_meter =
@@ -194,30 +200,30 @@ impl Engine {
     }
 
     /// The rules that decide: where nothing binds, all of them.
-    pub(in crate::engine) const fn rules_in_force(&self) -> Which {
-        if self.lifecycle.enforces() { Which::Binding } else { Which::All }
+    pub(in crate::engine) const fn rules_in_force(&self) -> InForce {
+        if self.lifecycle.enforces() { InForce::Binding } else { InForce::All }
     }
 
     /// The rule that has no room for another request of a label, if there is one.
-    pub(in crate::engine) fn full_rule(&self, now: Timestamp, label: LabelId) -> Option<Full> {
-        self.quotas.full(now, label, self.rules_in_force())
+    pub(in crate::engine) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        self.quotas.exhausted(now, label, self.rules_in_force())
     }
 
     /// The rule that stops a request of a label that arrives, whether it may wait then or not.
     #[inline]
-    pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<Full> {
+    pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         if !self.quotas.has_rules() {
             return None;
         }
         let which = self.rules_in_force();
-        self.quotas.pending_full(label, which).or_else(|| self.quotas.full(now, label, which))
+        self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
     }
 
     /// The rule because of which a request of a label is rejected rather than let wait.
-    pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<Full> {
+    pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         let which = self.rules_in_force();
-        let stops = || self.quotas.full(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
-        self.quotas.pending_full(label, which).or_else(stops)
+        let stops = || self.quotas.exhausted(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
+        self.quotas.pending_exhausted(label, which).or_else(stops)
     }
 
     /// Holds something back for a request that is rejected: a place in line where its partition has a share of them left,

@@ -7,7 +7,7 @@ use crate::{
         Engine,
         ids::{Key, LabelId, TtlId},
         telemetry::Event,
-        tokens::{COUNTED, Holder, IN_SHADOW, OUTSIDE, Place, Refusal, Slot, Stage},
+        tokens::{COUNTED, Holder, IN_SHADOW, OVER_LIMIT, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
 };
@@ -89,7 +89,7 @@ impl Engine {
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        if holder.shadow & OUTSIDE == 0 {
+        if holder.shadow & OVER_LIMIT == 0 {
             self.estimates.freed();
         }
         self.leave_shadow(holder);

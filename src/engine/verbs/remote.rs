@@ -24,7 +24,7 @@ use crate::{
 /// A shared rule that has no room, as the store said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRoom {
-    /// Which it is. Not its index: the rules may have been replaced while the store was asked.
+    /// InForce it is. Not its index: the rules may have been replaced while the store was asked.
     pub(crate) rule: Counted,
     /// When there is room again, if time alone makes some.
     pub(crate) retry_after: Option<Duration>,
@@ -155,7 +155,7 @@ impl Engine {
         let throttle = self.quotas.waits(label);
         self.throttle(label, throttle);
         self.queue.requeue(now, key, self.quotas.standing(label), self.quotas.longest_wait(label));
-        if let Some(full) = self.full_rule(now, label) {
+        if let Some(full) = self.exhausted_rule(now, label) {
             self.await_room(now, label, &full);
         }
         self.dispatch(now);

@@ -42,7 +42,7 @@ impl Engine {
     fn reject_arrival(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, reason: Reason) -> Refusal {
         let request = self.request_of(now, ask, label);
         self.record_rejected(now, request, reason, false);
-        let full = self.hard_block(now, label).or_else(|| self.full_rule(now, label));
+        let full = self.hard_block(now, label).or_else(|| self.exhausted_rule(now, label));
         if let Some(full) = full.filter(|it| it.reason == reason) {
             return self.refusal_by_rule(now, ask.partition, label, full);
         }
@@ -88,7 +88,7 @@ impl Engine {
         } else if self.queue.has_room_at_gate(self.capacity.limit()) {
             (Stage::Gate, None)
         } else {
-            let rule = self.full_rule(now, label).map(|full| full.reason);
+            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             return Err(rule.unwrap_or_else(|| self.reason_for_rejecting(ask.partition, label)));
         };
         if self.will_miss_deadline(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }

@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// What its next request would ask for. Which partition that is in isn't known: where it waits now, or the default one.
+    /// What its next request would ask for. InForce partition that is in isn't known: where it waits now, or the default one.
     fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
         let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
         let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };

@@ -80,7 +80,7 @@ impl Engine {
             return LabelStatus::Unavailable;
         }
         if label.has_pending_rule(true) {
-            return if self.quotas.pending_full(id, self.rules_in_force()).is_some() {
+            return if self.quotas.pending_exhausted(id, self.rules_in_force()).is_some() {
                 LabelStatus::Full
             } else {
                 LabelStatus::Accepting
@@ -91,7 +91,9 @@ impl Engine {
             LabelStatus::NoActiveWorkers
         } else if slots == 0 {
             LabelStatus::NoSlots
-        } else if label.rule().cap.is_some_and(|cap| label.running() >= cap) || self.full_rule(self.now, id).is_some() {
+        } else if label.rule().cap.is_some_and(|cap| label.running() >= cap)
+            || self.exhausted_rule(self.now, id).is_some()
+        {
             LabelStatus::Throttled
         } else if label.running() >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
             LabelStatus::Saturated
@@ -120,7 +122,8 @@ impl Engine {
         let is_known = |rule: &&RuleSnapshot| !(rule.shared && rule.is_rate());
         let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes).filter(is_known);
         if let Some(rule) = full.clone().find(is_pending).or_else(|| full.clone().next()) {
-            let until = if is_pending(&rule) { None } else { self.full_rule(self.now, id).and_then(|full| full.until) };
+            let until =
+                if is_pending(&rule) { None } else { self.exhausted_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
             return Some(BlockedBy { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
@@ -129,10 +132,10 @@ impl Engine {
             if let Some(when_full) = self.closes_without_store(id) {
                 return blocked("store", 0, 0, when_full.as_str());
             }
-            if let Some(full) = remote.full(self.now) {
+            if let Some(full) = remote.exhausted(self.now) {
                 let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
                 let when_full = if full.when_full == WhenFull::Queue { then } else { full.when_full.as_str() };
-                let rule = remote.full_name(self.now);
+                let rule = remote.exhausted_name(self.now);
                 return Some(BlockedBy { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
             }
         }

@@ -64,7 +64,7 @@ impl Engine {
         let Subject { namespace, label, .. } = Subject::NOBODY;
         let without = (0..=u8::MAX).take(usize::from(self.quotas.classes()));
         let without = without.filter_map(|class| self.quotas.find(class, namespace, label));
-        let all = (self.capacity.running() + self.capacity.outside(), self.queue.len());
+        let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {
             let label = self.quotas.label(id);
             (running.saturating_sub(label.running()), waiting.saturating_sub(label.waiting()))

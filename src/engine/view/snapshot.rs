@@ -244,7 +244,7 @@ impl Engine {
             observes: it.observes(),
             share: it.share(),
             in_flight: it.running(),
-            in_flight_beyond: it.outside(),
+            in_flight_beyond: it.over_limit(),
             waiting: self.queue.in_line_of(number),
             at_gate: self.queue.at_gate_of(number),
             admitted,

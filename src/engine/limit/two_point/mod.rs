@@ -25,7 +25,7 @@
 //! distinguishes it from laws that compare with a minimum (which is a lucky sample, so that ordinary scatter looks like
 //! a queue) or with a long average (which follows the overload, so that after some minutes the overload looks normal).
 //!
-//! # Which mean
+//! # InForce mean
 //!
 //! The `R` of Little's law is the *arithmetic* mean. A median or a geometric mean scatters less, but is about another
 //! quantity: where one request in five takes ten times as long as the others, waiting adds the same time to each, which

@@ -57,7 +57,7 @@ impl FairQueue {
 
     fn check_flow(&self, flow: &Flow, standing: Standing) {
         assert!(flow.line.len() + flow.gate.len() > 0, "a flow ends with its last waiter");
-        assert_eq!((flow.weight, flow.parked), (standing.weight, standing.parked), "a flow is what its label is");
+        assert_eq!((flow.weight, flow.throttled), (standing.weight, standing.throttled), "a flow is what its label is");
         let last_in_line = self.waiters.back(flow.line).map(|key| self.waiters.get(key).sequence);
         let first_at_gate = self.waiters.front(flow.gate).map(|key| self.waiters.get(key).sequence);
         if let (Some(inside), Some(outside)) = (last_in_line, first_at_gate) {
@@ -66,7 +66,7 @@ impl FairQueue {
         if self.by_arrival {
             let first = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate)).unwrap();
             assert_eq!(flow.start, self.waiters.get(first).sequence, "a flow stands where its first one arrived");
-        } else if !flow.parked {
+        } else if !flow.throttled {
             let served = self.lines[flow.key.partition as usize].served[usize::from(flow.key.level)];
             let turn = STRIDE / u64::from(flow.weight);
             assert!((served..=served + turn).contains(&flow.start), "nobody is further than one turn ahead or behind");
@@ -82,8 +82,8 @@ impl FairQueue {
         let count = |list: fn(&Flow) -> usize| flows().map(|(_, flow)| list(flow)).sum::<usize>();
         assert_eq!(line.in_line, count(|flow| flow.line.len()), "those in line are counted");
         assert_eq!(line.at_gate, count(|flow| flow.gate.len()), "those at the gate are counted");
-        let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.parked).map(|(i, flow)| flow.turn(i)).collect();
-        assert_eq!(line.ready, ready, "exactly the flows that aren't parked are ready");
+        let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.throttled).map(|(i, flow)| flow.turn(i)).collect();
+        assert_eq!(line.ready, ready, "exactly the flows that aren't throttled are ready");
         let long = flows().filter(|(_, flow)| flow.line.len() > 0);
         let long = long.map(|(number, flow)| (flow.key.level, flow.length(), number)).collect::<BTreeSet<_>>();
         assert_eq!(line.lengths, long, "flows stand by their lengths");
@@ -91,7 +91,7 @@ impl FairQueue {
         let gates: BTreeSet<_> = flows().filter_map(|(number, flow)| Some((first(flow)?, number))).collect();
         assert_eq!(line.gates, gates, "flows at the gate stand by the arrival of their first one");
         for level in 0..LEVELS {
-            let of_level = || flows().filter(|(_, flow)| usize::from(flow.key.level) == level && !flow.parked);
+            let of_level = || flows().filter(|(_, flow)| usize::from(flow.key.level) == level && !flow.throttled);
             let waiting: usize = of_level().map(|(_, flow)| flow.line.len() + flow.gate.len()).sum();
             assert_eq!(line.waiting[level], waiting, "those of a level are counted");
             let weights: u64 = of_level().map(|(_, flow)| u64::from(flow.weight)).sum();

@@ -14,7 +14,7 @@ pub(super) struct Flow {
     pub(super) start: u64,
     /// When it was served last or, before that, joined. Whoever waits longest since goes first among equals.
     pub(super) stamp: u64,
-    pub(super) parked: bool,
+    pub(super) throttled: bool,
 }
 
 impl Flow {
@@ -39,10 +39,10 @@ pub(super) struct Turn {
 
 /// Those who wait in one partition.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct PartitionFlows {
     pub(super) in_line: usize,
     pub(super) at_gate: usize,
-    /// Flows that may be served, parked ones left out.
+    /// Flows that may be served, throttled ones left out.
     pub(super) ready: BTreeSet<Turn>,
     /// Flows by level and by how many of them stand in line.
     pub(super) lengths: BTreeSet<(u8, u64, u32)>,
@@ -56,7 +56,7 @@ pub(super) struct Line {
     pub(super) weights: [u64; LEVELS],
 }
 
-impl Line {
+impl PartitionFlows {
     /// The first flow of a level that may be served.
     pub(super) fn first_of(&self, level: usize) -> Option<&Turn> {
         let level = u8::try_from(level).ok()?;

@@ -21,7 +21,7 @@ mod order;
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use self::flow::{Flow, Line};
+use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::engine::{
     ids::{FlowKey, Key, LabelId},
@@ -37,7 +37,7 @@ pub(crate) struct FairQueue {
     flows: Vec<Flow>,
     free: Vec<u32>,
     numbers: BTreeMap<FlowKey, u32>,
-    lines: Vec<Line>,
+    lines: Vec<PartitionFlows>,
     stamp: u64,
     /// `None`: the more important ones always go first.
     aging: Option<u32>,
@@ -54,7 +54,7 @@ impl FairQueue {
             flows: Vec::new(),
             free: Vec::new(),
             numbers: BTreeMap::new(),
-            lines: std::iter::repeat_with(Line::default).take(partitions).collect(),
+            lines: std::iter::repeat_with(PartitionFlows::default).take(partitions).collect(),
             stamp: 0,
             aging,
             by_arrival,
@@ -64,7 +64,7 @@ impl FairQueue {
 
     /// Changes the order of the flows, and how many partitions there are.
     pub(crate) fn reorder(&mut self, partitions: usize, by_arrival: bool, aging: Option<u32>) {
-        self.lines.resize_with(partitions, Line::default);
+        self.lines.resize_with(partitions, PartitionFlows::default);
         self.aging = aging;
         if self.by_arrival == by_arrival {
             return;
@@ -89,7 +89,7 @@ impl FairQueue {
             let line = &mut self.lines[flow.key.partition as usize];
             let level = flow.key.level;
             line.lengths.remove(&(level, flow.length(), number));
-            if !flow.parked {
+            if !flow.throttled {
                 let weights = &mut line.weights[usize::from(level)];
                 *weights = *weights - u64::from(flow.weight) + u64::from(weight);
             }
@@ -179,7 +179,7 @@ impl FairQueue {
                 line.gates.insert((self.waiters.get(key).sequence, number));
             }
         }
-        line.waiting[usize::from(flow_key.level)] += usize::from(!flow.parked);
+        line.waiting[usize::from(flow_key.level)] += usize::from(!flow.throttled);
         self.waiters.get_mut(key).stage = stage;
         self.follow_arrivals(number);
     }
@@ -210,7 +210,7 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        line.waiting[usize::from(flow_key.level)] -= usize::from(!flow.parked);
+        line.waiting[usize::from(flow_key.level)] -= usize::from(!flow.throttled);
         if flow.line.len() + flow.gate.len() == 0 {
             return Some(self.end(number));
         }
@@ -230,17 +230,17 @@ impl FairQueue {
     }
 
     /// Changes a flow, and with that its place among those that are ready.
-    fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &Line)) {
+    fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &PartitionFlows)) {
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow.key.partition as usize];
         let before = flow.turn(number);
-        let was_ready = !flow.parked;
+        let was_ready = !flow.throttled;
         change(flow, line);
         let after = flow.turn(number);
-        if was_ready && (flow.parked || before != after) {
+        if was_ready && (flow.throttled || before != after) {
             line.ready.remove(&before);
         }
-        if !flow.parked && (!was_ready || before != after) {
+        if !flow.throttled && (!was_ready || before != after) {
             line.ready.insert(after);
         }
     }
@@ -257,7 +257,7 @@ impl FairQueue {
             weight: standing.weight,
             start: standing.start.clamp(served, served + stride),
             stamp: self.stamp,
-            parked: standing.parked,
+            throttled: standing.throttled,
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.flows.push(flow);
@@ -265,7 +265,7 @@ impl FairQueue {
         });
         self.flows[number as usize] = flow;
         self.numbers.insert(key, number);
-        if !flow.parked {
+        if !flow.throttled {
             line.ready.insert(flow.turn(number));
             line.weights[usize::from(key.level)] += u64::from(flow.weight);
         }
@@ -276,7 +276,7 @@ impl FairQueue {
         let flow = self.flows[number as usize];
         let line = &mut self.lines[flow.key.partition as usize];
         line.ready.remove(&flow.turn(number));
-        if !flow.parked {
+        if !flow.throttled {
             line.weights[usize::from(flow.key.level)] -= u64::from(flow.weight);
         }
         self.numbers.remove(&flow.key);
@@ -305,7 +305,7 @@ impl FairQueue {
     }
 
     /// Parks all flows of a label, or lets them stand in line again.
-    pub(crate) fn park(&mut self, label: LabelId, parked: bool) {
+    pub(crate) fn throttle(&mut self, label: LabelId, throttled: bool) {
         let (first, last) = FlowKey::all_of(label);
         let mut rest = Bound::Included(first);
         while let Some((&key, &number)) = self.numbers.range((rest, Bound::Included(last))).next() {
@@ -314,7 +314,7 @@ impl FairQueue {
             let level = usize::from(key.level);
             let line = &mut self.lines[key.partition as usize];
             let (waiting, weight) = (flow.line.len() + flow.gate.len(), u64::from(flow.weight));
-            match (flow.parked, parked) {
+            match (flow.throttled, throttled) {
                 (false, true) => {
                     line.waiting[level] -= waiting;
                     line.weights[level] -= weight;
@@ -326,13 +326,13 @@ impl FairQueue {
                 _ => {}
             }
             self.requeue(number, |flow, line| {
-                if flow.parked && !parked {
+                if flow.throttled && !throttled {
                     // It owes nothing for the turns that it could not take, and nothing is owed to it for them.
                     let stride = STRIDE / u64::from(flow.weight);
                     let served = line.served[usize::from(flow.key.level)];
                     flow.start = flow.start.clamp(served, served + stride);
                 }
-                flow.parked = parked;
+                flow.throttled = throttled;
             });
             self.follow_arrivals(number);
         }

@@ -2,7 +2,7 @@
 
 use super::{
     FairQueue, LEVELS,
-    flow::{Flow, Line},
+    flow::{Flow, PartitionFlows},
 };
 use crate::engine::{
     ids::{FlowKey, Key, LabelId},
@@ -33,7 +33,7 @@ impl FairQueue {
         line.or_else(|| self.waiters.front(flow.gate))
     }
 
-    /// Anybody who waits, parked or not.
+    /// Anybody who waits, throttled or not.
     pub(crate) fn anyone(&self) -> Option<Key> {
         let (_, &number) = self.numbers.first_key_value()?;
         self.head(&self.flows[number as usize])
@@ -65,16 +65,16 @@ impl FairQueue {
     }
 
     /// How many requests at most are served before one more of the flow `key`, itself included: everybody who is as
-    /// important, or its own flow's turns where these come earlier. Flows that are parked are in nobody's way but their
+    /// important, or its own flow's turns where these come earlier. Flows that are throttled are in nobody's way but their
     /// own. For the partition, and for all partitions.
     pub(crate) fn turns_before(&self, key: FlowKey, weight: u32, newest_first: bool) -> (usize, usize) {
         let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
         let own = flow.map_or(0, |flow| flow.line.len() + flow.gate.len());
-        let counted = flow.is_some_and(|flow| !flow.parked);
+        let counted = flow.is_some_and(|flow| !flow.throttled);
         let (other, new) = if counted { (0, 0) } else { (own, u64::from(weight)) };
         let ahead = if newest_first { 0 } else { own };
         let levels = ..=usize::from(key.level);
-        let turns = |lines: &mut dyn Iterator<Item = &Line>| {
+        let turns = |lines: &mut dyn Iterator<Item = &PartitionFlows>| {
             let (mut waiting, mut weights) = (other, new);
             for line in lines {
                 waiting += line.waiting[levels].iter().sum::<usize>();

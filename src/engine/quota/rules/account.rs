@@ -26,14 +26,14 @@ pub(in crate::engine::quota) struct Account {
     pub(super) rate: Rate,
     pub(super) namespace: MeterId,
     pub(super) group: Option<MeterId>,
-    pub(super) parked: Parked,
+    pub(super) throttled: Throttled,
     /// Where some of its rules are shared.
     pub(in crate::engine::quota) remote: Option<Box<Remote>>,
 }
 
 /// Where a label waits for room.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct Throttled {
     pub(super) at: Option<(MeterId, Need)>,
     /// Its place in line; kept until it is served, in case that it has to go back.
     pub(super) stamp: Option<u64>,
@@ -62,8 +62,8 @@ impl Rules {
         let group = group.map(|group| MeterKey { namespace, of: MeterOf::Group(group) });
         let group = group.map(|key| self.meters.join(key));
         let rate = Rate::default();
-        let parked = Parked::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, parked, remote }))
+        let throttled = Throttled::default();
+        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, throttled, remote }))
     }
 
     /// Looks up again what holds for a label. What was used of its rates stays used.
@@ -77,12 +77,12 @@ impl Rules {
         if let Some(account) = &label.account {
             let meter = self.meters.get_mut(account.namespace);
             meter.running += label.running;
-            meter.beyond += label.beyond_running;
+            meter.over_quota += label.over_quota_running;
         }
         if let Some(old) = old {
             let meter = self.meters.get_mut(old.namespace);
             meter.running -= label.running;
-            meter.beyond -= label.beyond_running;
+            meter.over_quota -= label.over_quota_running;
             self.close(now, &old);
         }
     }
@@ -97,7 +97,7 @@ impl Rules {
     /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
     pub(in crate::engine::quota) fn close(&mut self, now: Timestamp, account: &Account) {
         #[cfg(test)]
-        assert!(account.parked.at.is_none(), "a label that nobody waits for is not parked");
+        assert!(account.throttled.at.is_none(), "a label that nobody waits for is not parked");
         self.meters.leave(now, account.namespace);
         if let Some(group) = account.group {
             self.meters.leave(now, group);

@@ -29,14 +29,14 @@ pub(super) struct Meter {
     pub(super) rate: Rate,
     /// How many of those that run an observing rule would not have let run, and the rate without such: what observing
     /// rules see.
-    pub(super) beyond: usize,
+    pub(super) over_quota: usize,
     observed: Rate,
-    lines: Vec<Line>,
+    lines: Vec<ThrottledAt>,
 }
 
 /// Labels that need the same, by when they came; few meters have more than one line.
 #[derive(Debug)]
-struct Line {
+struct ThrottledAt {
     need: Need,
     labels: BTreeMap<u64, LabelId>,
 }
@@ -63,7 +63,7 @@ impl Default for MeterOf {
 impl Meter {
     /// How many of those that run a rule counts.
     pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
-        if rule.observes { self.running - self.beyond } else { self.running }
+        if rule.observes { self.running - self.over_quota } else { self.running }
     }
 
     /// The rate as a rule counts it.
@@ -142,9 +142,9 @@ impl Meters {
         &mut self.list[id.number() as usize]
     }
 
-    /// How often a label was parked.
+    /// How often a label was throttled.
     #[cfg(test)]
-    pub(super) const fn times_parked(&self) -> u64 {
+    pub(super) const fn times_throttled(&self) -> u64 {
         self.stamp
     }
 
@@ -206,31 +206,38 @@ impl Meters {
     }
 
     /// Counts one running less.
-    pub(super) fn release(&mut self, id: MeterId, beyond: bool) {
+    pub(super) fn release(&mut self, id: MeterId, over_quota: bool) {
         let meter = self.get_mut(id);
         meter.running -= 1;
         meter.stall.freed();
-        meter.beyond -= usize::from(beyond);
+        meter.over_quota -= usize::from(over_quota);
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }
     }
 
     /// Lets a label stand in line: where it stood, if it has a stamp, or at the end. Answers its stamp.
-    pub(super) fn park(&mut self, now: Timestamp, id: MeterId, need: Need, label: LabelId, stamp: Option<u64>) -> u64 {
+    pub(super) fn throttle(
+        &mut self,
+        now: Timestamp,
+        id: MeterId,
+        need: Need,
+        label: LabelId,
+        stamp: Option<u64>,
+    ) -> u64 {
         self.stamp += 1;
         let stamp = stamp.unwrap_or(self.stamp);
         let meter = &mut self.list[id.number() as usize];
         match meter.lines.iter_mut().find(|line| line.need == need) {
             Some(line) => drop(line.labels.insert(stamp, label)),
-            None => meter.lines.push(Line { need, labels: BTreeMap::from([(stamp, label)]) }),
+            None => meter.lines.push(ThrottledAt { need, labels: BTreeMap::from([(stamp, label)]) }),
         }
         self.due.set(id.number(), meter.room_at(now));
         stamp
     }
 
     /// Takes a label out of line.
-    pub(super) fn unpark(&mut self, id: MeterId, need: Need, stamp: u64) {
+    pub(super) fn unthrottle(&mut self, id: MeterId, need: Need, stamp: u64) {
         let lines = &mut self.list[id.number() as usize].lines;
         if let Some(line) = lines.iter().position(|line| line.need == need) {
             lines[line].labels.remove(&stamp);

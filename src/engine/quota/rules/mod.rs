@@ -23,14 +23,14 @@ mod view;
 
 pub use self::view::RuleSnapshot;
 pub(super) use self::{account::Account, shared::Remote};
-use self::{account::Parked, meters::Meters, rate::Rate, shared::counted_here};
+use self::{account::Throttled, meters::Meters, rate::Rate, shared::counted_here};
 use super::label::Label;
 use crate::{
     engine::{
         ids::{LabelId, MeterId},
         plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
         stall::Stall,
-        tokens::{Full, Need, Which},
+        tokens::{ExhaustedRule, InForce, Need},
     },
     rejection::Reason,
     time::Timestamp,
@@ -114,31 +114,43 @@ impl Rules {
 
     /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
     /// goes before those that let them wait.
-    pub(in crate::engine::quota) fn full(&self, now: Timestamp, label: &Label, which: Which) -> Option<Full> {
+    pub(in crate::engine::quota) fn exhausted(
+        &self,
+        now: Timestamp,
+        label: &Label,
+        which: InForce,
+    ) -> Option<ExhaustedRule> {
         let account = label.account.as_deref()?;
-        let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
+        let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, account, which));
         let first = all.next()?;
-        let waits = |full: &Full| full.when_full == WhenFull::Queue;
+        let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
         Some(other.unwrap_or(first))
     }
 
     /// One of the rules that are charged at the start, if it has no room.
-    fn full_rule(&self, rule: u8, now: Timestamp, label: &Label, account: &Account, which: Which) -> Option<Full> {
-        fn asked<B>(rule: Option<Rule<B>>, which: Which) -> Option<Rule<B>> {
+    fn exhausted_rule(
+        &self,
+        rule: u8,
+        now: Timestamp,
+        label: &Label,
+        account: &Account,
+        which: InForce,
+    ) -> Option<ExhaustedRule> {
+        fn asked<B>(rule: Option<Rule<B>>, which: InForce) -> Option<Rule<B>> {
             rule.filter(|rule| which.includes(rule.observes))
         }
         let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
             let Rule { bound, when_full, .. }: Rule<usize> = rule;
             let meter = meter.map(|meter| (meter, Need::Slot(bound)));
-            (running >= bound).then_some(Full { reason, when_full, until: None, bound, meter })
+            (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, bound, meter })
         };
         let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
             let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
-            Some(Full { reason, when_full, until, bound: bound.max.get() as usize, meter })
+            Some(ExhaustedRule { reason, when_full, until, bound: bound.max.get() as usize, meter })
         };
         let rules = &account.rules;
         let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
@@ -161,14 +173,14 @@ impl Rules {
                 let group = account.group?;
                 rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
             }
-            _ => account.remote.as_ref().filter(|_| which != Which::Observing)?.full(now),
+            _ => account.remote.as_ref().filter(|_| which != InForce::Observing)?.exhausted(now),
         }
     }
 
     /// The bound on those of a label that are inside, waiting or running, if as many are as may.
-    pub(in crate::engine::quota) fn pending_full(label: &Label, which: Which) -> Option<Full> {
+    pub(in crate::engine::quota) fn pending_exhausted(label: &Label, which: InForce) -> Option<ExhaustedRule> {
         let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
-        let full = Full {
+        let full = ExhaustedRule {
             reason: Reason::PendingFull,
             // Nobody can wait for leave to wait.
             when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
@@ -180,16 +192,16 @@ impl Rules {
     }
 
     /// Charges one start to everything that counts it: unless it is beyond what they allow, to observing rules too.
-    pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
+    pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        let is_seen = self.observes && !beyond;
-        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
+        let is_seen = self.observes && !over_quota;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             account.rate.charge_for(now, rule);
         }
         let namespace = self.meters.get_mut(account.namespace);
         namespace.running += 1;
         namespace.stall.started(now);
-        namespace.beyond += usize::from(beyond);
+        namespace.over_quota += usize::from(over_quota);
         if let Some(rule) = account.rules.per_minute_per_namespace {
             namespace.charge(now, rule, is_seen);
         }
@@ -202,10 +214,10 @@ impl Rules {
     }
 
     /// Takes back from all rates what was charged for a start that did not come about.
-    pub(in crate::engine::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, beyond: bool) {
+    pub(in crate::engine::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        let is_seen = self.observes && !beyond;
-        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && beyond)) {
+        let is_seen = self.observes && !over_quota;
+        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             account.rate.refund(now, rule.bound);
         }
         if let Some(rule) = account.rules.per_minute_per_namespace {
@@ -217,14 +229,14 @@ impl Rules {
     }
 
     /// Gives back what a request held while it ran.
-    pub(in crate::engine::quota) fn release(&mut self, label: &Label, beyond: bool) {
+    pub(in crate::engine::quota) fn release(&mut self, label: &Label, over_quota: bool) {
         if let Some(account) = label.account.as_deref() {
-            self.meters.release(account.namespace, beyond);
+            self.meters.release(account.namespace, over_quota);
         }
     }
 
     /// Lets a label wait until a meter has what it needs.
-    pub(in crate::engine::quota) fn park(
+    pub(in crate::engine::quota) fn throttle(
         &mut self,
         now: Timestamp,
         meter: (MeterId, Need),
@@ -232,36 +244,37 @@ impl Rules {
         label: &mut Label,
     ) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        if account.parked.at == Some(meter) {
+        if account.throttled.at == Some(meter) {
             return;
         }
-        let stamp = account.parked.stamp;
-        self.unpark(account);
-        account.parked = Parked { at: Some(meter), stamp: Some(self.meters.park(now, meter.0, meter.1, id, stamp)) };
+        let stamp = account.throttled.stamp;
+        self.unthrottle(account);
+        account.throttled =
+            Throttled { at: Some(meter), stamp: Some(self.meters.throttle(now, meter.0, meter.1, id, stamp)) };
     }
 
-    fn unpark(&mut self, account: &mut Account) {
-        if let Parked { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut account.parked) {
-            self.meters.unpark(meter, need, stamp);
+    fn unthrottle(&mut self, account: &mut Account) {
+        if let Throttled { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut account.throttled) {
+            self.meters.unthrottle(meter, need, stamp);
         }
     }
 
     /// Notes that a label was served, or that nobody waits for it any more: it has no place in line.
     pub(in crate::engine::quota) fn forget_place(&mut self, label: &mut Label) {
         if let Some(account) = label.account.as_deref_mut() {
-            self.unpark(account);
+            self.unthrottle(account);
         }
     }
 
-    /// The next label that finds room where it was parked.
+    /// The next label that finds room where it was throttled.
     pub(in crate::engine::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         self.meters.next_freed(now)
     }
 
     /// Notes that a label was taken out of line because there is room for it.
-    pub(in crate::engine::quota) fn unparked(label: &mut Label) {
+    pub(in crate::engine::quota) fn unthrottled(label: &mut Label) {
         if let Some(account) = label.account.as_deref_mut() {
-            account.parked.at = None;
+            account.throttled.at = None;
         }
     }
 
@@ -280,10 +293,10 @@ impl Rules {
         self.meters.pass(now);
     }
 
-    /// How often a label was parked at a meter.
+    /// How often a label was throttled at a meter.
     #[cfg(test)]
-    pub(in crate::engine::quota) fn times_parked(&self) -> u64 {
-        self.meters.times_parked()
+    pub(in crate::engine::quota) fn times_throttled(&self) -> u64 {
+        self.meters.times_throttled()
     }
 
     /// How many meters there are.

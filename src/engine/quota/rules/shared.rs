@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     engine::{
         plan::rules::{RateRule, Rule},
-        tokens::{Counted, Full, SharedRule, SharedRules},
+        tokens::{Counted, ExhaustedRule, SharedRule, SharedRules},
     },
     time::Timestamp,
 };
@@ -50,15 +50,15 @@ impl Remote {
     }
 
     /// The name of that rule.
-    pub(crate) fn full_name(&self, now: Timestamp) -> &'static str {
+    pub(crate) fn exhausted_name(&self, now: Timestamp) -> &'static str {
         self.known_full(now).map_or("", |(rule, _)| rule.name())
     }
 
     /// The same as any rule that is full.
-    pub(crate) fn full(&self, now: Timestamp) -> Option<Full> {
+    pub(crate) fn exhausted(&self, now: Timestamp) -> Option<ExhaustedRule> {
         let (rule, until) = self.known_full(now)?;
         let until = (until != Timestamp::NEVER).then_some(until);
-        Some(Full { reason: rule.reason(), when_full: rule.when_full, until, bound: rule.most(), meter: None })
+        Some(ExhaustedRule { reason: rule.reason(), when_full: rule.when_full, until, bound: rule.most(), meter: None })
     }
 
     /// Notes that a request asks: while the label is closed, no other one does.

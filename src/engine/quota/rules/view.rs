@@ -5,7 +5,7 @@ use crate::{
     engine::{
         plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, RulesPlan, Source},
         quota::label::Label,
-        tokens::Full,
+        tokens::ExhaustedRule,
     },
     rejection::Reason,
     time::Timestamp,
@@ -89,7 +89,7 @@ impl Rules {
     }
 
     /// How much is used of a rule that is full.
-    pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &Full) -> usize {
+    pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &ExhaustedRule) -> usize {
         let Some(account) = label.account.as_deref() else { return 0 };
         match (full.reason, full.meter) {
             (Reason::PendingFull, _) => label.running + label.waiting,

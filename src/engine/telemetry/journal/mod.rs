@@ -12,7 +12,7 @@ mod view;
 
 pub use self::view::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 pub(crate) use self::view::{Names, Wanted};
-use super::event::{BlockedAt, Blocker, ChangeEvent, Gauges};
+use super::event::{Blocker, BlockingBound, ChangeEvent, Gauges};
 use crate::{
     engine::{
         ids::{JobId, LabelId},
@@ -82,7 +82,7 @@ pub(crate) struct Record {
     waiting: u32,
     partition: u16,
     code: DecisionCode,
-    by: BlockedAt,
+    by: BlockingBound,
 }
 
 /// What became of a request: in one byte, for reasons come with it, of which there may be 32.
@@ -261,7 +261,7 @@ const BLANK_RECORD: Record = Record {
     waiting: 0,
     partition: 0,
     code: DecisionCode::ADMITTED,
-    by: BlockedAt::Nothing,
+    by: BlockingBound::Nothing,
 };
 
 const BLANK_CHANGE: Changed =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BlockedAt, ChangeEvent, Changed, DecisionCode, Journal, Record};
+use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
     engine::ids::{JobId, LabelId},
     rejection::Reason,
@@ -184,7 +184,7 @@ impl DecisionCode {
     }
 }
 
-impl BlockedAt {
+impl BlockingBound {
     const fn as_str(self) -> Option<&'static str> {
         Some(match self {
             Self::Nothing => return None,
@@ -214,7 +214,7 @@ impl BlockedAt {
     }
 }
 
-/// Which entries are wanted.
+/// InForce entries are wanted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Wanted {
     #[default]

@@ -230,7 +230,7 @@ const NAMES: [&str; 8] = ["gold", "a", "b", "c", "d", "e", "f", ""];
 /// Counts on its own what the engine counts.
 #[derive(Debug, Default)]
 struct Expected {
-    /// Which label came first.
+    /// InForce label came first.
     own: Vec<&'static str>,
     requests: HashMap<&'static str, u64>,
     outcomes: HashMap<(&'static str, LabelOutcome), u64>,

@@ -120,7 +120,7 @@ fn the_prediction_knows_that_the_newest_go_first() {
 fn those_who_wait_for_their_own_cap_are_in_nobodys_way() {
     let capped = LabelRule { cap: Some(1), weight: 1 };
     let mut room = one_per_second_with(with_rules(plan(2, 100), [LabelRule::default(), capped, capped, capped]), 0);
-    // One each of three labels runs or waits for the one that does; all the rest is parked.
+    // One each of three labels runs or waits for the one that does; all the rest is throttled.
     ["b", "a"].into_iter().for_each(|name| room.ask(name));
     (0..20).for_each(|_| room.ask("b"));
     let expected = |room: &mut Room, label| {
@@ -128,9 +128,9 @@ fn those_who_wait_for_their_own_cap_are_in_nobodys_way() {
         let id = room.engine.label_of(room.now, &ask);
         room.engine.expected_wait(room.now, &ask, id).unwrap().as_secs_f64()
     };
-    let (free, parked) = (expected(&mut room, "a"), expected(&mut room, "b"));
+    let (free, throttled) = (expected(&mut room, "a"), expected(&mut room, "b"));
     assert!(free < 1.6, "{free} s, where two are served per second and one is before it");
-    assert!(parked > 20.0, "{parked} s, where 20 of its own are before it");
+    assert!(throttled > 20.0, "{throttled} s, where 20 of its own are before it");
 }
 
 fn adaptive(slots: usize) -> Plan {

@@ -59,7 +59,7 @@ impl Model {
         let was_full = self.is_full(label);
         change(self);
         if was_full && !self.is_full(label) {
-            self.unpark(label);
+            self.unthrottle(label);
         }
     }
 

@@ -67,7 +67,7 @@ impl Model {
     }
 
     /// The flows of a label were passed by and are not any more.
-    pub(super) fn unpark(&mut self, label: usize) {
+    pub(super) fn unthrottle(&mut self, label: usize) {
         for index in 0..self.flows.len() {
             let Flow { key, start, .. } = self.flows[index];
             if key.0 == label && self.mistake != Mistake::NeverCatchesUp {
@@ -136,7 +136,7 @@ impl Model {
         ready().filter(|flow| flow.key.2 == level).min_by_key(turn).copied()
     }
 
-    /// Which partition's flow goes first among those of several.
+    /// InForce partition's flow goes first among those of several.
     fn rank(&self, flow: Flow) -> u64 {
         if self.setup.discipline == Discipline::Fifo { self.first_of(flow) } else { flow.stamp }
     }

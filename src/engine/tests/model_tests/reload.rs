@@ -57,7 +57,7 @@ impl Model {
         }
         for (label, was_full) in before.into_iter().enumerate() {
             if was_full && !self.is_full(label) {
-                self.unpark(label);
+                self.unthrottle(label);
             }
         }
         self.let_all_go();

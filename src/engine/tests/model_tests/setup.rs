@@ -129,7 +129,7 @@ impl Request {
 pub(super) struct Hints {
     /// Whether its deadline is predicted to come before its turn.
     pub(super) late: bool,
-    /// Which label was forgotten.
+    /// InForce label was forgotten.
     pub(super) forgotten: Option<Name>,
     /// Who was pushed out of the line.
     pub(super) pushed_out: Option<u64>,

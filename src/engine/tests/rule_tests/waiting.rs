@@ -119,10 +119,13 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     }
     let mut order = Vec::new();
     for _ in 0..3 * LABELS {
-        let before = desk.engine.quotas.times_parked();
+        let before = desk.engine.quotas.times_throttled();
         let slot = running.pop_front().unwrap();
         desk.finish(slot);
-        assert!(desk.engine.quotas.times_parked() - before <= 1, "only the label that was served is tried once more");
+        assert!(
+            desk.engine.quotas.times_throttled() - before <= 1,
+            "only the label that was served is tried once more"
+        );
         while desk.engine.take_notice().is_some() {}
         let served = (0..LABELS).find(|&label| {
             let place = places[label].first();
@@ -179,9 +182,9 @@ fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
         desk.finish(first);
         let places: Vec<_> = (0..100).map(|label| desk.waits(&label.to_string())).collect();
         for place in &places {
-            let before = desk.engine.quotas.times_parked();
+            let before = desk.engine.quotas.times_throttled();
             desk.pass(MINUTE);
-            assert!(desk.engine.quotas.times_parked() - before <= 1);
+            assert!(desk.engine.quotas.times_throttled() - before <= 1);
             let slot = desk.granted(place);
             desk.finish(slot);
         }
