@@ -91,8 +91,8 @@ fn check(path: &Path, text: &str) -> Vec<String> {
     }
     // Each facade is known to one file, or to the files of one folder.
     let home = |word: &str| match word {
-        "metrics" => path.parent().is_some_and(|folder| folder.ends_with("runtime/recorder")),
-        "tracing" => path.ends_with("runtime/trace.rs"),
+        "metrics" => path.parent().is_some_and(|folder| folder.ends_with("runtime/background/metrics")),
+        "tracing" => path.ends_with("runtime/background/trace.rs"),
         _ => false,
     };
     for word in forbidden(layer).iter().filter(|word| !home(word)) {

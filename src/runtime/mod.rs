@@ -1,45 +1,23 @@
 //! The engine at work: the lock, the futures that wait, the timers and the metrics.
 
 mod admit;
-mod builder;
+mod background;
 #[cfg(feature = "introspect")]
 mod capture;
-mod closing;
-mod driver;
-mod foreign;
-mod journal;
-mod lease;
-mod lease_lost;
-mod outage;
-mod overdue;
-mod permit;
-mod recorder;
-mod reload;
-mod trace;
-mod turn;
-mod unmet;
-mod waiting;
-#[cfg(feature = "config")]
-mod watch;
-mod workers;
+mod core;
+mod operate;
+mod remote;
 
 use std::{sync::Arc, time::Duration};
 
-pub use admit::Admit;
-pub(crate) use admit::Entry;
-pub use builder::AdmissionBuilder;
+pub use self::admit::{Admit, LeaseLost, Overdue, Permit};
+pub(crate) use self::admit::{Entry, Handle, Held, Waiting};
 #[cfg(feature = "introspect")]
-pub use capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
-pub use closing::Leave;
-pub use lease_lost::LeaseLost;
-pub use overdue::Overdue;
-pub use permit::Permit;
-pub(crate) use permit::{Handle, Held};
-pub(crate) use turn::Shared;
-pub(crate) use waiting::Waiting;
+pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
+pub(crate) use self::core::Shared;
 #[cfg(feature = "config")]
-pub use watch::Watch;
-pub use workers::WorkerReport;
+pub use self::operate::Watch;
+pub use self::operate::{AdmissionBuilder, Leave, WorkerReport};
 
 use crate::{
     engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
@@ -116,7 +94,7 @@ impl Admission {
         self.shared.turn(|state, time| {
             state.engine.set_mode(time.now(), mode);
             #[cfg(feature = "introspect")]
-            state.note(|| capture::Step::Mode(mode));
+            state.note(|| core::Step::Mode(mode));
         });
         self.shared.tell_now();
     }
@@ -129,7 +107,7 @@ impl Admission {
             let now = time.now();
             state.engine.tick(now);
             #[cfg(feature = "introspect")]
-            state.note(|| capture::Step::Tick);
+            state.note(|| core::Step::Tick);
             state.engine.next_wakeup().is_some_and(|at| at <= now)
         }) {}
     }
@@ -188,7 +166,7 @@ impl Admission {
     ///
     /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among these.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = turn::lock(&self.shared.warnings).clone();
+        let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {
             warnings.push("the clock panicked: the last time that it told was taken instead".to_owned());
         }

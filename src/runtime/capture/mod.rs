@@ -7,7 +7,6 @@
 
 mod line;
 mod replay;
-mod tape;
 mod writer;
 
 use std::{
@@ -19,13 +18,12 @@ use std::{
 };
 
 pub use replay::{ReplayError, Replayed};
-pub(crate) use tape::{Reload, Step, Tape, Worker};
 
-use self::{
-    line::{Header, VERSION},
-    tape::End,
+use self::line::{Header, VERSION};
+use crate::runtime::{
+    Admission,
+    core::{End, Shared, Tape},
 };
-use super::{Admission, turn::Shared};
 
 /// How many rows may wait to be written, unless told otherwise.
 const BUFFER: usize = 16_384;

@@ -12,9 +12,13 @@ use std::{
 use super::{
     Written,
     line::{Header, Line, Verb},
-    tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
 };
-use crate::{outcome::Outcome, rejection::Reason, time::nanos};
+use crate::{
+    outcome::Outcome,
+    rejection::Reason,
+    runtime::core::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
+    time::nanos,
+};
 
 /// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of them is meant makes
 /// no difference to any decision.

@@ -11,16 +11,14 @@ use std::{
 };
 
 #[cfg(feature = "introspect")]
-use super::capture::{Step, Tape};
-use super::{
-    driver::{Drivers, Schedule},
-    foreign::wake,
-    lease::Desk,
-    recorder::Recorder,
-    trace::Told,
-};
+use super::tape::{Step, Tape};
+use super::wake;
 #[cfg(feature = "config")]
 use crate::config::file::AdmissionConfig;
+use crate::runtime::{
+    background::{Drivers, Recorder, Schedule, Told},
+    remote::Desk,
+};
 use crate::{
     clock::TimeSource,
     engine::{Engine, Key, Refusal},
@@ -35,31 +33,31 @@ const FEW: usize = 16;
 /// What all clones of a handle share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    pub(super) time: TimeSource,
-    pub(super) name: Arc<str>,
+    pub(in crate::runtime) time: TimeSource,
+    pub(in crate::runtime) name: Arc<str>,
     /// The names of the partitions by number, and their numbers sorted by name.
     names: Vec<Arc<str>>,
     sorted: Vec<u16>,
     /// The names of partitions that a reload added, whose numbers follow, and whether there are any.
     added: RwLock<Vec<Arc<str>>>,
     has_added: AtomicBool,
-    pub(super) warnings: Mutex<Vec<String>>,
+    pub(in crate::runtime) warnings: Mutex<Vec<String>>,
     /// How often layers of this handle were made, cloned or applied.
     pub(crate) places: AtomicUsize,
-    pub(super) drivers: Drivers,
-    pub(super) recorder: Mutex<Recorder>,
+    pub(in crate::runtime) drivers: Drivers,
+    pub(in crate::runtime) recorder: Mutex<Recorder>,
     /// The settings that it was made with, in words, or what there are no words for.
     #[cfg(feature = "introspect")]
-    pub(super) policy: Result<serde_json::Value, String>,
+    pub(in crate::runtime) policy: Result<serde_json::Value, String>,
     /// Where shared rules are counted.
-    pub(super) desk: Option<Desk>,
+    pub(in crate::runtime) desk: Option<Desk>,
     /// Whose waits are published.
-    pub(super) admission_lock: Option<AdmissionLock>,
+    pub(in crate::runtime) admission_lock: Option<AdmissionLock>,
     /// The configuration that the present settings come from.
     #[cfg(feature = "config")]
-    pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
+    pub(in crate::runtime) origin: Mutex<Option<Box<AdmissionConfig>>>,
     /// What was told of changes.
-    pub(super) told: Mutex<Told>,
+    pub(in crate::runtime) told: Mutex<Told>,
 }
 
 /// What the lock guards.
@@ -73,14 +71,14 @@ pub(crate) struct State {
     /// Those who want to know when nobody is left, by the number of their future.
     leaving: BTreeMap<u64, Waker>,
     /// When the drivers will look at the engine again.
-    pub(super) schedule: Schedule,
+    pub(in crate::runtime) schedule: Schedule,
     /// Where all that the engine is told is written down, while somebody wants that.
     #[cfg(feature = "introspect")]
-    pub(super) tape: Option<Box<Tape>>,
+    pub(in crate::runtime) tape: Option<Box<Tape>>,
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(in crate::runtime) fn new(
         name: Arc<str>,
         engine: Engine,
         time: TimeSource,
@@ -121,21 +119,21 @@ impl Shared {
     }
 
     /// The same, with a lock whose waits it publishes.
-    pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
+    pub(in crate::runtime) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
         self.admission_lock = lock;
         self
     }
 
     /// The same, with the configuration that its settings come from.
     #[cfg(feature = "config")]
-    pub(super) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
+    pub(in crate::runtime) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
         self.origin = Mutex::new(origin);
         self
     }
 
     /// The same, with its settings in words.
     #[cfg(feature = "introspect")]
-    pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
+    pub(in crate::runtime) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = policy;
         self
     }
@@ -145,7 +143,7 @@ impl Shared {
     /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Those who wait
     /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
     /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
-    pub(super) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
+    pub(in crate::runtime) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         let mut state = lock(&self.state);
         #[cfg(feature = "introspect")]
         let untold = if state.tape.is_some() { state.engine.untold() } else { 0 };
@@ -184,7 +182,7 @@ impl Shared {
     }
 
     /// The number of the partition of this name; the default one, if none has this name.
-    pub(super) fn partition(&self, name: Option<&str>) -> u16 {
+    pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> u16 {
         let Some(name) = name else { return 0 };
         let found = if self.names.len() <= FEW {
             let found = self.names.iter().position(|known| **known == *name);
@@ -207,7 +205,7 @@ impl Shared {
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.
-    pub(super) fn add_partitions(&self, names: Vec<Arc<str>>) {
+    pub(in crate::runtime) fn add_partitions(&self, names: Vec<Arc<str>>) {
         if !names.is_empty() {
             self.added.write().unwrap_or_else(PoisonError::into_inner).extend(names);
             self.has_added.store(true, Ordering::Release);
@@ -215,7 +213,7 @@ impl Shared {
     }
 
     /// The name of the partition with this number.
-    pub(super) fn partition_name(&self, partition: u16) -> Arc<str> {
+    pub(in crate::runtime) fn partition_name(&self, partition: u16) -> Arc<str> {
         let partition = usize::from(partition);
         self.names.get(partition).cloned().unwrap_or_else(|| {
             let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +221,7 @@ impl Shared {
         })
     }
 
-    pub(super) fn rejection(&self, refusal: Refusal) -> Rejection {
+    pub(in crate::runtime) fn rejection(&self, refusal: Refusal) -> Rejection {
         let partition = self.partition_name(refusal.partition);
         Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
             .answered_with_nothing(refusal.empty)
@@ -251,7 +249,7 @@ impl State {
     /// Notes what the engine is told in this turn, if somebody wants to know.
     #[cfg(feature = "introspect")]
     #[inline]
-    pub(super) fn note(&mut self, step: impl FnOnce() -> Step) {
+    pub(in crate::runtime) fn note(&mut self, step: impl FnOnce() -> Step) {
         if let Some(tape) = &mut self.tape {
             tape.note(step());
         }
@@ -282,42 +280,42 @@ impl State {
     /// Remembers whom to wake; answers who was to be woken before, to be dropped outside the lock: dropping a waker
     /// may drop a task, and with it a place that wants the lock.
     #[must_use]
-    pub(super) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
+    pub(in crate::runtime) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
         remember(&mut self.wakers, key.index, waker)
     }
 
     /// The same for the holder of a tenure.
     #[must_use]
-    pub(super) fn register_holder(&mut self, tenure: u32, waker: Waker) -> Option<Waker> {
+    pub(in crate::runtime) fn register_holder(&mut self, tenure: u32, waker: Waker) -> Option<Waker> {
         remember(&mut self.holders, tenure, waker)
     }
 
     /// Forgets the holder of a tenure. Answers its waker, to be dropped outside the lock.
     #[must_use]
-    pub(super) fn unregister_holder(&mut self, tenure: u32) -> Option<Waker> {
+    pub(in crate::runtime) fn unregister_holder(&mut self, tenure: u32) -> Option<Waker> {
         self.holders.get_mut(tenure as usize)?.take()
     }
 
     /// Remembers whom to wake once nobody is left; answers the waker before, to be dropped outside the lock.
     #[must_use]
-    pub(super) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
+    pub(in crate::runtime) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
         self.leaving.insert(number, waker)
     }
 
     /// Forgets it, since its future is gone. Answers its waker, to be dropped outside the lock.
     #[must_use]
-    pub(super) fn unregister_leaving(&mut self, number: u64) -> Option<Waker> {
+    pub(in crate::runtime) fn unregister_leaving(&mut self, number: u64) -> Option<Waker> {
         self.leaving.remove(&number)
     }
 
     /// Forgets whom to wake. Answers it, to be dropped outside the lock.
     #[must_use]
-    pub(super) fn unregister(&mut self, key: Key) -> Option<Waker> {
+    pub(in crate::runtime) fn unregister(&mut self, key: Key) -> Option<Waker> {
         self.wakers.get_mut(key.index as usize)?.take()
     }
 
     /// Everybody who waits, to be woken outside the lock.
-    pub(super) fn take_all_wakers(&mut self) -> VecDeque<Waker> {
+    pub(in crate::runtime) fn take_all_wakers(&mut self) -> VecDeque<Waker> {
         self.wakers.iter_mut().filter_map(Option::take).collect()
     }
 }
@@ -335,6 +333,6 @@ fn remember(wakers: &mut Vec<Option<Waker>>, number: u32, waker: Waker) -> Optio
 
 /// A panic in foreign code under the lock leaves the engine consistent: the engine catches those of laws, and clocks
 /// are read before it changes anything. So poison means nothing here.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(in crate::runtime) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

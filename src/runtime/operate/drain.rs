@@ -10,7 +10,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{Admission, Shared, foreign::discard};
+use crate::runtime::{
+    Admission,
+    core::{Shared, discard},
+};
 
 /// What becomes of those who wait when a server shuts down.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -49,7 +52,7 @@ impl Admission {
         self.shared.turn(|state, time| {
             state.engine.close(time.now(), serves_waiting);
             #[cfg(feature = "introspect")]
-            state.note(|| super::capture::Step::Drain { serves_waiting });
+            state.note(|| crate::runtime::core::Step::Drain { serves_waiting });
         });
         self.shared.tell_now();
     }

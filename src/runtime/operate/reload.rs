@@ -1,8 +1,8 @@
 //! Other settings for a handle that is at work.
 
 #[cfg(feature = "introspect")]
-use super::capture::{Reload, Step};
-use super::{Admission, AdmissionBuilder, turn::lock};
+use crate::runtime::core::{Reload, Step};
+use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 use crate::{
     config::Settings,
     problem::{BuildError, Problem},

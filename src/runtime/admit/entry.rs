@@ -7,14 +7,15 @@ use std::{
     task::{Context, Poll},
 };
 
-#[cfg(feature = "introspect")]
-use super::capture::Step;
 use super::{
     permit::{Handle, Held, Permit},
-    trace,
-    trace::Since,
-    turn::{Shared, State},
     waiting::Waiting,
+};
+#[cfg(feature = "introspect")]
+use crate::runtime::core::Step;
+use crate::runtime::{
+    background::{self, Since},
+    core::{Shared, State},
 };
 use crate::{
     engine::{Arrival, Ask, Refusal, Subject},
@@ -49,7 +50,7 @@ impl<H: Handle + Clone + Unpin> Entry<H> {
 
 impl Shared {
     /// Lets a request arrive that doesn't wait.
-    pub(super) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
+    pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition(ticket.partition_name());
         let answer = self.ask(partition, ticket, |state, now, ask| {
             let answer = state.engine.arrive_now(now, ask);
@@ -68,9 +69,9 @@ impl Shared {
     }
 
     /// The answer to a request that was refused, after a wait or without one.
-    pub(super) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
+    pub(in crate::runtime) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
         let rejection = self.rejection(refusal);
-        trace::rejected(self, &rejection, since);
+        background::rejected(self, &rejection, since);
         rejection
     }
 
@@ -113,7 +114,7 @@ impl Shared {
     }
 }
 
-/// The future of [`Admission::admit`](super::Admission::admit).
+/// The future of [`Admission::admit`](crate::Admission::admit).
 ///
 /// # Cancel safety
 ///
@@ -133,7 +134,7 @@ enum AdmitState {
 }
 
 impl Admit {
-    pub(super) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
+    pub(in crate::runtime) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
         let partition = shared.partition(ticket.partition_name());
         let ticket = Box::new(ticket.into_owned());
         Self { state: AdmitState::Arriving { shared: Arc::clone(shared), partition, ticket } }

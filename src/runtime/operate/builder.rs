@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Admission, lease::Desk, turn::Shared};
 #[cfg(feature = "config")]
 use crate::config::file::AdmissionConfig;
+use crate::runtime::{Admission, core::Shared, remote::Desk};
 use crate::{
     clock::{Clock, TimeSource},
     config::{Labels, Rules, Settings, Share},
@@ -33,8 +33,8 @@ pub struct AdmissionBuilder {
     admission_lock: Option<AdmissionLock>,
     /// The configuration that the settings come from.
     #[cfg(feature = "config")]
-    pub(super) origin: Option<Box<AdmissionConfig>>,
-    pub(super) settings: Settings,
+    pub(in crate::runtime) origin: Option<Box<AdmissionConfig>>,
+    pub(in crate::runtime) settings: Settings,
 }
 
 impl AdmissionBuilder {

@@ -25,10 +25,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::{
-    foreign::wake,
-    turn::{Shared, State, lock},
-};
+use crate::runtime::core::{Shared, State, lock, wake};
 use crate::time::Timestamp;
 
 /// How often metrics are published, and how long the driver that leads sleeps at most.
@@ -39,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(5);
 
 /// The drivers that there are.
 #[derive(Debug, Default)]
-pub(super) struct Drivers {
+pub(in crate::runtime) struct Drivers {
     posts: Mutex<Vec<Arc<Post>>>,
     made: AtomicU64,
 }
@@ -64,9 +61,9 @@ impl Post {
 
 /// What the drivers have agreed on, under the lock of the handle.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(in crate::runtime) struct Schedule {
     /// The drivers know of all that is due from here on.
-    pub(super) armed: Timestamp,
+    pub(in crate::runtime) armed: Timestamp,
     publish_at: Timestamp,
     leader: Option<u64>,
     /// A request that comes so late finds that none has looked for long.
@@ -81,14 +78,14 @@ impl Default for Schedule {
 
 impl Schedule {
     /// Whether there is no driver, or none that still looks.
-    pub(super) fn is_stale(&self, now: Timestamp) -> bool {
+    pub(in crate::runtime) fn is_stale(&self, now: Timestamp) -> bool {
         now >= self.stale_at
     }
 }
 
 impl Drivers {
     /// Something is due at `next`, earlier than the drivers know.
-    pub(super) fn arm(&self, next: Timestamp) {
+    pub(in crate::runtime) fn arm(&self, next: Timestamp) {
         let mut has_notified = false;
         for post in lock(&self.posts).iter() {
             let due = post.due(next).as_nanos();
@@ -129,14 +126,14 @@ impl Drop for Drivers {
 impl Shared {
     /// Sees to it that this runtime has a driver. Whoever waits calls this *after* its waker is registered: a driver that
     /// ends wakes all that are registered by then, so that they come here again.
-    pub(super) fn drive_here(self: &Arc<Self>) {
+    pub(in crate::runtime) fn drive_here(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         self.drive_on(&runtime);
     }
 
     /// The same for a request that has found that no driver looks any more.
     #[cold]
-    pub(super) fn drive_again(self: &Arc<Self>) {
+    pub(in crate::runtime) fn drive_again(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         // One that is here already may not know how late it is: a clock of the user's can jump.
         if let Some(post) = self.drive_on(&runtime)
@@ -209,7 +206,7 @@ impl State {
         let was_due = next(self);
         self.engine.tick(now);
         #[cfg(feature = "introspect")]
-        self.note(|| super::capture::Step::Tick);
+        self.note(|| crate::runtime::core::Step::Tick);
         let now = self.engine.now();
         let schedule = &mut self.schedule;
         if schedule.leader.is_none() || now >= was_due.after(GRACE) {

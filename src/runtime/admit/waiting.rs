@@ -7,14 +7,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use super::permit::{Handle, Held};
 #[cfg(feature = "introspect")]
-use super::capture::Step;
-use super::{
-    foreign::discard,
-    lease::Question,
-    permit::{Handle, Held},
-    trace::Since,
-};
+use crate::runtime::core::Step;
+use crate::runtime::{background::Since, core::discard, remote::Question};
 use crate::{
     engine::{
         NoRoom, Place, Slot,
@@ -44,7 +40,7 @@ enum Look {
 }
 
 impl<H: Handle> Waiting<H> {
-    pub(super) fn new(handle: H, place: Place) -> Self {
+    pub(in crate::runtime) fn new(handle: H, place: Place) -> Self {
         let mut waiting = Self { handle, place: Some(place), question: None, since: None };
         waiting.since = Since::now(waiting.handle.shared());
         waiting
@@ -97,7 +93,7 @@ impl<H: Handle> Waiting<H> {
 impl<H: Handle + Clone + Unpin> Waiting<H> {
     /// One that was granted a slot and has to ask for these rules: it is admitted from capacity that is held in this
     /// process, or has to wait for an answer.
-    pub(super) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<Held<H>, Self> {
+    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<Held<H>, Self> {
         let mut asking = Self::new(handle, place);
         let desk = asking.handle.shared().desk.as_ref();
         if let Some(lease) = desk.and_then(|desk| desk.take_here(&rules)) {
@@ -113,7 +109,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     }
 
     /// Rejects one that has to ask and can't wait for an answer.
-    pub(super) fn give_up(mut self) -> Rejection {
+    pub(in crate::runtime) fn give_up(mut self) -> Rejection {
         self.reject_without_store(None)
     }
 

@@ -1,7 +1,7 @@
 //! What was decided lately.
 
-use super::Admission;
 use crate::engine::{JournalEntry, Wanted};
+use crate::runtime::Admission;
 
 /// So many entries are read in one turn: nobody who wants a slot waits for longer than that takes.
 const AT_ONCE: usize = 256;

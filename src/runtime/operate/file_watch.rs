@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Admission, AdmissionBuilder, turn::lock};
 use crate::config::file::{ConfigError, Sources};
+use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 
 /// Follows the files of a configuration until it is dropped. Made by [`Admission::watch`].
 #[must_use = "the files are followed until this is dropped"]

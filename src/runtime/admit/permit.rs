@@ -6,13 +6,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use super::lease_lost::LeaseLost;
 #[cfg(feature = "introspect")]
-use super::capture::Step;
-use super::{
-    foreign::discard,
-    lease_lost::LeaseLost,
-    trace::{self, Since},
-    turn::Shared,
+use crate::runtime::core::Step;
+use crate::runtime::{
+    background::{self, Since},
+    core::{Shared, discard},
 };
 use crate::{engine::Slot, outcome::Outcome, store};
 
@@ -29,7 +28,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    pub(super) const fn new(held: Held<Arc<Shared>>) -> Self {
+    pub(in crate::runtime) const fn new(held: Held<Arc<Shared>>) -> Self {
         Self { held }
     }
 
@@ -88,20 +87,20 @@ pub(crate) struct Held<H: Handle> {
 
 impl<H: Handle> Held<H> {
     /// The guard of a slot. It is there before anything foreign is told of the slot: what panics gives it back.
-    pub(super) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
+    pub(in crate::runtime) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
         let held = Self { handle, slot, lease: None };
-        trace::admitted(held.handle.shared(), &held.slot, since);
+        background::admitted(held.handle.shared(), &held.slot, since);
         held
     }
 
     /// The same with what it holds of shared rules.
-    pub(super) fn leased(self, lease: Box<store::Held>) -> Self {
+    pub(in crate::runtime) fn leased(self, lease: Box<store::Held>) -> Self {
         let mut held = self;
         held.lease = Some(lease);
         held
     }
 
-    pub(super) fn lease(&self) -> Option<&store::Held> {
+    pub(in crate::runtime) fn lease(&self) -> Option<&store::Held> {
         self.lease.as_deref()
     }
 
@@ -109,7 +108,7 @@ impl<H: Handle> Held<H> {
         &self.handle
     }
 
-    pub(super) const fn tenure(&self) -> Option<u32> {
+    pub(in crate::runtime) const fn tenure(&self) -> Option<u32> {
         self.slot.tenure()
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Admission;
+use crate::runtime::Admission;
 #[cfg(feature = "introspect")]
-use super::capture::{Step, Worker};
+use crate::runtime::core::{Step, Worker};
 use crate::{engine::Subject, ticket::normal};
 
 /// What a worker says: for which label it works, how many requests it can take at once, and how long that holds.

@@ -15,10 +15,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{
-    outage::Noted,
-    turn::{Shared, lock},
-};
+use super::outage::Noted;
+use crate::runtime::core::{Shared, lock};
 #[cfg(feature = "config")]
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
@@ -31,12 +29,12 @@ use crate::{
 
 /// Where shared rules are counted, and what came of asking.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(in crate::runtime) struct Desk {
     leases: Leases,
     keys: Keys,
     /// What it was made of, if it comes from a configuration.
     #[cfg(feature = "config")]
-    pub(super) settings: Option<StoreSettings>,
+    pub(in crate::runtime) settings: Option<StoreSettings>,
     granted: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
@@ -44,7 +42,7 @@ pub(super) struct Desk {
     from_here: AtomicU64,
     without_store: AtomicU64,
     /// What was noted of its state.
-    pub(super) noted: Noted,
+    pub(in crate::runtime) noted: Noted,
     /// The labels that wait for each key that is watched.
     watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
@@ -52,14 +50,14 @@ pub(super) struct Desk {
 type Answer = Result<Box<store::Held>, Refused>;
 
 /// A question to the store.
-pub(super) struct Question {
-    pub(super) rules: Arc<SharedRules>,
+pub(in crate::runtime) struct Question {
+    pub(in crate::runtime) rules: Arc<SharedRules>,
     /// In a mutex that is never locked: so this is `Sync` though the future need not be.
     answer: Mutex<Pin<Box<dyn Future<Output = Answer> + Send>>>,
 }
 
 impl Question {
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+    pub(in crate::runtime) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         self.answer.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).as_mut().poll(cx)
     }
 }
@@ -71,7 +69,7 @@ impl std::fmt::Debug for Question {
 }
 
 impl Desk {
-    pub(super) fn new(leases: Leases, keys: Keys) -> Self {
+    pub(in crate::runtime) fn new(leases: Leases, keys: Keys) -> Self {
         Self {
             leases,
             keys,
@@ -89,19 +87,19 @@ impl Desk {
 
     /// The store of a configuration, if that names one.
     #[cfg(feature = "config")]
-    pub(super) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
+    pub(in crate::runtime) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
         match settings.open() {
             Ok(opened) => Ok(opened.map(|(leases, keys)| Self { settings: Some(settings), ..Self::new(leases, keys) })),
             Err(problems) => BuildError::check(problems).map(|()| None),
         }
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(in crate::runtime) fn health(&self) -> Health {
         self.leases.health()
     }
 
     /// Whether what the store says can be relied on for a while.
-    pub(super) fn is_up(&self) -> bool {
+    pub(in crate::runtime) fn is_up(&self) -> bool {
         self.leases.health() == Health::Up
     }
 
@@ -112,14 +110,14 @@ impl Desk {
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(super) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
+    pub(in crate::runtime) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
         let held = self.leases.admit_from_here(self.claims(rules)?)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
         Some(Box::new(held))
     }
 
     /// Asks the store.
-    pub(super) fn ask(&self, rules: Arc<SharedRules>) -> Question {
+    pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> Question {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules).cloned());
         let own = Arc::clone(&rules);
         let answer = async move {
@@ -134,7 +132,7 @@ impl Desk {
         Question { rules, answer: Mutex::new(Box::pin(answer)) }
     }
 
-    pub(super) fn count(&self, answer: &Answer) {
+    pub(in crate::runtime) fn count(&self, answer: &Answer) {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,
@@ -144,7 +142,7 @@ impl Desk {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn snapshot(&self) -> StoreSnapshot {
+    pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
         let health = self.leases.health();
         let (failures, probes, down) = match health {
             Health::Up => (0, 0, 0.0),
@@ -205,7 +203,7 @@ impl Shared {
     }
 
     /// Sees to it that a label that waits for a shared rule is looked at again when that may have room.
-    pub(super) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
+    pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
         let Some(desk) = &self.desk else { return };
         let (Some(claims), Some(rule)) = (desk.claims(rules), rules.rules.get(rule)) else { return };
         let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();

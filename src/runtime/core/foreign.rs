@@ -10,18 +10,18 @@ use std::{
 };
 
 /// Calls foreign code; `None` if it panicked.
-pub(super) fn shielded<R>(call: impl FnOnce() -> R) -> Option<R> {
+pub(in crate::runtime) fn shielded<R>(call: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
 /// A waker that panics must not keep those after it from being woken.
-pub(super) fn wake(waker: Waker) {
+pub(in crate::runtime) fn wake(waker: Waker) {
     let _ = shielded(|| waker.wake());
 }
 
 /// Drops something of foreign making, if there is anything.
 #[inline]
-pub(super) fn discard<T>(value: Option<T>) {
+pub(in crate::runtime) fn discard<T>(value: Option<T>) {
     if value.is_some() {
         let _ = shielded(|| drop(value));
     }

@@ -14,10 +14,7 @@ use std::sync::Arc;
 use metrics::{Label, counter, gauge, histogram};
 
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
-use super::{
-    foreign::shielded,
-    turn::{Shared, lock},
-};
+use crate::runtime::core::{Shared, lock, shielded};
 #[cfg(feature = "introspect")]
 use crate::{engine::Engine, time::Timestamp};
 use crate::{
@@ -28,7 +25,7 @@ use crate::{
 
 /// What was published so far, where only the difference is.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub(in crate::runtime) struct Recorder {
     rtt: Vec<Histogram>,
     wait: Vec<Histogram>,
     labels: Vec<PublishedLabel>,
@@ -53,7 +50,7 @@ impl Shared {
 
     /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the
     /// other from it, should it panic.
-    pub(super) fn publish(&self) {
+    pub(in crate::runtime) fn publish(&self) {
         if shielded(|| self.publish_to_recorder()).is_none() {
             self.warn("the metrics recorder panicked");
         }

@@ -5,9 +5,9 @@
 //! somebody asked for the change. What becomes of the store is told by whoever notes it.
 
 #[cfg(feature = "tracing")]
-pub(super) use with::{Since, Told, admitted, rejected, store_changed};
+pub(in crate::runtime) use with::{Since, Told, admitted, rejected, store_changed};
 #[cfg(not(feature = "tracing"))]
-pub(super) use without::{Since, Told, admitted, rejected, store_changed};
+pub(in crate::runtime) use without::{Since, Told, admitted, rejected, store_changed};
 
 #[cfg(feature = "tracing")]
 mod with {
@@ -18,7 +18,7 @@ mod with {
     use crate::{
         engine::{Slot, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
-        runtime::{Shared, foreign::shielded, turn::lock},
+        runtime::core::{Shared, lock, shielded},
         time::Timestamp,
     };
 

@@ -1,11 +1,11 @@
 //! Settings that no request has met, in words.
 
-use super::turn::Shared;
 use crate::engine::Unmet;
+use crate::runtime::core::Shared;
 
 impl Shared {
     /// Names in the settings that no request has had, once enough have come to tell.
-    pub(super) fn unmet(&self) -> Vec<String> {
+    pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
         self.turn(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
     }
 }

@@ -12,16 +12,16 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    lease::Desk,
-    trace,
-    turn::{Shared, lock},
+use super::limiter::Desk;
+use crate::runtime::{
+    background,
+    core::{Shared, lock},
 };
 use crate::{engine::StoreState, store::Health};
 
 /// What was noted last.
 #[derive(Debug, Default)]
-pub(super) struct Noted {
+pub(in crate::runtime) struct Noted {
     is_down: AtomicBool,
     state: Mutex<StoreState>,
 }
@@ -37,7 +37,7 @@ impl Shared {
     }
 
     /// The same, and notes as well that it begins to fail, or doesn't any more.
-    pub(super) fn look_closely_at_store(&self) {
+    pub(in crate::runtime) fn look_closely_at_store(&self) {
         if let Some(desk) = &self.desk {
             self.note_store(desk);
         }
@@ -61,7 +61,7 @@ impl Shared {
         };
         // Subscribers run outside of all locks.
         if let Some(change) = change {
-            trace::store_changed(self, change);
+            background::store_changed(self, change);
         }
     }
 }

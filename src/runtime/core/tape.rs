@@ -22,14 +22,14 @@ use crate::{
 
 /// One turn.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(in crate::runtime) struct Row {
     /// The engine's time after it.
-    pub(super) at: Timestamp,
-    pub(super) step: Step,
+    pub(in crate::runtime) at: Timestamp,
+    pub(in crate::runtime) step: Step,
     /// Whose wait it ended, by the number of the place, and why if there is no slot.
-    pub(super) ended: Vec<(u32, Option<Reason>)>,
+    pub(in crate::runtime) ended: Vec<(u32, Option<Reason>)>,
     /// The limit after it.
-    pub(super) limit: usize,
+    pub(in crate::runtime) limit: usize,
 }
 
 /// What the engine was told, and what it answered.
@@ -80,12 +80,12 @@ pub(crate) struct Reload {
 /// What a worker says.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(super) namespace: String,
-    pub(super) label: String,
-    pub(super) class: Option<String>,
-    pub(super) worker: String,
-    pub(super) slots: usize,
-    pub(super) valid_for: Duration,
+    pub(in crate::runtime) namespace: String,
+    pub(in crate::runtime) label: String,
+    pub(in crate::runtime) class: Option<String>,
+    pub(in crate::runtime) worker: String,
+    pub(in crate::runtime) slots: usize,
+    pub(in crate::runtime) valid_for: Duration,
 }
 
 impl Worker {
@@ -111,17 +111,17 @@ impl Worker {
 #[derive(Debug)]
 pub(crate) struct Arrive {
     /// Whether it waits if it has to.
-    pub(super) waits: bool,
-    pub(super) partition: Option<String>,
+    pub(in crate::runtime) waits: bool,
+    pub(in crate::runtime) partition: Option<String>,
     /// The number that the engine was given for it.
-    pub(super) number: u16,
-    pub(super) class: Option<String>,
-    pub(super) namespace: String,
-    pub(super) label: Option<String>,
-    pub(super) run: Option<String>,
-    pub(super) criticality: Criticality,
-    pub(super) deadline: Timestamp,
-    pub(super) gets: Gets,
+    pub(in crate::runtime) number: u16,
+    pub(in crate::runtime) class: Option<String>,
+    pub(in crate::runtime) namespace: String,
+    pub(in crate::runtime) label: Option<String>,
+    pub(in crate::runtime) run: Option<String>,
+    pub(in crate::runtime) criticality: Criticality,
+    pub(in crate::runtime) deadline: Timestamp,
+    pub(in crate::runtime) gets: Gets,
 }
 
 /// What a request gets.
@@ -180,7 +180,7 @@ impl Step {
 /// Why a capture ended before it was told to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
-pub(super) enum Cut {
+pub(in crate::runtime) enum Cut {
     /// It did not.
     None,
     /// Rows came faster than they could be written.
@@ -191,14 +191,14 @@ pub(super) enum Cut {
 
 /// Why it ended, for both sides.
 #[derive(Debug, Default)]
-pub(super) struct End(AtomicU8);
+pub(in crate::runtime) struct End(AtomicU8);
 
 impl End {
-    pub(super) fn set(&self, cut: Cut) {
+    pub(in crate::runtime) fn set(&self, cut: Cut) {
         self.0.store(cut as u8, Ordering::Release);
     }
 
-    pub(super) fn get(&self) -> Cut {
+    pub(in crate::runtime) fn get(&self) -> Cut {
         let cut = self.0.load(Ordering::Acquire);
         [Cut::Overflow, Cut::Full].into_iter().find(|&it| it as u8 == cut).unwrap_or(Cut::None)
     }
@@ -215,7 +215,7 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
-    pub(super) const fn new(rows: SyncSender<Row>, end: Arc<End>, most: u64) -> Self {
+    pub(in crate::runtime) const fn new(rows: SyncSender<Row>, end: Arc<End>, most: u64) -> Self {
         Self { rows, end, left: most, row: None }
     }
 
@@ -246,9 +246,9 @@ impl Tape {
 }
 
 /// In whole nanoseconds; `None` for none.
-pub(super) fn deadline(at: Timestamp) -> Option<u64> {
+pub(in crate::runtime) fn deadline(at: Timestamp) -> Option<u64> {
     (at != Timestamp::NEVER).then_some(at.as_nanos())
 }
 
 /// How long the writer sleeps at most where nothing comes: then it lets the file have what there is.
-pub(super) const PAUSE: Duration = Duration::from_millis(500);
+pub(in crate::runtime) const PAUSE: Duration = Duration::from_millis(500);
