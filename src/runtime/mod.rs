@@ -7,6 +7,7 @@ mod capture;
 mod core;
 mod operate;
 mod remote;
+mod shared;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +15,10 @@ pub use self::admit::{Admit, LeaseLost, Overdue, Permit};
 pub(crate) use self::admit::{Entry, Handle, Held, Waiting};
 #[cfg(feature = "introspect")]
 pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
-pub(crate) use self::core::Shared;
 #[cfg(feature = "config")]
 pub use self::operate::Watch;
 pub use self::operate::{AdmissionBuilder, Leave, WorkerReport};
+pub(crate) use self::shared::Shared;
 
 use crate::{
     engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
@@ -91,11 +92,7 @@ impl Admission {
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once. No mode reopens
     /// a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.turn(|state, time| {
-            state.engine.set_mode(time.now(), mode);
-            #[cfg(feature = "introspect")]
-            state.note(|| core::Step::Mode(mode));
-        });
+        self.shared.turn(|state, time| state.set_mode(time.now(), mode));
         self.shared.tell_now();
     }
 
@@ -105,9 +102,7 @@ impl Admission {
         // A turn ends some waits and not all of them, so that others are not kept waiting for the lock.
         while self.shared.turn(|state, time| {
             let now = time.now();
-            state.engine.tick(now);
-            #[cfg(feature = "introspect")]
-            state.note(|| core::Step::Tick);
+            state.tick(now);
             state.engine.next_wakeup().is_some_and(|at| at <= now)
         }) {}
     }

@@ -11,11 +11,10 @@ use super::{
     permit::{Handle, Held, Permit},
     waiting::Waiting,
 };
-#[cfg(feature = "introspect")]
-use crate::runtime::core::Step;
 use crate::runtime::{
     background::{self, Since},
-    core::{Shared, State},
+    core::State,
+    shared::Shared,
 };
 use crate::{
     engine::{Arrival, Ask, Refusal, Subject},
@@ -52,12 +51,7 @@ impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition(ticket.partition_name());
-        let answer = self.ask(partition, ticket, |state, now, ask| {
-            let answer = state.engine.arrive_now(now, ask);
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::arrive(false, ticket, ask, (&answer).into()));
-            answer
-        });
+        let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrival::Admit(slot) => Ok(Permit::new(Held::admitted(Arc::clone(self), slot, None))),
             Arrival::Ask(place, rules) => {
@@ -76,12 +70,7 @@ impl Shared {
     }
 
     fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
-        self.ask(partition, ticket, |state, now, ask| {
-            let arrival = state.engine.arrive(now, ask);
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::arrive(true, ticket, ask, (&arrival).into()));
-            arrival
-        })
+        self.ask(partition, ticket, |state, now, ask| state.arrive(now, ask, ticket))
     }
 
     /// Brings a ticket before the engine, in one turn.

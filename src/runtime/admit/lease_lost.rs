@@ -1,6 +1,5 @@
 //! Telling holders that others may run in their place.
 
-use super::permit::{Handle, Held};
 use crate::store::LossSignal;
 
 /// Tells whether the store has taken back what a request holds of a rule that all instances share, while its work goes on:
@@ -30,6 +29,10 @@ use crate::store::LossSignal;
 pub struct LeaseLost(LossSignal);
 
 impl LeaseLost {
+    pub(super) const fn new(signal: LossSignal) -> Self {
+        Self(signal)
+    }
+
     /// Whether it has.
     pub fn is_lost(&self) -> bool {
         self.0.happened()
@@ -42,12 +45,5 @@ impl LeaseLost {
     /// Cancel safe: it only waits.
     pub async fn wait(&self) {
         self.0.wait().await;
-    }
-}
-
-impl<H: Handle> Held<H> {
-    /// What tells the holder that its lease is lost, if it has one.
-    pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
-        Some(LeaseLost(self.lease()?.signal()))
     }
 }

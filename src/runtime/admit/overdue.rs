@@ -10,8 +10,6 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::permit::{Handle, Held};
-
 /// Tells whether the time to live of a request's permit is over, and its slot was taken back.
 ///
 /// Where permits have a [time to live](crate::AdmissionBuilder::permit_time_to_live), the layers put one into the extensions
@@ -45,6 +43,13 @@ impl Wake for Flag {
 }
 
 impl Overdue {
+    /// One, and the waker that sets it.
+    pub(super) fn new() -> (Self, Waker) {
+        let flag = Arc::new(Flag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        (Self(flag), waker)
+    }
+
     /// Whether it is.
     pub fn is_overdue(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
@@ -64,23 +69,5 @@ impl Overdue {
             }
             changed.await;
         }
-    }
-}
-
-impl<H: Handle> Held<H> {
-    /// What tells the holder that its time is over, where slots are lent for a time.
-    pub(crate) fn watch_time(&self) -> Option<Overdue> {
-        let tenure = self.tenure()?;
-        let flag = Arc::new(Flag::default());
-        let waker = Waker::from(Arc::clone(&flag));
-        let shared = self.handle().shared();
-        let _dropped_outside = shared.turn(|state, _| {
-            if state.engine.is_overdue(tenure) {
-                return Some(waker);
-            }
-            state.register_holder(tenure, waker)
-        });
-        shared.drive_here();
-        Some(Overdue(flag))
     }
 }

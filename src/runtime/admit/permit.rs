@@ -6,12 +6,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::lease_lost::LeaseLost;
-#[cfg(feature = "introspect")]
-use crate::runtime::core::Step;
+use super::{lease_lost::LeaseLost, overdue::Overdue};
 use crate::runtime::{
     background::{self, Since},
-    core::{Shared, discard},
+    core::discard,
+    shared::Shared,
 };
 use crate::{engine::Slot, outcome::Outcome, store};
 
@@ -100,33 +99,41 @@ impl<H: Handle> Held<H> {
         held
     }
 
-    pub(in crate::runtime) fn lease(&self) -> Option<&store::Held> {
-        self.lease.as_deref()
-    }
-
     pub(crate) const fn handle(&self) -> &H {
         &self.handle
-    }
-
-    pub(in crate::runtime) const fn tenure(&self) -> Option<u32> {
-        self.slot.tenure()
     }
 
     pub(crate) fn observe(&mut self, outcome: Outcome) {
         if !self.slot.is_observed() {
             let shared = self.handle.shared();
             let now = shared.time.now();
-            shared.turn(|state, _| {
-                #[cfg(feature = "introspect")]
-                state.note(|| Step::Observe { slot: self.slot.fingerprint(), outcome });
-                state.engine.observe(now, &mut self.slot, outcome);
-            });
+            shared.turn(|state, _| state.observe(now, &mut self.slot, outcome));
         }
     }
 
     pub(crate) fn is_overdue(&self) -> bool {
         let tenure = self.slot.tenure();
         tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_overdue(tenure)))
+    }
+
+    /// What tells the holder that its time is over, where slots are lent for a time.
+    pub(crate) fn watch_time(&self) -> Option<Overdue> {
+        let tenure = self.slot.tenure()?;
+        let (overdue, waker) = Overdue::new();
+        let shared = self.handle.shared();
+        let _dropped_outside = shared.turn(|state, _| {
+            if state.engine.is_overdue(tenure) {
+                return Some(waker);
+            }
+            state.wakers.register_holder(tenure, waker)
+        });
+        shared.drive_here();
+        Some(overdue)
+    }
+
+    /// What tells the holder that its lease is lost, if it has one.
+    pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
+        Some(LeaseLost::new(self.lease.as_ref()?.signal()))
     }
 
     fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -137,7 +144,7 @@ impl<H: Handle> Held<H> {
             if state.engine.is_overdue(tenure) {
                 return (Poll::Ready(()), Some(waker));
             }
-            (Poll::Pending, state.register_holder(tenure, waker))
+            (Poll::Pending, state.wakers.register_holder(tenure, waker))
         });
         discard(unused);
         shared.drive_here();
@@ -159,30 +166,17 @@ impl<H: Handle> Held<H> {
 
     /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
     pub(crate) fn observe_late_overload(&self) {
-        self.handle.shared().turn(|state, time| {
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::Overload { slot: self.slot.fingerprint() });
-            state.engine.observe_late_overload(time.now(), &self.slot);
-        });
+        self.handle.shared().turn(|state, time| state.observe_late_overload(time.now(), &self.slot));
     }
 
     fn give_back(&mut self, outcome: Outcome) {
         // First, so that whoever gets the slot finds room. A store is foreign code.
         discard(self.lease.take());
         let shared = self.handle.shared();
-        let now = (!self.slot.is_observed()).then(|| shared.time.now());
+        let told = (!self.slot.is_observed()).then(|| (shared.time.now(), outcome));
         let unwatched = shared.turn(|state, time| {
-            let unwatched = self.slot.tenure().and_then(|tenure| state.unregister_holder(tenure));
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::Finish { slot: self.slot.fingerprint(), outcome: now.map(|_| outcome) });
-            let engine = &mut state.engine;
-            if let Some(now) = now {
-                engine.observe(now, &mut self.slot, outcome);
-                engine.finish(engine.now(), &mut self.slot);
-            } else {
-                let now = if engine.is_saturated() { time.now() } else { engine.now() };
-                engine.finish(now, &mut self.slot);
-            }
+            let unwatched = self.slot.tenure().and_then(|tenure| state.wakers.unregister_holder(tenure));
+            state.finish(time, &mut self.slot, told);
             unwatched
         });
         discard(unwatched);

@@ -8,8 +8,6 @@ use std::{
 };
 
 use super::permit::{Handle, Held};
-#[cfg(feature = "introspect")]
-use crate::runtime::core::Step;
 use crate::runtime::{background::Since, core::discard, remote::Question};
 use crate::{
     engine::{
@@ -63,16 +61,12 @@ impl<H: Handle> Waiting<H> {
         let mut waker = Some(cx.waker().clone());
         let (look, replaced) = shared.turn(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
-                return (Ok(rules), state.unregister(place.key()));
+                return (Ok(rules), state.wakers.unregister(place.key()));
             }
-            let answer = state.engine.claim(time.now(), place);
-            #[cfg(feature = "introspect")]
-            if let Poll::Ready(answer) = &answer {
-                state.note(|| Step::claim(place, answer));
-            }
+            let answer = state.claim(time.now(), place);
             let dropped = match answer {
-                Poll::Pending => waker.take().and_then(|waker| state.register(place.key(), waker)),
-                Poll::Ready(_) => state.unregister(place.key()),
+                Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
+                Poll::Ready(_) => state.wakers.unregister(place.key()),
             };
             (Err(answer), dropped)
         });
@@ -237,10 +231,8 @@ impl<H: Handle> Drop for Waiting<H> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             let unused = self.handle.shared().turn(|state, time| {
-                state.engine.cancel(time.now(), &place);
-                #[cfg(feature = "introspect")]
-                state.note(|| Step::leave(&place));
-                state.unregister(place.key())
+                state.cancel(time.now(), &place);
+                state.wakers.unregister(place.key())
             });
             discard(unused);
         }

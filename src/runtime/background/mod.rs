@@ -2,10 +2,8 @@
 
 mod driver;
 mod metrics;
+mod publish;
 mod trace;
 
-pub(in crate::runtime) use self::{
-    driver::{Drivers, Schedule},
-    metrics::Recorder,
-    trace::{Since, Told, admitted, rejected, store_changed},
-};
+pub(in crate::runtime) use self::metrics::Recorder;
+pub(in crate::runtime) use self::trace::{Since, Told, admitted, rejected, store_changed};

@@ -5,20 +5,20 @@
 //! somebody asked for the change. What becomes of the store is told by whoever notes it.
 
 #[cfg(feature = "tracing")]
-pub(in crate::runtime) use with::{Since, Told, admitted, rejected, store_changed};
+pub(in crate::runtime) use with::{Since, Told, admitted, rejected, store_changed, tell};
 #[cfg(not(feature = "tracing"))]
-pub(in crate::runtime) use without::{Since, Told, admitted, rejected, store_changed};
+pub(in crate::runtime) use without::{Since, Told, admitted, rejected, store_changed, tell};
 
 #[cfg(feature = "tracing")]
 mod with {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, sync::Mutex};
 
     use tracing::{Level, Span, debug, enabled, info, warn};
 
     use crate::{
         engine::{Slot, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
-        runtime::core::{Shared, lock, shielded},
+        runtime::core::{Core, lock, shielded},
         time::Timestamp,
     };
 
@@ -27,25 +27,25 @@ mod with {
     pub(crate) struct Since(Timestamp);
 
     impl Since {
-        pub(crate) fn now(shared: &Shared) -> Option<Self> {
-            let wanted = told(shared, || !Span::current().is_disabled()).unwrap_or(false);
-            wanted.then(|| Self(shared.time.now()))
+        pub(crate) fn now(core: &Core) -> Option<Self> {
+            let wanted = told(core, || !Span::current().is_disabled()).unwrap_or(false);
+            wanted.then(|| Self(core.time.now()))
         }
     }
 
     /// Calls the subscriber. A panic of its own must not end the request that it is told of, or the driver.
-    fn told<R>(shared: &Shared, tell: impl FnOnce() -> R) -> Option<R> {
+    fn told<R>(core: &Core, tell: impl FnOnce() -> R) -> Option<R> {
         let answer = shielded(tell);
         if answer.is_none() {
-            shared.warn("the tracing subscriber panicked");
+            core.warn("the tracing subscriber panicked");
         }
         answer
     }
 
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
-    pub(crate) fn admitted(shared: &Shared, slot: &Slot, since: Option<Since>) {
-        let _ = told(shared, || {
+    pub(crate) fn admitted(core: &Core, slot: &Slot, since: Option<Since>) {
+        let _ = told(core, || {
             let span = Span::current();
             if !span.is_disabled() {
                 let (outcome, reason) = slot.would().outcome();
@@ -53,29 +53,29 @@ mod with {
                 if let Some(reason) = reason {
                     span.record("admission.reason", reason.as_str());
                 }
-                span.record("admission.partition", &*shared.partition_name(slot.partition()));
-                record_wait(shared, &span, since);
+                span.record("admission.partition", &*core.partition_name(slot.partition()));
+                record_wait(core, &span, since);
             }
         });
     }
 
     /// Notes on the current span that a request was rejected, and why.
-    pub(crate) fn rejected(shared: &Shared, rejection: &Rejection, since: Option<Since>) {
-        let _ = told(shared, || {
+    pub(crate) fn rejected(core: &Core, rejection: &Rejection, since: Option<Since>) {
+        let _ = told(core, || {
             let span = Span::current();
             if !span.is_disabled() {
                 span.record("admission.outcome", "rejected");
                 span.record("admission.reason", rejection.reason().as_str());
                 span.record("admission.partition", rejection.partition());
-                record_wait(shared, &span, since);
+                record_wait(core, &span, since);
             }
         });
     }
 
     /// Tells that the store that counts shared rules went down, is back, or fails.
-    pub(crate) fn store_changed(shared: &Shared, change: StoreChange) {
-        let _ = told(shared, || {
-            let limiter = &*shared.name;
+    pub(crate) fn store_changed(core: &Core, change: StoreChange) {
+        let _ = told(core, || {
+            let limiter = &*core.name;
             let (from, to) = (change.from.as_str(), change.to.as_str());
             match (change.to, change.down_for) {
                 (StoreState::Down, _) => warn!(limiter, from, to, "the store of shared rules is down"),
@@ -88,8 +88,8 @@ mod with {
         });
     }
 
-    fn record_wait(shared: &Shared, span: &Span, since: Option<Since>) {
-        let waited = since.map_or(0, |Since(since)| shared.time.now().since(since).as_millis());
+    fn record_wait(core: &Core, span: &Span, since: Option<Since>) {
+        let waited = since.map_or(0, |Since(since)| core.time.now().since(since).as_millis());
         span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
     }
 
@@ -167,44 +167,38 @@ mod with {
         }
     }
 
-    impl Shared {
-        /// Tells what is different from what was told last. Subscribers run outside of all locks.
-        pub(crate) fn tell_changes(&self, snapshot: &Snapshot) {
-            let now = Told::of(snapshot);
-            let before = std::mem::replace(&mut *lock(&self.told), now.clone());
-            let _ = told(self, || before.tell(&now, &self.name));
-        }
-
-        /// The same right after a change that somebody asked for.
-        pub(crate) fn tell_now(&self) {
-            let snapshot = self.turn(|state, _| state.engine.snapshot());
-            self.tell_changes(&snapshot);
-        }
+    /// Tells what is different from what was told last. Subscribers run outside of all locks.
+    pub(crate) fn tell(core: &Core, last: &Mutex<Told>) {
+        let now = Told::of(&core.turn(|state, _| state.engine.snapshot()));
+        let before = std::mem::replace(&mut *lock(last), now.clone());
+        let _ = told(core, || before.tell(&now, &core.name));
     }
 }
 
 #[cfg(not(feature = "tracing"))]
 mod without {
+    use std::sync::Mutex;
+
     use crate::{
         engine::{Slot, Snapshot, StoreChange},
         rejection::Rejection,
-        runtime::Shared,
+        runtime::core::Core,
     };
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Since;
 
     impl Since {
-        pub(crate) const fn now(_: &Shared) -> Option<Self> {
+        pub(crate) const fn now(_: &Core) -> Option<Self> {
             None
         }
     }
 
-    pub(crate) const fn admitted(_: &Shared, _: &Slot, _: Option<Since>) {}
+    pub(crate) const fn admitted(_: &Core, _: &Slot, _: Option<Since>) {}
 
-    pub(crate) const fn rejected(_: &Shared, _: &Rejection, _: Option<Since>) {}
+    pub(crate) const fn rejected(_: &Core, _: &Rejection, _: Option<Since>) {}
 
-    pub(crate) const fn store_changed(_: &Shared, _: StoreChange) {}
+    pub(crate) const fn store_changed(_: &Core, _: StoreChange) {}
 
     #[derive(Debug)]
     pub(crate) struct Told;
@@ -215,9 +209,5 @@ mod without {
         }
     }
 
-    impl Shared {
-        pub(crate) const fn tell_now(&self) {
-            let _ = &self.told;
-        }
-    }
+    pub(crate) const fn tell(_: &Core, _: &Mutex<Told>) {}
 }

@@ -22,7 +22,8 @@ pub use replay::{ReplayError, Replayed};
 use self::line::{Header, VERSION};
 use crate::runtime::{
     Admission,
-    core::{End, Shared, Tape},
+    core::{End, Tape},
+    shared::Shared,
 };
 
 /// How many rows may wait to be written, unless told otherwise.

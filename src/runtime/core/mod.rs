@@ -1,12 +1,22 @@
-//! The one lock, what it guards, and what is told to the engine under it.
+//! The engine under one lock, the clock, and what of a turn is told: wakers, drivers, a capture. Knows nothing else of the
+//! runtime.
 
+mod drivers;
 mod foreign;
+mod partition_names;
+mod recorded;
+mod state;
 #[cfg(feature = "introspect")]
 mod tape;
 mod turn;
+mod wakers;
 
-pub(in crate::runtime) use foreign::{discard, shielded, wake};
 #[cfg(feature = "introspect")]
-pub(in crate::runtime) use tape::{Arrive, Cut, End, Gets, PAUSE, Reload, Row, Step, Tape, Worker, deadline};
-pub(crate) use turn::Shared;
-pub(in crate::runtime) use turn::{State, lock};
+pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
+pub(crate) use self::turn::Core;
+pub(in crate::runtime) use self::{
+    drivers::{Post, make_way},
+    foreign::{discard, shielded, wake},
+    state::State,
+    turn::lock,
+};

@@ -10,7 +10,7 @@ use std::{
 
 #[cfg(feature = "config")]
 use crate::config::file::AdmissionConfig;
-use crate::runtime::{Admission, core::Shared, remote::Desk};
+use crate::runtime::{Admission, remote::Desk, shared::Shared};
 use crate::{
     clock::{Clock, TimeSource},
     config::{Labels, Rules, Settings, Share},

@@ -10,10 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::runtime::{
-    Admission,
-    core::{Shared, discard},
-};
+use crate::runtime::{Admission, core::discard, shared::Shared};
 
 /// What becomes of those who wait when a server shuts down.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -49,11 +46,7 @@ impl Admission {
     /// ```
     pub fn drain(&self, waiting: Leave) {
         let serves_waiting = waiting == Leave::Served;
-        self.shared.turn(|state, time| {
-            state.engine.close(time.now(), serves_waiting);
-            #[cfg(feature = "introspect")]
-            state.note(|| crate::runtime::core::Step::Drain { serves_waiting });
-        });
+        self.shared.turn(|state, time| state.close(time.now(), serves_waiting));
         self.shared.tell_now();
     }
 
@@ -92,7 +85,7 @@ impl Future for Drained<'_> {
             if state.engine.is_drained() {
                 return (Poll::Ready(()), Some(waker));
             }
-            (Poll::Pending, state.register_leaving(number, waker))
+            (Poll::Pending, state.wakers.register_leaving(number, waker))
         });
         self.is_registered = answer.is_pending();
         discard(unused);
@@ -104,7 +97,7 @@ impl Drop for Drained<'_> {
     fn drop(&mut self) {
         if self.is_registered {
             let number = self.number;
-            discard(self.shared.turn(|state, _| state.unregister_leaving(number)));
+            discard(self.shared.turn(|state, _| state.wakers.unregister_leaving(number)));
         }
     }
 }

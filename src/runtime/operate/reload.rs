@@ -1,7 +1,5 @@
 //! Other settings for a handle that is at work.
 
-#[cfg(feature = "introspect")]
-use crate::runtime::core::{Reload, Step};
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 use crate::{
     config::Settings,
@@ -49,6 +47,8 @@ impl Admission {
         let origin = settings.origin;
         #[cfg(feature = "introspect")]
         let words = settings.settings.describe();
+        #[cfg(not(feature = "introspect"))]
+        let words = ();
         let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
@@ -58,12 +58,7 @@ impl Admission {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        let added = shared.turn(|state, time| {
-            let added = state.engine.reload(time.now(), plan);
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::Reload(Box::new(Reload { words, added: added.clone() })));
-            added
-        });
+        let added = shared.turn(|state, time| state.reload(time.now(), plan, words));
         shared.add_partitions(added);
         *known = warnings;
         #[cfg(feature = "config")]

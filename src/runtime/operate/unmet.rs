@@ -1,7 +1,7 @@
 //! Settings that no request has met, in words.
 
 use crate::engine::Unmet;
-use crate::runtime::core::Shared;
+use crate::runtime::shared::Shared;
 
 impl Shared {
     /// Names in the settings that no request has had, once enough have come to tell.

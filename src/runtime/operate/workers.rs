@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use crate::runtime::Admission;
-#[cfg(feature = "introspect")]
-use crate::runtime::core::{Step, Worker};
 use crate::{engine::Subject, ticket::normal};
 
 /// What a worker says: for which label it works, how many requests it can take at once, and how long that holds.
@@ -88,12 +86,7 @@ impl Admission {
         self.shared.turn(|state, time| {
             let now = time.now();
             let class = report.class.as_deref();
-            #[cfg(feature = "introspect")]
-            state.note(|| {
-                let (slots, valid_for) = (report.max_concurrent, report.valid_for);
-                Step::Worker(Worker::new(&subject, class, worker, slots, valid_for))
-            });
-            state.engine.report_worker(now, class, &subject, worker, report.max_concurrent, report.valid_for)
+            state.report_worker(now, class, &subject, worker, (report.max_concurrent, report.valid_for))
         })
     }
 
@@ -101,10 +94,6 @@ impl Admission {
     pub fn remove_worker(&self, report: &WorkerReport) {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return };
         let class = report.class.as_deref();
-        self.shared.turn(|state, time| {
-            #[cfg(feature = "introspect")]
-            state.note(|| Step::WorkerGone(Worker::new(&subject, class, worker, 0, Duration::ZERO)));
-            state.engine.remove_worker(time.now(), class, &subject, worker);
-        });
+        self.shared.turn(|state, time| state.remove_worker(time.now(), class, &subject, worker));
     }
 }

@@ -6,31 +6,34 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    future::Future,
-    pin::Pin,
     sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
 };
 
-use super::outage::Noted;
-use crate::runtime::core::{Shared, lock};
+use super::request::{Answer, Question};
 #[cfg(feature = "config")]
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
     engine::{
-        LabelId, StoreSnapshot,
+        LabelId, StoreSnapshot, StoreState,
         rules::{Counted, RateMode, SharedBound, SharedRules, WhenFull},
     },
     store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
 };
 
+/// What was noted last of the state of the store.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) is_down: AtomicBool,
+    pub(super) state: Mutex<StoreState>,
+}
+
 /// Where shared rules are counted, and what came of asking.
 #[derive(Debug)]
 pub(in crate::runtime) struct Desk {
-    leases: Leases,
+    pub(super) leases: Leases,
     keys: Keys,
     /// What it was made of, if it comes from a configuration.
     #[cfg(feature = "config")]
@@ -42,30 +45,9 @@ pub(in crate::runtime) struct Desk {
     from_here: AtomicU64,
     without_store: AtomicU64,
     /// What was noted of its state.
-    pub(in crate::runtime) noted: Noted,
+    pub(super) noted: Noted,
     /// The labels that wait for each key that is watched.
-    watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
-}
-
-type Answer = Result<Box<store::Held>, Refused>;
-
-/// A question to the store.
-pub(in crate::runtime) struct Question {
-    pub(in crate::runtime) rules: Arc<SharedRules>,
-    /// In a mutex that is never locked: so this is `Sync` though the future need not be.
-    answer: Mutex<Pin<Box<dyn Future<Output = Answer> + Send>>>,
-}
-
-impl Question {
-    pub(in crate::runtime) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
-        self.answer.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).as_mut().poll(cx)
-    }
-}
-
-impl std::fmt::Debug for Question {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Question").field("rules", &self.rules).finish_non_exhaustive()
-    }
+    pub(super) watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
 
 impl Desk {
@@ -104,7 +86,7 @@ impl Desk {
     }
 
     /// What is claimed under these rules; made once and kept with them.
-    fn claims<'r>(&self, rules: &'r SharedRules) -> Option<&'r Claims> {
+    pub(super) fn claims<'r>(&self, rules: &'r SharedRules) -> Option<&'r Claims> {
         let prepared = rules.prepared.get_or_init(|| Box::new(claims(&self.keys, rules).ok()));
         prepared.downcast_ref::<Option<Claims>>()?.as_ref()
     }
@@ -129,7 +111,7 @@ impl Desk {
             };
             answer.map(Box::new)
         };
-        Question { rules, answer: Mutex::new(Box::pin(answer)) }
+        Question::new(rules, answer)
     }
 
     pub(in crate::runtime) fn count(&self, answer: &Answer) {
@@ -194,78 +176,4 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
         claim.when_gone(rule.when_gone)
     });
     Claims::new(claims.collect())
-}
-
-impl Shared {
-    /// The state of that store.
-    pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
-        self.desk.as_ref().map(Desk::snapshot)
-    }
-
-    /// Sees to it that a label that waits for a shared rule is looked at again when that may have room.
-    pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
-        let Some(desk) = &self.desk else { return };
-        let (Some(claims), Some(rule)) = (desk.claims(rules), rules.rules.get(rule)) else { return };
-        let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();
-        let Some(key) = claims.as_slice().get(index).map(Claim::key) else { return };
-        let waits = (label, rule.counts);
-        let mut watched = lock(&desk.watched);
-        match watched.get_mut(key) {
-            Some(labels) if labels.contains(&waits) => {}
-            Some(labels) => labels.push_back(waits),
-            None => {
-                // Where there is no runtime nobody could have asked.
-                let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-                watched.insert(key.clone(), VecDeque::from([waits]));
-                let leases = desk.leases.clone();
-                let watch = Watch { shared: Arc::downgrade(self), key: key.clone() };
-                runtime.spawn(async move { leases.watch(&watch.key, || watch.look()).await });
-            }
-        }
-    }
-}
-
-/// Watches one key; gives up the watch when dropped.
-struct Watch {
-    shared: Weak<Shared>,
-    key: Key,
-}
-
-impl Watch {
-    /// Lets one of the labels that wait for the key ask again. Answers whether any waits.
-    fn look(&self) -> bool {
-        let Some(shared) = self.shared.upgrade() else { return false };
-        let Some(desk) = &shared.desk else { return false };
-        loop {
-            let next = {
-                let mut watched = lock(&desk.watched);
-                let next = watched.get_mut(&self.key).and_then(VecDeque::pop_front);
-                if next.is_none() {
-                    watched.remove(&self.key);
-                }
-                next
-            };
-            let Some((label, counted)) = next else { return false };
-            if shared.turn(|state, time| state.engine.look_again(time.now(), label, counted)) {
-                if let Some(labels) = lock(&desk.watched).get_mut(&self.key)
-                    && !labels.contains(&(label, counted))
-                {
-                    labels.push_back((label, counted));
-                }
-                return true;
-            }
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // The runtime ended, and others may go on: whoever waits asks again, and is watched there.
-        let Some(shared) = self.shared.upgrade() else { return };
-        let Some(desk) = &shared.desk else { return };
-        let left = lock(&desk.watched).remove(&self.key).unwrap_or_default();
-        for (label, counted) in left {
-            shared.turn(|state, time| state.engine.look_again(time.now(), label, counted));
-        }
-    }
 }

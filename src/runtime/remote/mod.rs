@@ -2,5 +2,7 @@
 
 mod limiter;
 mod outage;
+mod request;
+mod watch;
 
-pub(in crate::runtime) use limiter::{Desk, Question};
+pub(in crate::runtime) use self::{limiter::Desk, request::Question};

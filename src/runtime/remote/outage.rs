@@ -4,29 +4,21 @@
 //! store, somebody who looks at the handle, or the driver, once a second. A store that [fails](Health::Failing) now and then
 //! is noted by the driver alone, so that single failures among many answers don't push everything else out of the journal.
 
-use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::limiter::Desk;
-use crate::runtime::{
-    background,
-    core::{Shared, lock},
+use crate::runtime::{background, core::lock, shared::Shared};
+use crate::{
+    engine::{StoreSnapshot, StoreState},
+    store::Health,
 };
-use crate::{engine::StoreState, store::Health};
-
-/// What was noted last.
-#[derive(Debug, Default)]
-pub(in crate::runtime) struct Noted {
-    is_down: AtomicBool,
-    state: Mutex<StoreState>,
-}
 
 impl Shared {
+    /// The state of that store.
+    pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
+        self.desk.as_ref().map(Desk::snapshot)
+    }
+
     /// Notes that the store went down, or is back. Costs next to nothing where it did neither.
     pub(crate) fn look_at_store(&self) {
         if let Some(desk) = &self.desk

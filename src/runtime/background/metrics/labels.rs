@@ -7,7 +7,7 @@ use metrics::{Label, counter, gauge, histogram};
 use super::{Recorder, names::named, record};
 use crate::{
     engine::{Histogram, LabelOutcome, LabelSeries},
-    runtime::Shared,
+    runtime::core::Core,
 };
 
 /// So many are copied in one turn: some 2 KiB each.
@@ -22,17 +22,17 @@ pub(super) struct PublishedLabel {
     had_slots: bool,
 }
 
-impl Shared {
-    pub(super) fn publish_labels(&self, recorder: &mut Recorder) {
-        let limiter = Label::new("limiter", Arc::clone(&self.name));
-        let all = self.turn(|state, _| state.engine.series_count());
+impl Recorder {
+    pub(super) fn publish_labels(&mut self, core: &Core) {
+        let limiter = Label::new("limiter", Arc::clone(&core.name));
+        let all = core.turn(|state, _| state.engine.series_count());
         for from in (0..all).step_by(AT_ONCE) {
-            let some = self.turn(|state, _| state.engine.label_series(from, AT_ONCE));
+            let some = core.turn(|state, _| state.engine.label_series(from, AT_ONCE));
             for (number, series) in (from..).zip(some) {
-                if recorder.labels.len() <= number {
-                    recorder.labels.resize_with(number + 1, PublishedLabel::default);
+                if self.labels.len() <= number {
+                    self.labels.resize_with(number + 1, PublishedLabel::default);
                 }
-                publish(&limiter, number == 0, &series, &mut recorder.labels[number]);
+                publish(&limiter, number == 0, &series, &mut self.labels[number]);
             }
         }
     }

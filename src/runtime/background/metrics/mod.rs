@@ -14,13 +14,11 @@ use std::sync::Arc;
 use metrics::{Label, counter, gauge, histogram};
 
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
-use crate::runtime::core::{Shared, lock, shielded};
-#[cfg(feature = "introspect")]
-use crate::{engine::Engine, time::Timestamp};
+use crate::runtime::core::Core;
 use crate::{
     engine::{Counts, Histogram, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
     rejection::Reason,
-    store::Health,
+    store::{AdmissionLock, Health},
 };
 
 /// What was published so far, where only the difference is.
@@ -32,48 +30,26 @@ pub(in crate::runtime) struct Recorder {
     lock_waits: PublishedWaits,
 }
 
-impl Shared {
-    /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is published
-    /// are two views of the same.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
-        self.look_at_store();
-        let now = self.time.now();
-        self.turn(|state, _| look(&mut state.engine, now))
-    }
-
-    /// The name of the handle.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the
-    /// other from it, should it panic.
-    pub(in crate::runtime) fn publish(&self) {
-        if shielded(|| self.publish_to_recorder()).is_none() {
-            self.warn("the metrics recorder panicked");
-        }
-        self.tell_now();
-    }
-
-    /// One at a time: whoever read first publishes first, or histograms would be asked for what was counted before.
-    fn publish_to_recorder(&self) {
-        let mut recorder = lock(&self.recorder);
-        let (snapshot, counts) = self.turn(|state, _| {
+impl Recorder {
+    /// Publishes all metrics to the recorder of this thread.
+    pub(in crate::runtime) fn publish_all(
+        &mut self,
+        core: &Core,
+        store: Option<StoreSnapshot>,
+        lock: Option<&AdmissionLock>,
+    ) {
+        let (snapshot, counts) = core.turn(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
-        let snapshot = Snapshot { store: self.store_snapshot(), ..snapshot };
-        recorder.publish(&self.name, &snapshot, counts);
-        self.publish_labels(&mut recorder);
-        if let Some(lock) = &self.admission_lock {
-            recorder.publish_lock(&self.name, lock);
+        let snapshot = Snapshot { store, ..snapshot };
+        self.publish(&core.name, &snapshot, counts);
+        self.publish_labels(core);
+        if let Some(lock) = lock {
+            self.publish_lock(&core.name, lock);
         }
     }
-}
 
-impl Recorder {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
     fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(u16, Counts)>) {
         describe();

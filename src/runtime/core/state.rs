@@ -1,0 +1,46 @@
+//! What the lock guards.
+
+use std::task::Waker;
+
+#[cfg(feature = "introspect")]
+use super::tape::Tape;
+use super::{drivers::Schedule, wakers::Wakers};
+use crate::engine::Engine;
+
+/// What the lock guards.
+///
+/// The verbs that a capture writes down are methods of this; all others are the engine's own.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(in crate::runtime) engine: Engine,
+    /// What is to be woken when a wait ends.
+    pub(in crate::runtime) wakers: Wakers,
+    /// When the drivers will look at the engine again.
+    pub(in crate::runtime) schedule: Schedule,
+    /// Where all that the engine is told is written down, while a capture runs.
+    #[cfg(feature = "introspect")]
+    pub(in crate::runtime) tape: Option<Box<Tape>>,
+}
+
+impl State {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            wakers: Wakers::default(),
+            schedule: Schedule::default(),
+            #[cfg(feature = "introspect")]
+            tape: None,
+        }
+    }
+
+    /// Up to 32 wakers of those whose wait ended. More of them may be left.
+    pub(super) fn take_batch(&mut self) -> [Option<Waker>; 32] {
+        std::array::from_fn(|_| {
+            if let Some(key) = self.engine.take_notice() {
+                return self.wakers.unregister(key);
+            }
+            let tenure = self.engine.take_overdue()?;
+            self.wakers.unregister_holder(tenure)
+        })
+    }
+}
