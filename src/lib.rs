@@ -87,6 +87,7 @@
 
 mod adaptive;
 mod admission;
+mod capacity;
 mod clock;
 mod config;
 mod criticality;
@@ -106,7 +107,7 @@ mod time;
 #[cfg(feature = "axum")]
 pub use crate::admission::by_matched_path;
 #[cfg(feature = "config")]
-pub use crate::config::file::{AdmissionConfig, ConfigError, Sources};
+pub use crate::config::{AdmissionConfig, ConfigError, Sources};
 #[cfg(feature = "introspect")]
 pub use crate::introspect::{Introspection, IntrospectionFuture};
 #[cfg(feature = "config")]
@@ -142,17 +143,16 @@ pub use crate::{
 /// The parts of an [`AdmissionConfig`], and what is known about where it came from.
 #[cfg(feature = "config")]
 pub mod configuration {
-    pub use crate::config::StoreUrl;
-    pub use crate::config::file::{
+    pub use crate::config::{
         AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig,
+        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, StoreUrl, TwoPointConfig, VegasConfig, WhenGoneConfig,
         WindowedAimdConfig, parse_time, write_time,
     };
 }
 
 /// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
 pub mod plan {
-    pub use crate::config::capacity::{Burst, Plan, Room};
+    pub use crate::capacity::{Burst, Plan, Room};
 }
 
 /// Control laws: how the limit is learned, or that it isn't.

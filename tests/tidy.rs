@@ -18,6 +18,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("problem", 0),
     ("rejection", 0),
     ("ticket", 0),
+    ("capacity", 0),
     ("engine", 1),
     ("config", 3),
     ("clock", 3),

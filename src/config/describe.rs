@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Limits, Settings, labels::Labels};
+use super::{Labels, Limits, Settings, settings::labels::Name};
 use crate::{
     engine::{
         limit::Number,
@@ -76,7 +76,7 @@ fn labels(labels: &Labels) -> Result<Value, String> {
         put("cap", json!(cap));
     }
     put("weight", json!(labels.default_weight));
-    let by_name = |(namespace, name): &super::labels::Name, value: Value| match namespace {
+    let by_name = |(namespace, name): &Name, value: Value| match namespace {
         Some(_) => Err("caps and weights for one namespace".to_owned()),
         None => Ok((name.clone(), value)),
     };

@@ -12,7 +12,7 @@ use super::{
     remote::Desk,
 };
 #[cfg(feature = "config")]
-use crate::config::file::AdmissionConfig;
+use crate::config::AdmissionConfig;
 use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
 
 /// The [core](Core) of a handle, and what hangs on it. What only talks to the engine takes the core.

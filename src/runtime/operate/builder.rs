@@ -9,7 +9,7 @@ use std::{
 };
 
 #[cfg(feature = "config")]
-use crate::config::file::AdmissionConfig;
+use crate::config::AdmissionConfig;
 use crate::runtime::{Admission, remote::Desk, shared::Shared};
 use crate::{
     clock::{Clock, TimeSource},

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::config::file::{ConfigError, Sources};
+use crate::config::{ConfigError, Sources};
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 
 /// Follows the files of a configuration until it is dropped. Made by [`Admission::watch`].

@@ -7,11 +7,14 @@ use std::{
 };
 
 use super::{
-    AdmissionConfig, environment, json_text, limits,
+    environment, json_text,
     problems::{ConfigError, ConfigProblem},
-    setting::{At, NONE, Problems, Setting},
     toml_text,
     value::{Node, Origin, Value, join},
+};
+use crate::config::schema::{
+    AdmissionConfig, limits,
+    setting::{At, NONE, Problems, Setting},
 };
 
 /// Where a configuration comes from: files, environment variables, code.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What a time looks like, for messages.
-pub(super) const A_TIME: &str = "a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
+pub(in crate::config) const A_TIME: &str = "a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
 
 /// No time is longer than this: a hundred years.
 const LONGEST: u128 = 100 * 365 * 86_400 * 1_000_000_000;
@@ -39,7 +39,7 @@ pub fn parse_time(text: &str) -> Option<Duration> {
 }
 
 /// Seconds as a bare number, `5` or `2.5`.
-pub(super) fn parse_seconds(text: &str) -> Option<Duration> {
+pub(in crate::config) fn parse_seconds(text: &str) -> Option<Duration> {
     from_nanos(part(text.trim(), "s")?)
 }
 
@@ -81,13 +81,13 @@ pub fn write_time(time: Duration) -> String {
 }
 
 /// `60%` or `12.5 %`, in percent.
-pub(super) fn parse_percent(text: &str) -> Option<f64> {
+pub(in crate::config) fn parse_percent(text: &str) -> Option<f64> {
     let number = text.trim().strip_suffix('%')?.trim_end();
     number.parse().ok().filter(|percent: &f64| percent.is_finite())
 }
 
 /// A part of one in percent: 0.07 is 7, not 7.000000000000001.
-pub(super) fn percent_of(part: f64) -> f64 {
+pub(in crate::config) fn percent_of(part: f64) -> f64 {
     let percent = part * 100.0;
     let rounded = (percent * 1e9).round() / 1e9;
     if (rounded - percent).abs() < 1e-12 { rounded } else { percent }

@@ -37,12 +37,12 @@ pub fn percent(value: impl Into<f64>) -> Share {
 
 impl Share {
     /// So many percent, as a configuration says it.
-    pub(super) const fn written(percent: f64) -> Self {
+    pub(in crate::config) const fn written(percent: f64) -> Self {
         Self { percent, mode: PartitionMode::Burst, observes: false, has_unit: true }
     }
 
     /// Whether it looks like a part of one that was taken for a percentage.
-    pub(super) const fn may_be_a_part_of_one(self) -> bool {
+    pub(in crate::config) const fn may_be_a_part_of_one(self) -> bool {
         !self.has_unit && self.percent > 0.0 && self.percent < 1.0
     }
 
@@ -70,21 +70,21 @@ impl Share {
         Self { observes: true, ..self }
     }
 
-    pub(super) const fn observes(self) -> bool {
+    pub(in crate::config) const fn observes(self) -> bool {
         self.observes
     }
 
-    pub(super) const fn as_percent(self) -> f64 {
+    pub(in crate::config) const fn as_percent(self) -> f64 {
         self.percent
     }
 
-    pub(super) const fn mode(self) -> PartitionMode {
+    pub(in crate::config) const fn mode(self) -> PartitionMode {
         self.mode
     }
 
     /// Parts per million; `None` where that is not above 0 and at most 100 %.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
-    pub(super) fn part(self) -> Option<u32> {
+    pub(in crate::config) fn part(self) -> Option<u32> {
         let part = (self.percent / 100.0 * f64::from(WHOLE)).round();
         (part >= 1.0 && part <= f64::from(WHOLE)).then_some(part as u32)
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::setting::settings;
-use crate::config::labels::Labels;
+use crate::config::Labels;
 
 settings! {
     /// What holds for requests with a label: `[labels]`; see [`Labels`].
@@ -55,7 +55,7 @@ settings! {
 }
 
 impl LabelsConfig {
-    pub(super) fn to_labels(&self) -> Labels {
+    pub(in crate::config) fn to_labels(&self) -> Labels {
         let labels = Labels::new()
             .max_waiting(self.max_waiting)
             .max_waiting_per_run(self.max_waiting_per_run)

@@ -13,7 +13,7 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    pub(super) fn new(origin: &Origin, path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(in crate::config) fn new(origin: &Origin, path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { origin: origin.clone(), problem: Problem::new(path, message) }
     }
 
@@ -63,7 +63,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// `Err` if there is any problem.
-    pub(super) fn check(mut problems: Vec<ConfigProblem>) -> Result<(), Self> {
+    pub(in crate::config) fn check(mut problems: Vec<ConfigProblem>) -> Result<(), Self> {
         if problems.is_empty() {
             return Ok(());
         }

@@ -1,24 +1,13 @@
-//! Configuration from files, texts, environment variables and code.
-//!
-//! Whatever the source, it becomes a tree of [values](value) that know where they came from. The trees are laid over each
-//! other, and what comes out is [read](setting) setting by setting, so that everything that is wrong is found at once and
-//! can be shown where it was written.
+//! The settings as data: what each is called, how it is read, written and described, and what it is unless set.
 
-mod environment;
-mod json_text;
 mod labels;
 mod laws;
 mod limit;
-mod limits;
-mod nearest;
-mod problems;
+pub(super) mod limits;
 mod serde_impls;
-mod setting;
-mod sources;
+pub(super) mod setting;
 mod store;
 mod times;
-mod toml_text;
-mod value;
 mod words;
 
 use std::{
@@ -28,22 +17,20 @@ use std::{
     time::Duration,
 };
 
+use self::setting::{Setting, settings};
 pub use self::{
     labels::{LabelConfig, LabelsConfig},
     laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
     limit::LimitConfig,
     limits::LabelOverride,
-    problems::{ConfigError, ConfigProblem},
-    sources::{Effective, Loaded, Sources},
     store::{StoreConfig, WhenGoneConfig},
     times::{parse_time, write_time},
-    value::Origin,
 };
-use self::{
-    nearest::nearest,
-    setting::{Setting, settings},
+use crate::config::{
+    Limits, Rules, Settings, Share,
+    load::{ConfigError, Sources, environment, json_text, nearest::nearest, toml_text},
+    settings::rules::OTHERS,
 };
-use super::{Limits, Rules, Settings, Share, rules::OTHERS};
 use crate::{
     engine::plan::{Discipline, JOURNAL, Mode, PartitionMode},
     problem::BuildError,

@@ -26,15 +26,15 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Labels {
-    pub(super) plan: LabelPlan,
-    pub(super) default_weight: u32,
-    pub(super) matching: Matching,
-    pub(super) caps: Vec<(Name, usize)>,
-    pub(super) weights: Vec<(Name, u32)>,
+    pub(in crate::config) plan: LabelPlan,
+    pub(in crate::config) default_weight: u32,
+    pub(in crate::config) matching: Matching,
+    pub(in crate::config) caps: Vec<(Name, usize)>,
+    pub(in crate::config) weights: Vec<(Name, u32)>,
 }
 
 /// A label in any namespace, or in one.
-pub(super) type Name = (Option<String>, String);
+pub(in crate::config) type Name = (Option<String>, String);
 
 const HEAVIEST: u32 = 1_000;
 const MOST_LABELS: usize = 10_000_000;

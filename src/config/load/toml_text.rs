@@ -9,14 +9,14 @@ use ::toml::{
 
 use super::{
     problems::ConfigProblem,
-    setting::Problems,
     value::{Node, Origin, Table, Value},
 };
+use crate::config::schema::setting::Problems;
 
 /// Reads a text. What can't be read is noted, and the rest is read all the same.
 ///
 /// Some mistakes make the parser give up, so lines with a mistake are blanked out and the rest is read again.
-pub(super) fn read(name: &str, text: &str, problems: &Problems) -> Node {
+pub(in crate::config) fn read(name: &str, text: &str, problems: &Problems) -> Node {
     /// A text with more broken lines than this is something else than TOML.
     const MOST: usize = 32;
     let mut rest = text.to_owned();
@@ -95,7 +95,7 @@ impl Reader<'_> {
 }
 
 /// Writes a table.
-pub(super) fn write(value: Value) -> String {
+pub(in crate::config) fn write(value: Value) -> String {
     match convert(value) {
         ::toml::Value::Table(table) => table.to_string(),
         other => other.to_string(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Share;
+use crate::config::Share;
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
@@ -13,20 +13,20 @@ use crate::matching::has_star;
 
 /// What is known beside the plan, for some of it changes nothing in the engine.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(in crate::config) struct Beside {
     /// The highest limit that there can be, where that is known.
-    pub(super) largest_limit: Option<usize>,
-    pub(super) wait_timeout: Option<Duration>,
-    pub(super) max_wait: Option<Duration>,
-    pub(super) client_patience: Option<Duration>,
-    pub(super) max_concurrent_streams: Option<usize>,
+    pub(in crate::config) largest_limit: Option<usize>,
+    pub(in crate::config) wait_timeout: Option<Duration>,
+    pub(in crate::config) max_wait: Option<Duration>,
+    pub(in crate::config) client_patience: Option<Duration>,
+    pub(in crate::config) max_concurrent_streams: Option<usize>,
 }
 
 /// Longer than this nobody should wait at a gate that is full.
 const LONG_ADMISSION: Duration = Duration::from_secs(5);
 
 /// Everything about a plan that looks like a mistake.
-pub(super) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
+pub(in crate::config) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
     let limit = plan.law.limit();
     let largest = beside.largest_limit;
     let single = [
@@ -46,7 +46,7 @@ pub(super) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
 }
 
 /// Shares below one percent that code may have meant as parts of one.
-pub(super) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
+pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
     let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
     let warning = |(name, share): &(String, Share)| {
         let percent = share.as_percent();

@@ -31,10 +31,10 @@ impl Sharing {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Cap {
-    pub(super) max: usize,
-    pub(super) when_full: Option<WhenFull>,
-    pub(super) shared: Sharing,
-    pub(super) observes: bool,
+    pub(in crate::config) max: usize,
+    pub(in crate::config) when_full: Option<WhenFull>,
+    pub(in crate::config) shared: Sharing,
+    pub(in crate::config) observes: bool,
 }
 
 impl Cap {
@@ -89,11 +89,11 @@ impl From<usize> for Cap {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
-    pub(super) max: u32,
-    pub(super) mode: Option<RateMode>,
-    pub(super) when_full: Option<WhenFull>,
-    pub(super) shared: Sharing,
-    pub(super) observes: bool,
+    pub(in crate::config) max: u32,
+    pub(in crate::config) mode: Option<RateMode>,
+    pub(in crate::config) when_full: Option<WhenFull>,
+    pub(in crate::config) shared: Sharing,
+    pub(in crate::config) observes: bool,
 }
 
 impl Rate {
@@ -223,7 +223,12 @@ impl Limits {
     }
 
     /// `shared`: rules are counted for all instances, and what becomes of them without the store.
-    pub(super) fn plan(&self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> LimitsPlan {
+    pub(in crate::config) fn plan(
+        &self,
+        path: &str,
+        shared: Option<WhenGone>,
+        problems: &mut Vec<Problem>,
+    ) -> LimitsPlan {
         let mut rate = |name: &str, rate: Option<Rate>| rate?.setting(&format!("{path}.{name}"), shared, problems);
         let per_minute = rate("max_per_minute", self.per_minute);
         let per_minute_per_namespace = rate("max_per_minute_per_namespace", self.per_minute_per_namespace);

@@ -10,7 +10,7 @@ use std::{
 const EXAMPLE: &str = "allowed is one such as redis://10.0.0.5:6379/, rediss://… or unix:///run/redis.sock";
 
 /// What is wrong with an address. Repeats nothing of it, for it may hold a password.
-pub(super) fn problem(url: &str) -> Option<String> {
+pub(in crate::config) fn problem(url: &str) -> Option<String> {
     let wrong = judge(url).err()?;
     Some(format!("{wrong}, {EXAMPLE}"))
 }

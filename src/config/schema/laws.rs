@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::{
-    setting::{At, Setting, any_of, settings},
-    value::{Value, word},
-};
+use super::setting::{At, Setting, any_of, settings};
+use crate::config::load::value::{Value, word};
 use crate::engine::limit::{Aggregate, Aimd, Gradient, Gradient2, Law, QueueSize, TwoPoint, Vegas, Windowed};
 
 settings! {
@@ -148,14 +146,14 @@ settings! {
 }
 
 impl AimdConfig {
-    pub(super) fn to_law(&self) -> Aimd {
+    pub(in crate::config) fn to_law(&self) -> Aimd {
         let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
         law.backoff(self.backoff).stabilizing(self.stabilizing)
     }
 }
 
 impl WindowedAimdConfig {
-    pub(super) fn to_law(&self) -> Windowed<impl Law + 'static> {
+    pub(in crate::config) fn to_law(&self) -> Windowed<impl Law + 'static> {
         let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
         let law = Windowed::new(law.backoff(self.backoff).stabilizing(self.stabilizing));
         law.aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))
@@ -167,7 +165,7 @@ impl WindowedAimdConfig {
 }
 
 impl VegasConfig {
-    pub(super) fn to_law(&self) -> Vegas {
+    pub(in crate::config) fn to_law(&self) -> Vegas {
         let law = Vegas::new().initial(self.initial).max(self.max).smoothing(self.smoothing);
         let law = law.probe_multiplier(self.probe_multiplier);
         let law = match self.seed {
@@ -182,7 +180,7 @@ impl VegasConfig {
 }
 
 impl Gradient2Config {
-    pub(super) fn to_law(&self) -> Gradient2 {
+    pub(in crate::config) fn to_law(&self) -> Gradient2 {
         let law = Gradient2::new().initial(self.initial).min(self.min).max(self.max).smoothing(self.smoothing);
         let law = law.tolerance(self.tolerance).queue(self.queue).long_window(self.long_window);
         law.ignore_overloads(self.ignore_overloads)
@@ -190,7 +188,7 @@ impl Gradient2Config {
 }
 
 impl GradientConfig {
-    pub(super) fn to_law(&self) -> Gradient {
+    pub(in crate::config) fn to_law(&self) -> Gradient {
         let law = Gradient::new().max(self.max).pinned(self.pinned).percentile(self.percentile).buffer(self.buffer);
         law.interval(self.interval).probe(self.probe_interval, self.probe_samples)
     }
@@ -217,7 +215,7 @@ impl Setting for QueueSize {
 }
 
 impl TwoPointConfig {
-    pub(super) const fn to_law(&self) -> TwoPoint {
+    pub(in crate::config) const fn to_law(&self) -> TwoPoint {
         TwoPoint::new().initial(self.initial).min(self.min).max(self.max)
     }
 }

@@ -6,12 +6,12 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{
     problems::ConfigProblem,
-    setting::Problems,
     value::{Node, Origin, Table, Value, join},
 };
+use crate::config::schema::setting::Problems;
 
 /// Reads a text. What can't be read is noted. `None` where nothing can.
-pub(super) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems) -> Option<Node> {
+pub(in crate::config) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems) -> Option<Node> {
     let mut json = serde_json::Deserializer::from_str(text);
     let seed = NodeSeed { origin, path: path.to_owned(), problems };
     let read = seed.deserialize(&mut json).and_then(|node| json.end().map(|()| node));
@@ -29,10 +29,10 @@ pub(super) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems)
 
 /// Makes a node of whatever comes; serde's own maps would hide a key that comes twice.
 #[derive(Debug)]
-pub(super) struct NodeSeed<'a> {
-    pub(super) origin: &'a Origin,
-    pub(super) path: String,
-    pub(super) problems: &'a Problems,
+pub(in crate::config) struct NodeSeed<'a> {
+    pub(in crate::config) origin: &'a Origin,
+    pub(in crate::config) path: String,
+    pub(in crate::config) problems: &'a Problems,
 }
 
 impl NodeSeed<'_> {
@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
 }
 
 /// Writes a value in one line.
-pub(super) fn write(value: &Value) -> String {
+pub(in crate::config) fn write(value: &Value) -> String {
     convert(value).to_string()
 }
 

@@ -4,15 +4,15 @@ use std::{cell::RefCell, collections::BTreeMap, fmt::Display, num::NonZeroU32, t
 
 use serde_json::{Value as Json, json};
 
-use super::{
+use super::times::{A_TIME, parse_seconds, parse_time, write_time};
+use crate::config::load::{
     nearest::nearest,
     problems::ConfigProblem,
-    times::{A_TIME, parse_seconds, parse_time, write_time},
     value::{Node, Origin, Table, Value, join, word},
 };
 
 /// A type that a setting can have.
-pub(super) trait Setting: Sized {
+pub(in crate::config) trait Setting: Sized {
     /// Reads it. What is wrong is noted, all of it, and the answer then is `None` or the part that is right.
     fn read(at: &At<'_>) -> Option<Self>;
 
@@ -24,27 +24,27 @@ pub(super) trait Setting: Sized {
 }
 
 /// Everything that was found to be wrong so far.
-pub(super) type Problems = RefCell<Vec<ConfigProblem>>;
+pub(in crate::config) type Problems = RefCell<Vec<ConfigProblem>>;
 
 /// A value, where it stands, and where to complain about it.
 #[derive(Clone, Debug)]
-pub(super) struct At<'a> {
-    pub(super) node: &'a Node,
-    pub(super) path: String,
-    pub(super) problems: &'a Problems,
+pub(in crate::config) struct At<'a> {
+    pub(in crate::config) node: &'a Node,
+    pub(in crate::config) path: String,
+    pub(in crate::config) problems: &'a Problems,
 }
 
 impl<'a> At<'a> {
-    pub(super) const fn root(node: &'a Node, problems: &'a Problems) -> Self {
+    pub(in crate::config) const fn root(node: &'a Node, problems: &'a Problems) -> Self {
         Self { node, path: String::new(), problems }
     }
 
-    pub(super) fn problem(&self, message: impl Into<String>) {
+    pub(in crate::config) fn problem(&self, message: impl Into<String>) {
         self.problems.borrow_mut().push(ConfigProblem::new(&self.node.origin, self.path.as_str(), message));
     }
 
     /// Notes that something else was found than what is allowed.
-    pub(super) fn wrong<T>(&self, allowed: impl Display) -> Option<T> {
+    pub(in crate::config) fn wrong<T>(&self, allowed: impl Display) -> Option<T> {
         /// Longer values say nothing that their place doesn't say.
         const SHOWN: usize = 60;
         let found = match &self.node.value {
@@ -58,40 +58,40 @@ impl<'a> At<'a> {
     }
 
     /// The text of a value. In the environment everything is text, numbers included.
-    pub(super) fn text(&self) -> Option<&'a str> {
+    pub(in crate::config) fn text(&self) -> Option<&'a str> {
         if let Value::Text(text) = &self.node.value { Some(text) } else { None }
     }
 
     /// The same as text, if it comes from where everything is text.
-    pub(super) fn loose_text(&self) -> Option<&'a str> {
+    pub(in crate::config) fn loose_text(&self) -> Option<&'a str> {
         self.text().filter(|_| matches!(self.node.origin, Origin::Variable(_))).map(str::trim)
     }
 
-    pub(super) const fn table(&self) -> Option<&'a Table> {
+    pub(in crate::config) const fn table(&self) -> Option<&'a Table> {
         if let Value::Table(table) = &self.node.value { Some(table) } else { None }
     }
 
-    pub(super) fn child(&self, key: &str, node: &'a Node) -> Self {
+    pub(in crate::config) fn child(&self, key: &str, node: &'a Node) -> Self {
         Self { node, path: join(&self.path, key), problems: self.problems }
     }
 
     /// The value of a field of a table, if there is one.
-    pub(super) fn get(&self, key: &str) -> Option<Self> {
+    pub(in crate::config) fn get(&self, key: &str) -> Option<Self> {
         self.table()?.get(key).map(|node| self.child(key, node))
     }
 
     /// Reads a field of a table, if there is one.
-    pub(super) fn field<T: Setting>(&self, key: &str) -> Option<T> {
+    pub(in crate::config) fn field<T: Setting>(&self, key: &str) -> Option<T> {
         T::read(&self.get(key)?)
     }
 
     /// A table with no other fields than these.
-    pub(super) fn fields(&self, known: &[&str]) -> Option<()> {
+    pub(in crate::config) fn fields(&self, known: &[&str]) -> Option<()> {
         self.fields_or_aliases(known, &[])
     }
 
     /// The same, where slips in names that were once known by others are recognised too.
-    pub(super) fn fields_or_aliases(&self, known: &[&str], aliases: &[(&str, &str)]) -> Option<()> {
+    pub(in crate::config) fn fields_or_aliases(&self, known: &[&str], aliases: &[(&str, &str)]) -> Option<()> {
         let Some(table) = self.table() else { return self.wrong("a table") };
         for (key, node) in table.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
             let message = match nearest(key, known.iter().copied().chain(aliases.iter().map(|(alias, _)| *alias))) {
@@ -104,7 +104,7 @@ impl<'a> At<'a> {
     }
 
     /// One of several words.
-    pub(super) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub(in crate::config) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let names = || choices.iter().map(|(name, _)| *name);
         let listed = || names().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let Some(text) = self.text() else { return self.wrong(listed()) };
@@ -119,7 +119,7 @@ impl<'a> At<'a> {
     }
 
     /// A whole number of at least `least`.
-    pub(super) fn count(&self, least: u32) -> Option<usize> {
+    pub(in crate::config) fn count(&self, least: u32) -> Option<usize> {
         let number = match &self.node.value {
             Value::Integer(number) => usize::try_from(*number).ok(),
             // Beyond 63 bits there is no TOML.
@@ -130,7 +130,7 @@ impl<'a> At<'a> {
     }
 
     /// A whole number of at least `least`, in 32 bits.
-    pub(super) fn small(&self, least: u32) -> Option<u32> {
+    pub(in crate::config) fn small(&self, least: u32) -> Option<u32> {
         let number = self.count(least)?;
         u32::try_from(number).ok().or_else(|| self.wrong(format!("a whole number from {least} to {}", u32::MAX)))
     }
@@ -253,7 +253,7 @@ impl Setting for Duration {
 }
 
 /// The word for a setting that isn't set, which a higher layer can say to unset what a lower one sets.
-pub(super) const NONE: &str = "none";
+pub(in crate::config) const NONE: &str = "none";
 
 impl<T: Setting> Setting for Option<T> {
     /// The outer `None` is for what was wrong.
@@ -305,12 +305,12 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
     }
 }
 
-pub(super) fn any_of(schemas: impl Into<Vec<Json>>) -> Json {
+pub(in crate::config) fn any_of(schemas: impl Into<Vec<Json>>) -> Json {
     json!({ "anyOf": schemas.into() })
 }
 
 /// The schema of a table with no other fields than these: name, what it is, its schema.
-pub(super) fn object_schema(fields: impl IntoIterator<Item = (&'static str, String, Json)>) -> Json {
+pub(in crate::config) fn object_schema(fields: impl IntoIterator<Item = (&'static str, String, Json)>) -> Json {
     let properties: serde_json::Map<String, Json> = fields
         .into_iter()
         .map(|(name, description, mut schema)| {
@@ -349,11 +349,11 @@ macro_rules! settings {
 
         impl $name {
             #[allow(dead_code, reason = "not all are asked for their fields")]
-            pub(super) const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),+];
+            pub(in crate::config) const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),+];
         }
 
-        impl $crate::config::file::setting::Setting for $name {
-            fn read(at: &$crate::config::file::setting::At<'_>) -> Option<Self> {
+        impl $crate::config::schema::setting::Setting for $name {
+            fn read(at: &$crate::config::schema::setting::At<'_>) -> Option<Self> {
                 at.fields(Self::FIELDS)?;
                 let mut read = Self::default();
                 $(
@@ -364,12 +364,12 @@ macro_rules! settings {
                 Some(read)
             }
 
-            fn write(&self) -> $crate::config::file::value::Value {
-                $crate::config::file::value::Value::table([$( (stringify!($field), self.$field.write()) ),+])
+            fn write(&self) -> $crate::config::load::value::Value {
+                $crate::config::load::value::Value::table([$( (stringify!($field), self.$field.write()) ),+])
             }
 
             fn schema() -> serde_json::Value {
-                $crate::config::file::setting::object_schema([$(
+                $crate::config::schema::setting::object_schema([$(
                     (stringify!($field), [$( $doc ),+].concat().trim().to_owned(), <$type>::schema())
                 ),+])
             }
@@ -377,4 +377,4 @@ macro_rules! settings {
     };
 }
 
-pub(super) use settings;
+pub(in crate::config) use settings;

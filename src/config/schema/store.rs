@@ -4,15 +4,10 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde_json::{Value as Json, json};
 
-use super::{
-    setting::{At, Setting, settings},
-    value::Value,
-};
+use super::setting::{At, Setting, settings};
+use crate::config::load::value::Value;
 use crate::{
-    config::{
-        limits::Sharing,
-        store::{StoreSettings, StoreUrl},
-    },
+    config::{StoreSettings, StoreUrl, settings::limits::Sharing},
     engine::rules::WhenGone,
     problem::Problem,
 };
@@ -104,7 +99,7 @@ impl Setting for StoreUrl {
 }
 
 impl StoreConfig {
-    pub(super) fn to_settings(&self) -> StoreSettings {
+    pub(in crate::config) fn to_settings(&self) -> StoreSettings {
         StoreSettings {
             url: self.url.clone(),
             prefix: self.prefix.clone(),
@@ -117,11 +112,11 @@ impl StoreConfig {
     }
 
     /// For all rules that don't say so themselves.
-    pub(super) fn when_gone(&self) -> WhenGone {
+    pub(in crate::config) fn when_gone(&self) -> WhenGone {
         self.when_gone.with(self.instances).unwrap_or_default()
     }
 
-    pub(super) fn problem(&self) -> Option<Problem> {
+    pub(in crate::config) fn problem(&self) -> Option<Problem> {
         let missing = self.when_gone.with(self.instances).is_none();
         let message = "found none, allowed is how many instances share the rules, for when_gone = \"local_share\"";
         missing.then(|| Problem::new("store.instances", message))
@@ -129,10 +124,10 @@ impl StoreConfig {
 }
 
 /// What a rule can say about the store, besides its bound.
-pub(super) const SHARING: [&str; 3] = ["local", "when_gone", "instances"];
+pub(in crate::config) const SHARING: [&str; 3] = ["local", "when_gone", "instances"];
 
 /// Reads what a rule says about the store.
-pub(super) fn read_sharing(at: &At<'_>) -> Sharing {
+pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
     let instances = at.field("instances");
     let word = at.field::<WhenGoneConfig>("when_gone");
     let when_gone = word.and_then(|word| word.with(instances));
@@ -146,7 +141,7 @@ pub(super) fn read_sharing(at: &At<'_>) -> Sharing {
 }
 
 /// Writes what a rule says about the store.
-pub(super) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
+pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
     let (word, instances) = match sharing.when_gone {
         None => (None, None),
         Some(WhenGone::Closed) => (Some(WhenGoneConfig::Closed), None),
@@ -161,7 +156,7 @@ pub(super) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static 
     fields.into_iter().flatten()
 }
 
-pub(super) fn sharing_schema() -> [(&'static str, String, Json); 3] {
+pub(in crate::config) fn sharing_schema() -> [(&'static str, String, Json); 3] {
     [
         ("local", "Whether it is counted in this process alone, although rules are shared.".to_owned(), bool::schema()),
         ("when_gone", "What becomes of it while the store is gone.".to_owned(), WhenGoneConfig::schema()),

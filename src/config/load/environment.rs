@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use super::{
-    AdmissionConfig, LabelsConfig, LimitConfig, StoreConfig, json_text, limits,
+    json_text,
     nearest::nearest,
     problems::ConfigProblem,
-    setting::Problems,
     value::{Node, Origin, Table, Value, word},
 };
+use crate::config::schema::{AdmissionConfig, LabelsConfig, LimitConfig, StoreConfig, limits, setting::Problems};
 
 /// What all variables begin with.
-pub(super) const PREFIX: &str = "TOWER_ADMISSION_";
+pub(in crate::config) const PREFIX: &str = "TOWER_ADMISSION_";
 
 const CLASSES: &str = "CLASSES_";
 
 /// The names of all variables, `<CLASS>` standing for the name of a class.
-pub(super) fn names() -> Vec<String> {
+pub(in crate::config) fn names() -> Vec<String> {
     let mut names: Vec<String> = settings().map(|path| name(&path)).collect();
     names.extend(limits::names().map(|limit| format!("{PREFIX}{CLASSES}<CLASS>_{}", limit.to_uppercase())));
     names.sort();
@@ -38,7 +38,7 @@ fn name(path: &[&str]) -> String {
 }
 
 /// What the variables say together: whole sections first, then what is more particular.
-pub(super) fn read(variables: &[(String, String)], problems: &Problems) -> Node {
+pub(in crate::config) fn read(variables: &[(String, String)], problems: &Problems) -> Node {
     let mut variables: Vec<_> = variables.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
     variables.sort();
     let mut root = Node::empty();
@@ -121,7 +121,7 @@ fn list(path: &str, text: &str, origin: &Origin, problems: &Problems) -> Option<
 }
 
 /// All settings as variables.
-pub(super) fn write(config: Value) -> Vec<(String, String)> {
+pub(in crate::config) fn write(config: Value) -> Vec<(String, String)> {
     let Value::Table(fields) = config else { return Vec::new() };
     let mut variables = Vec::new();
     for (field, node) in fields {

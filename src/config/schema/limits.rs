@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::{
-    problems::ConfigProblem,
     setting::{At, Problems, Setting, any_of, object_schema},
     store::{SHARING, read_sharing, sharing_schema, write_sharing},
+};
+use crate::config::load::{
+    problems::ConfigProblem,
     value::{Node, Origin, Value, join},
 };
 use crate::{
-    config::limits::{Cap, Limits, Rate, Sharing},
+    config::settings::limits::{Cap, Limits, Rate, Sharing},
     engine::rules::{RateMode, WhenFull},
 };
 
@@ -90,7 +92,7 @@ const FIELDS: [&str; 7] = [
 ];
 
 /// Other names for the same settings, first what is written and then what is meant.
-pub(super) const ALIASES: [(&str, &str); 8] = [
+pub(in crate::config) const ALIASES: [(&str, &str); 8] = [
     ("max_active_leases", "max_in_flight"),
     ("max_active_leases_per_queue", "max_in_flight"),
     ("max_active_leases_per_namespace", "max_in_flight_per_namespace"),
@@ -102,12 +104,12 @@ pub(super) const ALIASES: [(&str, &str); 8] = [
 ];
 
 /// All names that a limit can be written under, for the environment.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(in crate::config) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.into_iter().chain(ALIASES.into_iter().map(|(alias, _)| alias))
 }
 
 /// Replaces the other names in a layer by those of this crate, so that a layer above finds what it changes.
-pub(super) fn rename_all(root: &mut Node, problems: &Problems) {
+pub(in crate::config) fn rename_all(root: &mut Node, problems: &Problems) {
     let Value::Table(root) = &mut root.value else { return };
     let tables = |path: &str, node: Option<&mut Node>, rename: &mut dyn FnMut(&str, &mut Node)| {
         if let Some(Node { value: Value::Table(table), .. }) = node {

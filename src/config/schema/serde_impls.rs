@@ -7,11 +7,16 @@ use serde::{
 };
 
 use super::{
-    AdmissionConfig, ConfigError,
-    json_text::NodeSeed,
     limits::rename_all,
     setting::{At, Problems, Setting},
-    value::{Origin, Value},
+};
+use crate::config::{
+    load::{
+        ConfigError,
+        json_text::NodeSeed,
+        value::{Origin, Value},
+    },
+    schema::AdmissionConfig,
 };
 
 impl Serialize for Value {

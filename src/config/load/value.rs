@@ -36,14 +36,14 @@ impl fmt::Display for Origin {
 
 /// A value and where it came from.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
+pub(in crate::config) struct Node {
+    pub(in crate::config) value: Value,
+    pub(in crate::config) origin: Origin,
 }
 
 /// What TOML, JSON and the environment have in common.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(in crate::config) enum Value {
     Flag(bool),
     Integer(i64),
     Number(f64),
@@ -54,27 +54,27 @@ pub(super) enum Value {
     Foreign(String),
 }
 
-pub(super) type Table = BTreeMap<String, Node>;
+pub(in crate::config) type Table = BTreeMap<String, Node>;
 
 impl Value {
-    pub(super) fn at(self, origin: &Origin) -> Node {
+    pub(in crate::config) fn at(self, origin: &Origin) -> Node {
         Node { value: self, origin: origin.clone() }
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(in crate::config) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
     /// A count. What is beyond 63 bits can't be written in TOML, and means no bound anyway.
-    pub(super) fn count(count: impl TryInto<i64>) -> Self {
+    pub(in crate::config) fn count(count: impl TryInto<i64>) -> Self {
         Self::Integer(count.try_into().unwrap_or(i64::MAX))
     }
 
-    pub(super) fn table(fields: impl IntoIterator<Item = (impl Into<String>, Self)>) -> Self {
+    pub(in crate::config) fn table(fields: impl IntoIterator<Item = (impl Into<String>, Self)>) -> Self {
         Self::Table(fields.into_iter().map(|(key, value)| (key.into(), value.at(&Origin::Default))).collect())
     }
 
-    pub(super) fn list(values: impl IntoIterator<Item = Self>) -> Self {
+    pub(in crate::config) fn list(values: impl IntoIterator<Item = Self>) -> Self {
         Self::List(values.into_iter().map(|value| value.at(&Origin::Default)).collect())
     }
 }
@@ -107,13 +107,13 @@ impl fmt::Display for Value {
 }
 
 impl Node {
-    pub(super) fn empty() -> Self {
+    pub(in crate::config) fn empty() -> Self {
         Value::Table(Table::new()).at(&Origin::Default)
     }
 
     /// Lays `upper` over this: per setting, what is above holds. A list, and anything that is no table on either side, is
     /// replaced as a whole; so is a table that says it is of another `kind`.
-    pub(super) fn lay(&mut self, upper: Self) {
+    pub(in crate::config) fn lay(&mut self, upper: Self) {
         match (&mut self.value, upper.value) {
             (Value::Table(below), Value::Table(above)) if same_kind(below, &above) => {
                 if below.is_empty() {
@@ -133,7 +133,7 @@ impl Node {
     }
 
     /// The value that a path of a problem is about, or the closest one around it. Names may contain dots.
-    pub(super) fn closest(&self, path: &str) -> &Self {
+    pub(in crate::config) fn closest(&self, path: &str) -> &Self {
         let Value::Table(table) = &self.value else { return self };
         let mut best: Option<(&str, &Self)> = None;
         for (key, node) in table {
@@ -161,11 +161,11 @@ fn same_kind(below: &Table, above: &Table) -> bool {
 }
 
 /// A word as it is compared: `two-point` is `two_point`.
-pub(super) fn word(text: &str) -> String {
+pub(in crate::config) fn word(text: &str) -> String {
     text.trim().to_ascii_lowercase().replace('-', "_")
 }
 
-pub(super) fn join(path: &str, key: &str) -> String {
+pub(in crate::config) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 

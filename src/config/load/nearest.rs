@@ -4,7 +4,7 @@
 const LONGEST: usize = 64;
 
 /// The known name that is closest to `found`, if it is close enough to be meant.
-pub(super) fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub(in crate::config) fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let beginning = |name: &str| name.chars().take(LONGEST).collect::<String>().to_ascii_lowercase();
     let found = beginning(found);
     // One slip for each three letters; a word of two letters has to be right.

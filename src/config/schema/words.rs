@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 use super::{
     setting::{At, Setting, any_of, object_schema},
     times::{parse_percent, percent_of},
-    value::Value,
 };
+use crate::config::load::value::Value;
 use crate::{
-    config::share::Share,
+    config::Share,
     engine::{
         plan::{Discipline, Mode, PartitionMode},
         rules::WhenFull,

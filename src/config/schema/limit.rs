@@ -6,9 +6,11 @@ use serde_json::{Value as Json, json};
 
 use super::{
     laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
-    nearest::nearest,
     setting::{At, Setting, any_of},
     times::A_TIME,
+};
+use crate::config::load::{
+    nearest::nearest,
     value::{Origin, Value, word},
 };
 use crate::engine::limit::{Fixed, Limit};
@@ -62,7 +64,7 @@ impl LimitConfig {
     }
 
     /// The highest limit that it can get to.
-    pub(super) const fn largest(&self) -> usize {
+    pub(in crate::config) const fn largest(&self) -> usize {
         match self {
             Self::Aimd(law) => law.max,
             Self::Fixed(law) => law.limit,
@@ -75,7 +77,7 @@ impl LimitConfig {
     }
 
     /// The names of all parameters of all laws, for the environment.
-    pub(super) fn parameters() -> impl Iterator<Item = &'static str> {
+    pub(in crate::config) fn parameters() -> impl Iterator<Item = &'static str> {
         let all = [
             AimdConfig::FIELDS,
             FixedConfig::FIELDS,
@@ -88,7 +90,7 @@ impl LimitConfig {
         ["kind"].into_iter().chain(all.into_iter().flatten().copied())
     }
 
-    pub(super) fn to_limit(&self) -> Limit {
+    pub(in crate::config) fn to_limit(&self) -> Limit {
         match self {
             Self::Aimd(law) if law.per_sample => Limit::per_sample(law.to_law()),
             Self::Aimd(law) => law.to_law().into(),

@@ -1,0 +1,207 @@
+//! A plan for the engine, out of settings.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use super::warnings::{Beside, small_shares, warnings};
+#[cfg(feature = "config")]
+use crate::config::StoreSettings;
+use crate::{
+    config::{Settings, Share},
+    engine::{
+        MOST_ENTRIES,
+        limit::Limit,
+        plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+        shares::WHOLE,
+    },
+    problem::{BuildError, Problem},
+};
+
+/// The name of the partition of those who belong to no other.
+pub(crate) const DEFAULT_PARTITION: &str = "default";
+
+impl Settings {
+    /// A plan for the engine, and what is allowed and likely to be a mistake.
+    pub(crate) fn into_plan(self) -> Result<(Plan, Vec<String>), BuildError> {
+        let law = self.limit.into_law();
+        let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();
+        let shadow = self.shadow.map(Limit::into_law);
+        let of_shadow = shadow.iter().flat_map(|law| law.problems());
+        problems.extend(of_shadow.map(|problem| problem.under("shadow_law")));
+        let partitions = partitions(&self.partitions, (self.default_mode, self.default_observes), &mut problems);
+        if self.partitions.len() >= usize::from(u16::MAX) {
+            problems.push(Problem::new(
+                "partitions",
+                format!("found {}, allowed are fewer than {}", self.partitions.len(), u16::MAX),
+            ));
+        }
+        let labels = self.labels.into_plan(&mut problems);
+        if self.time_to_live.is_some_and(|time| time.is_zero()) {
+            problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
+        }
+        if self.aging == Some(0) {
+            problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
+        }
+        if self.journal > MOST_ENTRIES {
+            problems
+                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
+        }
+        #[cfg(feature = "config")]
+        problems.extend(self.store.iter().flat_map(StoreSettings::problems));
+        let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
+        BuildError::check(problems)?;
+
+        let extra = self.max_waiting.map_or(Places::Limit, Places::Exactly);
+        let (line, gate, queue) = if self.queue == 0 {
+            let wait = self.wait_timeout.unwrap_or(LEGACY_WAIT);
+            let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
+            (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
+        } else {
+            let line = Bound { places: Places::Exactly(self.queue), wait: self.max_wait };
+            let places = if self.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
+            (line, Bound { places, wait: Some(self.admission_timeout) }, Some(self.queue))
+        };
+        let Self { discipline, aging, time_to_live, largest_limit, wait_timeout, max_wait, .. } = self;
+        let Self { client_patience, max_concurrent_streams, journal, .. } = self;
+        let plan = Plan {
+            law,
+            partitions,
+            line,
+            gate,
+            queue,
+            discipline,
+            aging,
+            labels,
+            rules,
+            time_to_live,
+            journal,
+            shadow,
+        };
+        let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
+        let shares = small_shares(&self.partitions);
+        let warnings = self.notes.into_iter().chain(shares).chain(warnings(&plan, &beside)).collect();
+        Ok((plan, warnings))
+    }
+}
+
+/// How long a request waits for a slot where there is no queue, unless told otherwise.
+const LEGACY_WAIT: Duration = Duration::from_secs(30);
+
+fn partitions(
+    settings: &[(String, Share)],
+    (mode, observes): (PartitionMode, bool),
+    problems: &mut Vec<Problem>,
+) -> Vec<PartitionPlan> {
+    let mut names = HashSet::from([DEFAULT_PARTITION]);
+    let mut rest = WHOLE;
+    let mut total = 0.0;
+    let mut plans = Vec::with_capacity(settings.len() + 1);
+    for (name, share) in settings {
+        let path = || format!("partitions.{name}");
+        if name.trim().is_empty() || name.len() > 256 {
+            problems.push(Problem::new(path(), format!("found {name:?} as a name, allowed are 1 to 256 bytes")));
+        } else if name == DEFAULT_PARTITION {
+            problems.push(Problem::new(path(), "this name is taken: it is the partition of all unknown callers"));
+        } else if !names.insert(name) {
+            problems.push(Problem::new(path(), "found twice, each name is allowed once"));
+        }
+        match share.part() {
+            Some(part) => {
+                rest = rest.saturating_sub(part);
+                total += share.as_percent();
+                let (mode, observes) = (share.mode(), share.observes());
+                plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode, observes });
+            }
+            None => problems.push(Problem::new(
+                path(),
+                format!(
+                    "found {} %, allowed is more than 0 and at most 100 (and not below 0.0001)",
+                    share.as_percent()
+                ),
+            )),
+        }
+    }
+    if total > 100.0 + ROUNDING {
+        problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
+    }
+    let default = Arc::from(DEFAULT_PARTITION);
+    plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes });
+    if total >= 100.0 - ROUNDING {
+        make_whole(&mut plans);
+    }
+    plans
+}
+
+/// Percentages such as 100/3 can't add up to exactly 100.
+const ROUNDING: f64 = 0.000_1;
+
+/// Gives the default partition nothing and lets the largest other one bear what rounding added or took.
+fn make_whole(plans: &mut [PartitionPlan]) {
+    let Some((default, others)) = plans.split_first_mut() else { return };
+    let sum: u32 = others.iter().map(|plan| plan.part).fold(0, u32::saturating_add);
+    if let Some(largest) = others.iter_mut().max_by_key(|plan| plan.part) {
+        default.part = 0;
+        largest.part = largest.part.saturating_add(WHOLE).saturating_sub(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::percent,
+        engine::limit::{Aimd, Fixed},
+    };
+
+    fn problems(settings: Settings) -> Vec<String> {
+        settings.into_plan().unwrap_err().problems().iter().map(ToString::to_string).collect()
+    }
+
+    fn with(partitions: &[(&str, Share)]) -> Settings {
+        let partitions = partitions.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
+        Settings { partitions, ..Settings::default() }
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let mut settings = with(&[
+            ("a", percent(60)),
+            ("a", percent(50)),
+            ("b", percent(0)),
+            ("c", percent(-5)),
+            ("d", percent(f64::NAN)),
+            ("", percent(1)),
+            ("default", percent(1)),
+        ]);
+        settings.limit = Aimd::new(Duration::ZERO).into();
+        assert_eq!(
+            problems(settings),
+            [
+                "limit.aimd.threshold: found 0, allowed is any longer time",
+                "partitions.a: found twice, each name is allowed once",
+                "partitions.b: found 0 %, allowed is more than 0 and at most 100 (and not below 0.0001)",
+                "partitions.c: found -5 %, allowed is more than 0 and at most 100 (and not below 0.0001)",
+                "partitions.d: found NaN %, allowed is more than 0 and at most 100 (and not below 0.0001)",
+                "partitions.: found \"\" as a name, allowed are 1 to 256 bytes",
+                "partitions.default: this name is taken: it is the partition of all unknown callers",
+                "partitions: found 112 % in all, allowed is at most 100",
+            ]
+        );
+    }
+
+    #[test]
+    fn exactly_all_may_be_allocated_and_thirds_add_up() {
+        let (plan, _) = with(&[("a", percent(60)), ("b", percent(40))]).into_plan().unwrap();
+        assert_eq!(plan.partitions[0].part, 0, "unknown callers get idle capacity only");
+        let thirds = percent(100.0 / 3.0);
+        let (plan, _) = with(&[("a", thirds), ("b", thirds), ("c", thirds)]).into_plan().unwrap();
+        assert_eq!(plan.partitions.iter().map(|it| it.part).sum::<u32>(), WHOLE);
+        assert_eq!(plan.partitions[0].part, 0, "a millionth left over by rounding is no share");
+        assert_eq!(problems(with(&[("a", percent(60)), ("b", percent(40.001))])).len(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_zero_is_an_error() {
+        let settings = Settings { limit: Fixed::new(0).into(), ..Settings::default() };
+        assert_eq!(problems(settings), ["limit.fixed: found 0, allowed is 1 or more; Mode::Off lifts a limit"]);
+    }
+}
