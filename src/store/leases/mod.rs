@@ -1,8 +1,12 @@
 //! Leases for requests: taken, kept alive while the work runs, given back when it ends.
 
+mod allotment;
+#[cfg(test)]
+mod allotment_tests;
 mod asking;
 mod driver;
 mod held;
+mod on_failure;
 mod returning;
 
 use std::{
@@ -14,16 +18,19 @@ use std::{
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-pub use self::held::Held;
 pub(crate) use self::held::LossSignal;
-use self::{driver::Driver, held::What};
+use self::{
+    allotment::{Loss, Missing, Shares},
+    driver::Driver,
+    held::What,
+    on_failure::{Instead, instead},
+};
+pub use self::{held::Held, on_failure::WhenGone};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
-    gone::{Instead, instead},
-    share::{Loss, Missing, Shares},
+    poll_queue::Turnstiles,
     side_by_side::side_by_side,
-    turnstile::Turnstiles,
 };
 
 /// Pauses between two questions of one who waits for a cap that others hold.

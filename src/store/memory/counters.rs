@@ -8,7 +8,7 @@ use super::{
     micros,
 };
 use crate::store::{
-    Block, BlockRequest, Claim, Drawn, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token, claim::Rule,
+    Block, BlockRequest, Claim, Drawn, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token, api::Rule,
 };
 
 /// For how long it is remembered that somebody waits for a cap.

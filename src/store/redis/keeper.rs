@@ -10,11 +10,10 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::{RedisStore, batches::AT_ONCE, debts::Due, line::Line, link};
+use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, debts::Due, line::Line, link};
 use crate::store::{
     Debt, Lease, Notice, Store, StoreError,
     backoff::{Backoff, Seeds},
-    breaker::Trouble,
     side_by_side::side_by_side,
 };
 

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::{
+    breaker::{Breaker, Trouble},
     builder::Settings,
     debts::{Debts, Due, Owed},
     keeper,
@@ -19,11 +20,7 @@ use super::{
     reply::Reply,
     script::Call,
 };
-use crate::store::{
-    Debt, Health, Notice, StoreError,
-    breaker::{Breaker, Trouble},
-    memory::NOTICES,
-};
+use crate::store::{Debt, Health, Notice, StoreError, memory::NOTICES};
 
 /// How long a lock is tried to be freed.
 const LOCK_DEBT: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 //! the breaker; this file turns what is asked into scripts and their answers into ours.
 
 mod batches;
+mod breaker;
 mod builder;
 mod debts;
 mod keeper;
@@ -20,7 +21,7 @@ pub use self::builder::{AfterRestart, RedisBuilder};
 use self::{builder::Settings, line::Line, link::Target, reply::unexpected, script::Call};
 use super::{
     Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Full, Health, Key, Keys, Lease, LockAnswer, LockRequest,
-    Locked, Notices, RateMode, Released, Renewed, Request, Store, StoreError, claim::Rule,
+    Locked, Notices, RateMode, Released, Renewed, Request, Store, StoreError, api::Rule,
 };
 
 /// Counts in a Redis server, for all processes that use it with the same prefix.

@@ -12,11 +12,11 @@ use std::{
 use fastrand::Rng;
 use tokio::time::{Instant, advance};
 
-use super::{
-    Block, BlockRequest, Claim, Keys, MemoryStore, Store,
-    share::{Shares, Unit},
+use super::allotment::{Shares, Unit};
+use crate::{
+    clock::Clock,
+    store::{Block, BlockRequest, Claim, Keys, MemoryStore, Store},
 };
-use crate::clock::Clock;
 
 const BOUND: u32 = 12;
 const EXPIRY: Duration = Duration::from_secs(1);

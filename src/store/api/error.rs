@@ -2,9 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-#[cfg(feature = "redis")]
-use super::breaker::Trouble;
-
 /// Why a store gave no answer.
 ///
 /// Holds words and durations only: neither addresses, nor keys, nor what the server said beyond its error code.
@@ -53,7 +50,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the store is gone rather than in disagreement: [`WhenGone`](super::WhenGone) decides then.
+    /// Whether the store is gone rather than in disagreement: [`WhenGone`](crate::store::WhenGone) decides then.
     pub const fn is_gone(&self) -> bool {
         match self {
             Self::BreakerOpen
@@ -69,30 +66,6 @@ impl StoreError {
     /// Whether the store may have done what was asked for.
     pub const fn is_ambiguous(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Unavailable)
-    }
-
-    /// How much it says of the server.
-    #[cfg(feature = "redis")]
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        match self {
-            Self::ReadOnly | Self::TimedOut { .. } | Self::Unavailable => Some(Trouble::Everything),
-            Self::Unable(code) => Some(match code.as_str() {
-                "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS" => Trouble::Everything,
-                "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM" | "UNKILLABLE" => Trouble::Decisions,
-                _ => Trouble::Request,
-            }),
-            Self::BreakerOpen
-            | Self::Configuration(_)
-            | Self::NoRandomness
-            | Self::Refused(_)
-            | Self::Restarted { .. } => None,
-        }
-    }
-
-    /// Whether it may be about one of several keys: then the others are worth asking for without that one.
-    #[cfg(feature = "redis")]
-    pub(crate) fn may_be_of_one_key(&self) -> bool {
-        matches!(self, Self::Refused(_)) || self.trouble() == Some(Trouble::Request)
     }
 }
 

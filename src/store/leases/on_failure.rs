@@ -2,11 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::{
-    Claims, StoreError,
-    claim::{Claim, Rule},
-};
 pub use crate::engine::rules::WhenGone;
+use crate::store::{Claim, Claims, StoreError, api::Rule};
 
 /// What to do with one request while the store is gone.
 #[derive(Clone, Debug, PartialEq)]

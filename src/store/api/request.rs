@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{Key, StoreError, Token, WhenGone};
+use super::{Key, StoreError, Token};
+use crate::engine::rules::WhenGone;
 
 /// One minute, in which the maximum of a rate is counted unless [`Claim::every`] says otherwise.
 const MINUTE: Duration = Duration::from_secs(60);

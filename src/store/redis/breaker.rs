@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::Health;
+use crate::store::{Health, StoreError};
 
 /// Failures in a row after which the store is left alone.
 pub(crate) const FAILURES: u32 = 5;
@@ -16,6 +16,30 @@ pub(crate) enum Trouble {
     Decisions,
     /// It can't do what this request asks for. Others may fare better.
     Request,
+}
+
+impl StoreError {
+    /// How much it says of the server.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::ReadOnly | Self::TimedOut { .. } | Self::Unavailable => Some(Trouble::Everything),
+            Self::Unable(code) => Some(match code.as_str() {
+                "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS" => Trouble::Everything,
+                "BUSY" | "MISCONF" | "NOREPLICAS" | "OOM" | "UNKILLABLE" => Trouble::Decisions,
+                _ => Trouble::Request,
+            }),
+            Self::BreakerOpen
+            | Self::Configuration(_)
+            | Self::NoRandomness
+            | Self::Refused(_)
+            | Self::Restarted { .. } => None,
+        }
+    }
+
+    /// Whether it may be about one of several keys: then the others are worth asking for without that one.
+    pub(crate) fn may_be_of_one_key(&self) -> bool {
+        matches!(self, Self::Refused(_)) || self.trouble() == Some(Trouble::Request)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

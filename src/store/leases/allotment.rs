@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
+use crate::store::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
 
 /// The part of its expiry for which a block may be used.
 const USABLE: f64 = 0.7;

@@ -23,14 +23,14 @@ impl Token {
         Ok(Self(bytes))
     }
 
-    pub(super) const fn bytes(self) -> [u8; 16] {
+    pub(in crate::store) const fn bytes(self) -> [u8; 16] {
         self.0
     }
 
     /// How it is written in the store: 32 hexadecimal digits.
     #[cfg(feature = "redis")]
-    pub(super) fn hex(self) -> String {
-        super::keys::hex(&self.0)
+    pub(in crate::store) fn hex(self) -> String {
+        super::hex(&self.0)
     }
 }
 
