@@ -150,6 +150,26 @@ pub mod configuration {
     };
 }
 
+/// What [`Introspection`] answers, as types for clients: each is what the JSON under the path says.
+///
+/// ```
+/// use tower_admission::introspection::JournalPage;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let body = r#"{"capacity": 512, "newest": 0, "entries": []}"#;          // of GET /admission/journal
+/// let page: JournalPage = serde_json::from_str(body)?;
+/// assert_eq!((page.capacity, page.entries.len()), (512, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "introspect")]
+pub mod introspection {
+    pub use crate::introspect::wire::{
+        Before, BlockedBy, EntryKind, JournalEntry, JournalPage, Label, LabelPage, LabelSort, Overview, Partition,
+        PartitionSection, Partitions, Quantiles, Readiness, Rule, Section, Shadow, Store, Waiter, WaiterPage,
+    };
+}
+
 /// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
 pub mod plan {
     pub use crate::capacity::{Burst, Plan, Room};

@@ -3,7 +3,10 @@
 use std::{fmt, str::FromStr};
 
 use super::answer::Problem;
-use crate::engine::{LabelStatus, Wanted};
+use crate::{
+    engine::{LabelStatus, Wanted},
+    introspect::wire::{EntryKind, LabelSort},
+};
 
 /// So many labels are shown at once unless asked for more, and so many at most.
 const PAGE: usize = 100;
@@ -11,27 +14,25 @@ const MOST: usize = 1_000;
 
 /// Which labels are wanted, and in which order.
 #[derive(Debug)]
-pub(super) struct LabelQuery {
-    pub(super) offset: usize,
-    pub(super) limit: usize,
-    pub(super) namespace: Option<String>,
-    pub(super) prefix: String,
-    pub(super) contains: String,
-    pub(super) status: Option<LabelStatus>,
-    pub(super) sort: Sort,
-    pub(super) descending: bool,
+pub(in crate::introspect) struct LabelQuery {
+    pub(in crate::introspect) offset: usize,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) namespace: Option<String>,
+    pub(in crate::introspect) prefix: String,
+    pub(in crate::introspect) contains: String,
+    pub(in crate::introspect) status: Option<LabelStatus>,
+    pub(in crate::introspect) sort: LabelSort,
+    pub(in crate::introspect) descending: bool,
 }
 
 /// Which entries of the journal are wanted.
 #[derive(Debug)]
-pub(super) struct JournalQuery {
+pub(in crate::introspect) struct JournalQuery {
     /// Those after this one, the oldest first; the newest ones, if it is not given.
-    pub(super) since: Option<u64>,
-    pub(super) limit: usize,
-    pub(super) wanted: Wanted,
+    pub(in crate::introspect) since: Option<u64>,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) wanted: Wanted,
 }
-
-const KINDS: [(&str, Wanted); 2] = [("decision", Wanted::Decisions), ("change", Wanted::Changes)];
 
 impl JournalQuery {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
@@ -40,7 +41,13 @@ impl JournalQuery {
             match key.as_str() {
                 "since" => this.since = Some(number(&key, &value, 0, u64::MAX)?),
                 "limit" => this.limit = number(&key, &value, 1, MOST)?,
-                "kind" => this.wanted = word(&key, &value, &KINDS)?,
+                "kind" => {
+                    let kinds = EntryKind::ALL.map(|kind| (kind.as_str(), kind));
+                    this.wanted = match word(&key, &value, &kinds)? {
+                        EntryKind::Decision => Wanted::Decisions,
+                        EntryKind::Change => Wanted::Changes,
+                    };
+                }
                 _ => return Err(unknown(&key)),
             }
         }
@@ -50,10 +57,10 @@ impl JournalQuery {
 
 /// Which of those who wait for a label are wanted, and in which namespace that is.
 #[derive(Debug)]
-pub(super) struct WaiterQuery {
-    pub(super) offset: usize,
-    pub(super) limit: usize,
-    pub(super) namespace: String,
+pub(in crate::introspect) struct WaiterQuery {
+    pub(in crate::introspect) offset: usize,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) namespace: String,
 }
 
 impl WaiterQuery {
@@ -71,28 +78,6 @@ impl WaiterQuery {
     }
 }
 
-/// What labels are sorted by. Those that are equal in it are sorted by name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Sort {
-    Label,
-    Status,
-    Leased,
-    Ready,
-    OldestWait,
-    Admitted,
-    Rejected,
-}
-
-const SORTS: [(&str, Sort); 7] = [
-    ("label", Sort::Label),
-    ("status", Sort::Status),
-    ("leased", Sort::Leased),
-    ("ready", Sort::Ready),
-    ("oldest_wait", Sort::OldestWait),
-    ("admitted", Sort::Admitted),
-    ("rejected", Sort::Rejected),
-];
-
 const ORDERS: [(&str, bool); 2] = [("asc", false), ("desc", true)];
 
 impl Default for LabelQuery {
@@ -104,7 +89,7 @@ impl Default for LabelQuery {
             prefix: String::new(),
             contains: String::new(),
             status: None,
-            sort: Sort::Label,
+            sort: LabelSort::Label,
             descending: false,
         }
     }
@@ -126,7 +111,7 @@ impl LabelQuery {
                     let statuses = LabelStatus::ALL.map(|status| (status.as_str(), status));
                     this.status = Some(word(&key, &value, &statuses)?);
                 }
-                "sort" => this.sort = word(&key, &value, &SORTS)?,
+                "sort" => this.sort = word(&key, &value, &LabelSort::ALL.map(|sort| (sort.as_str(), sort)))?,
                 "order" => this.descending = word(&key, &value, &ORDERS)?,
                 _ => return Err(unknown(&key)),
             }
@@ -135,7 +120,7 @@ impl LabelQuery {
     }
 
     /// Whether a label of this name is wanted.
-    pub(super) fn wants(&self, namespace: &str, name: &str) -> bool {
+    pub(in crate::introspect) fn wants(&self, namespace: &str, name: &str) -> bool {
         self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
             && name.starts_with(&self.prefix)
             && (name.contains(&self.contains) || namespace.contains(&self.contains))
@@ -231,7 +216,7 @@ mod tests {
         let query =
             LabelQuery::parse(Some("offset=10&limit=5&status=throttled&sort=ready&order=desc&contains=%3A&status="));
         let query = query.unwrap();
-        assert_eq!((query.offset, query.limit, query.descending, query.sort), (10, 5, true, Sort::Ready));
+        assert_eq!((query.offset, query.limit, query.descending, query.sort), (10, 5, true, LabelSort::Ready));
         assert_eq!(query.status, Some(LabelStatus::Throttled));
         assert!(query.wants("", "a:b") && !query.wants("", "b"));
         for bad in ["limit=0", "limit=1001", "limit=x", "offset=-1", "status=busy", "sort=id", "order=up", "page=1"] {
