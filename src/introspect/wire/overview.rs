@@ -307,3 +307,55 @@ impl From<&StoreSnapshot> for Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Admission, Ticket, introspect::wire::Waiter, limit::Fixed, percent};
+
+    /// Written, both begin alike.
+    fn assert_begins(whole: &impl Serialize, part: &impl Serialize) {
+        let (whole, part) = (serde_json::to_string(whole).unwrap(), serde_json::to_string(part).unwrap());
+        assert!(whole.starts_with(part.trim_end_matches('}')), "{whole}\n{part}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_told_is_what_snapshots_say() {
+        let admission = Admission::builder().name("a").limit(Fixed::new(2)).queue(8).partition("b", percent(40));
+        let admission = admission.shadow_limit(Fixed::new(1)).build().unwrap();
+        let ticket = || Ticket::new().partition("b").label("l").run("r");
+        let _permits = [admission.try_admit(ticket()).unwrap(), admission.try_admit(Ticket::new()).unwrap()];
+        let (mut first, mut second) = (admission.admit(ticket()), admission.admit(ticket()));
+        for waiter in [&mut first, &mut second] {
+            assert!(admission_testkit::poll_once(waiter).await.is_pending());
+        }
+        for waiter in admission.waiters("", "l") {
+            let told = serde_json::to_string(&waiter).unwrap();
+            let wire = Waiter::from(waiter);
+            assert_eq!(serde_json::to_string(&wire).unwrap(), told);
+        }
+        let mut snapshot = admission.snapshot();
+        snapshot.labels.clear();
+        let store = StoreSnapshot { state: "up", ..StoreSnapshot::default() };
+        snapshot.store = Some(store.clone());
+        assert_begins(&Store::from(&store), &store);
+        let partitions = std::mem::take(&mut snapshot.partitions);
+        for partition in &partitions {
+            let counts = [vec![(0.5, 1)], Vec::new()];
+            assert_begins(&Partition::new(partition.clone(), LabelStatus::Accepting, counts), partition);
+        }
+        let labels = LabelPage {
+            total: 0,
+            matched: 0,
+            by_status: BTreeMap::new(),
+            offset: 0,
+            limit: 0,
+            next_offset: None,
+            labels: Vec::new(),
+        };
+        let whole = Overview::new(snapshot.clone(), Vec::new(), labels);
+        assert_begins(&whole, &snapshot);
+        let read: Overview = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&whole).unwrap());
+    }
+}

@@ -17,7 +17,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::{State, lock};
+use super::lock::lock;
 use crate::time::Timestamp;
 
 /// How often metrics are published, and how long the driver that leads sleeps at most.
@@ -77,6 +77,30 @@ impl Schedule {
     /// Whether there is no driver, or none that still looks.
     pub(in crate::runtime) fn is_stale(&self, now: Timestamp) -> bool {
         now >= self.stale_at
+    }
+
+    /// When there is something to do besides what is due at `next`.
+    pub(super) fn earliest(&self, next: Timestamp) -> Timestamp {
+        next.min(self.publish_at)
+    }
+
+    /// A driver has looked at `now`, when something was due at `was_due`, and `next` is due next.
+    pub(super) fn looked(&mut self, now: Timestamp, post: &Post, was_due: Timestamp, next: Timestamp) -> Look {
+        if self.leader.is_none() || now >= was_due.after(GRACE) {
+            self.leader = Some(post.number);
+        }
+        let leads = self.leader == Some(post.number);
+        post.leads.store(leads, Ordering::Relaxed);
+        let publishes = leads && now >= self.publish_at;
+        if publishes {
+            self.publish_at = now.after(INTERVAL);
+        }
+        let next = self.earliest(next);
+        self.armed = next;
+        self.stale_at = next.after(INTERVAL);
+        let until = post.due(next);
+        post.until.store(until.as_nanos(), Ordering::Relaxed);
+        Look { publishes, sleeps: until.since(now) }
     }
 
     /// The driver of this number has ended: nothing that it knew is known any more.
@@ -148,30 +172,4 @@ impl Drop for Drivers {
 pub(in crate::runtime) struct Look {
     pub(in crate::runtime) publishes: bool,
     pub(in crate::runtime) sleeps: Duration,
-}
-
-impl State {
-    /// Ends the waits whose time is over, and agrees on when to look again.
-    pub(in crate::runtime) fn look(&mut self, now: Timestamp, post: &Post) -> Look {
-        let next = |state: &Self| state.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(state.schedule.publish_at);
-        let was_due = next(self);
-        self.tick(now);
-        let now = self.engine.now();
-        let schedule = &mut self.schedule;
-        if schedule.leader.is_none() || now >= was_due.after(GRACE) {
-            schedule.leader = Some(post.number);
-        }
-        let leads = schedule.leader == Some(post.number);
-        post.leads.store(leads, Ordering::Relaxed);
-        let publishes = leads && now >= schedule.publish_at;
-        if publishes {
-            schedule.publish_at = now.after(INTERVAL);
-        }
-        let next = next(self);
-        self.schedule.armed = next;
-        self.schedule.stale_at = next.after(INTERVAL);
-        let until = post.due(next);
-        post.until.store(until.as_nanos(), Ordering::Relaxed);
-        Look { publishes, sleeps: until.since(now) }
-    }
 }

@@ -3,6 +3,7 @@
 
 mod drivers;
 mod foreign;
+mod lock;
 mod partition_names;
 mod recorded;
 mod state;
@@ -17,6 +18,6 @@ pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
     drivers::{Post, make_way},
     foreign::{discard, shielded, wake},
+    lock::lock,
     state::State,
-    turn::lock,
 };

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use super::State;
+use super::state::State;
 #[cfg(feature = "introspect")]
 use super::tape::{Reload, Step, Worker};
 use crate::{

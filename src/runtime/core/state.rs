@@ -4,8 +4,11 @@ use std::task::Waker;
 
 #[cfg(feature = "introspect")]
 use super::tape::Tape;
-use super::{drivers::Schedule, wakers::Wakers};
-use crate::engine::Engine;
+use super::{
+    drivers::{Look, Post, Schedule},
+    wakers::Wakers,
+};
+use crate::{engine::Engine, time::Timestamp};
 
 /// What the lock guards.
 ///
@@ -42,5 +45,14 @@ impl State {
             let tenure = self.engine.take_overdue()?;
             self.wakers.unregister_holder(tenure)
         })
+    }
+
+    /// Ends the waits whose time is over, and agrees on when to look again.
+    pub(in crate::runtime) fn look(&mut self, now: Timestamp, post: &Post) -> Look {
+        let next = |state: &Self| state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
+        let was_due = self.schedule.earliest(next(self));
+        self.tick(now);
+        let next = next(self);
+        self.schedule.looked(self.engine.now(), post, was_due, next)
     }
 }

@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{State, drivers::Drivers, partition_names::PartitionNames, wake};
+use super::{drivers::Drivers, foreign::wake, lock::lock, partition_names::PartitionNames, state::State};
 use crate::{
     clock::TimeSource,
     engine::{Engine, Refusal},
@@ -122,10 +122,4 @@ impl fmt::Debug for Core {
         let partitions = self.partitions.built();
         f.debug_struct("Shared").field("name", &self.name).field("partitions", &partitions).finish_non_exhaustive()
     }
-}
-
-/// A panic in foreign code under the lock leaves the engine consistent: the engine catches those of laws, and clocks
-/// are read before it changes anything. So poison means nothing here.
-pub(in crate::runtime) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,7 @@ use tokio::{
 use super::{
     breaker::{Breaker, Trouble},
     builder::Settings,
-    debts::{Debts, Due, Owed},
+    debts::{Debts, Due},
     keeper,
     link::{self, Link, Target},
     reply::Reply,
@@ -34,7 +34,7 @@ pub(super) struct Line {
     /// The connection, and the number of tries to make it: who waits for it learns of either.
     pub(super) wire: watch::Sender<Wire>,
     pub(super) notices: broadcast::Sender<Notice>,
-    debts: Mutex<Debts>,
+    debts: Mutex<Debts<Self>>,
     /// Wakes the keeper. Apart from the rest, which the keeper must not hold while it sleeps.
     pub(super) bell: Arc<Notify>,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -222,7 +222,7 @@ impl Line {
         drop(anchor);
     }
 
-    pub(super) fn debts(&self) -> MutexGuard<'_, Debts> {
+    pub(super) fn debts(&self) -> MutexGuard<'_, Debts<Self>> {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,5 +245,35 @@ impl Drop for Line {
     fn drop(&mut self) {
         // The keeper finds that nobody is left.
         self.bell.notify_one();
+    }
+}
+
+/// What a question may leave behind in the store without the client knowing: its answer was lost, came too late, or
+/// nobody waits for it any more. Dropped before the answer is clear, it is given back.
+struct Owed<'a> {
+    line: &'a Arc<Line>,
+    debt: Option<Debt>,
+}
+
+impl<'a> Owed<'a> {
+    /// For a question that is about to be sent.
+    const fn new(line: &'a Arc<Line>, debt: Option<Debt>) -> Self {
+        Self { line, debt }
+    }
+
+    /// Nothing is owed if the answer says what happened.
+    fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
+            self.debt = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        if let Some(debt) = self.debt.take() {
+            self.line.settle(debt);
+        }
     }
 }
