@@ -2,15 +2,15 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use super::warnings::{Beside, small_shares, warnings};
+use super::warnings::{small_shares, warnings};
 #[cfg(feature = "config")]
 use crate::config::StoreSettings;
 use crate::{
-    config::{Settings, Share},
+    config::{Partitions, Settings},
     engine::{
         MOST_ENTRIES,
         limit::Limit,
-        plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+        plan::{Bound, PartitionPlan, Places, Plan},
         shares::WHOLE,
     },
     problem::{BuildError, Problem},
@@ -27,18 +27,18 @@ impl Settings {
         let shadow = self.shadow.map(Limit::into_law);
         let of_shadow = shadow.iter().flat_map(|law| law.problems());
         problems.extend(of_shadow.map(|problem| problem.under("shadow_law")));
-        let partitions = partitions(&self.partitions, (self.default_mode, self.default_observes), &mut problems);
-        if self.partitions.len() >= usize::from(u16::MAX) {
+        let partitions = partitions(&self.partitions, &mut problems);
+        if self.partitions.shares.len() >= usize::from(u16::MAX) {
             problems.push(Problem::new(
                 "partitions",
-                format!("found {}, allowed are fewer than {}", self.partitions.len(), u16::MAX),
+                format!("found {}, allowed are fewer than {}", self.partitions.shares.len(), u16::MAX),
             ));
         }
         let labels = self.labels.into_plan(&mut problems);
         if self.time_to_live.is_some_and(|time| time.is_zero()) {
             problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
         }
-        if self.aging == Some(0) {
+        if self.waiting.aging == Some(0) {
             problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
         }
         if self.journal > MOST_ENTRIES {
@@ -46,39 +46,38 @@ impl Settings {
                 .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
         }
         #[cfg(feature = "config")]
-        problems.extend(self.store.iter().flat_map(StoreSettings::problems));
-        let rules = self.rules.into_plan(self.is_shared.then_some(self.when_gone), &mut problems);
+        problems.extend(self.sharing.store.iter().flat_map(StoreSettings::problems));
+        let rules = self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.when_gone), &mut problems);
         BuildError::check(problems)?;
 
-        let extra = self.max_waiting.map_or(Places::Limit, Places::Exactly);
-        let (line, gate, queue) = if self.queue == 0 {
-            let wait = self.wait_timeout.unwrap_or(LEGACY_WAIT);
+        let Self { waiting, time_to_live, journal, hints, .. } = self;
+        let extra = waiting.max_waiting.map_or(Places::Limit, Places::Exactly);
+        let (line, gate, queue) = if waiting.queue == 0 {
+            let wait = waiting.wait_timeout.unwrap_or(LEGACY_WAIT);
             let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
             (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
         } else {
-            let line = Bound { places: Places::Exactly(self.queue), wait: self.max_wait };
-            let places = if self.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
-            (line, Bound { places, wait: Some(self.admission_timeout) }, Some(self.queue))
+            let line = Bound { places: Places::Exactly(waiting.queue), wait: waiting.max_wait };
+            let places = if waiting.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
+            (line, Bound { places, wait: Some(waiting.admission_timeout) }, Some(waiting.queue))
         };
-        let Self { discipline, aging, time_to_live, largest_limit, wait_timeout, max_wait, .. } = self;
-        let Self { client_patience, max_concurrent_streams, journal, .. } = self;
         let plan = Plan {
             law,
             partitions,
             line,
             gate,
             queue,
-            discipline,
-            aging,
+            discipline: waiting.discipline,
+            aging: waiting.aging,
             labels,
             rules,
             time_to_live,
             journal,
             shadow,
         };
-        let beside = Beside { largest_limit, wait_timeout, max_wait, client_patience, max_concurrent_streams };
-        let shares = small_shares(&self.partitions);
-        let warnings = self.notes.into_iter().chain(shares).chain(warnings(&plan, &beside)).collect();
+        let shares = small_shares(&self.partitions.shares);
+        let warnings = warnings(&plan, &waiting, &hints);
+        let warnings = hints.notes.into_iter().chain(shares).chain(warnings).collect();
         Ok((plan, warnings))
     }
 }
@@ -86,16 +85,12 @@ impl Settings {
 /// How long a request waits for a slot where there is no queue, unless told otherwise.
 const LEGACY_WAIT: Duration = Duration::from_secs(30);
 
-fn partitions(
-    settings: &[(String, Share)],
-    (mode, observes): (PartitionMode, bool),
-    problems: &mut Vec<Problem>,
-) -> Vec<PartitionPlan> {
+fn partitions(settings: &Partitions, problems: &mut Vec<Problem>) -> Vec<PartitionPlan> {
     let mut names = HashSet::from([DEFAULT_PARTITION]);
     let mut rest = WHOLE;
     let mut total = 0.0;
-    let mut plans = Vec::with_capacity(settings.len() + 1);
-    for (name, share) in settings {
+    let mut plans = Vec::with_capacity(settings.shares.len() + 1);
+    for (name, share) in &settings.shares {
         let path = || format!("partitions.{name}");
         if name.trim().is_empty() || name.len() > 256 {
             problems.push(Problem::new(path(), format!("found {name:?} as a name, allowed are 1 to 256 bytes")));
@@ -124,6 +119,7 @@ fn partitions(
         problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
     }
     let default = Arc::from(DEFAULT_PARTITION);
+    let (mode, observes) = (settings.default_mode, settings.default_observes);
     plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes });
     if total >= 100.0 - ROUNDING {
         make_whole(&mut plans);
@@ -148,7 +144,7 @@ fn make_whole(plans: &mut [PartitionPlan]) {
 mod tests {
     use super::*;
     use crate::{
-        config::percent,
+        config::{Share, percent},
         engine::limit::{Aimd, Fixed},
     };
 
@@ -157,8 +153,8 @@ mod tests {
     }
 
     fn with(partitions: &[(&str, Share)]) -> Settings {
-        let partitions = partitions.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
-        Settings { partitions, ..Settings::default() }
+        let shares = partitions.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
+        Settings { partitions: Partitions { shares, ..Partitions::default() }, ..Settings::default() }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::Share;
+use crate::config::{Hints, Share, Waiting};
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
@@ -11,28 +11,17 @@ use crate::engine::{
 };
 use crate::matching::has_star;
 
-/// What is known beside the plan, for some of it changes nothing in the engine.
-#[derive(Debug)]
-pub(in crate::config) struct Beside {
-    /// The highest limit that there can be, where that is known.
-    pub(in crate::config) largest_limit: Option<usize>,
-    pub(in crate::config) wait_timeout: Option<Duration>,
-    pub(in crate::config) max_wait: Option<Duration>,
-    pub(in crate::config) client_patience: Option<Duration>,
-    pub(in crate::config) max_concurrent_streams: Option<usize>,
-}
-
 /// Longer than this nobody should wait at a gate that is full.
 const LONG_ADMISSION: Duration = Duration::from_secs(5);
 
-/// Everything about a plan that looks like a mistake.
-pub(in crate::config) fn warnings(plan: &Plan, beside: &Beside) -> Vec<String> {
+/// Everything about a plan that looks like a mistake, given what it was made of and what else is known.
+pub(in crate::config) fn warnings(plan: &Plan, waiting: &Waiting, hints: &Hints) -> Vec<String> {
     let limit = plan.law.limit();
-    let largest = beside.largest_limit;
+    let largest = hints.largest_limit;
     let single = [
-        without_effect(plan, beside),
-        beside.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
-        beside.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
+        without_effect(plan, waiting),
+        hints.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
+        hints.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
         plan.queue.and_then(|_| long_admission(&plan.gate)),
         few_series(plan),
     ];
@@ -57,12 +46,12 @@ pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<Str
     doubtful.map(warning).collect()
 }
 
-fn without_effect(plan: &Plan, beside: &Beside) -> Option<String> {
+fn without_effect(plan: &Plan, waiting: &Waiting) -> Option<String> {
     match plan.queue {
-        None if beside.max_wait.is_some() => {
+        None if waiting.max_wait.is_some() => {
             Some("max_wait has no effect without a queue: wait_timeout bounds the wait".into())
         }
-        Some(_) if beside.wait_timeout.is_some() => {
+        Some(_) if waiting.wait_timeout.is_some() => {
             Some("wait_timeout has no effect with a queue: admission_timeout and max_wait do".into())
         }
         _ => None,
@@ -208,7 +197,7 @@ fn written(key: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Labels, Limits, Rate, Rules, Settings};
+    use crate::config::{Labels, Limits, Partitions, Rate, Rules, Settings};
 
     use super::*;
 
@@ -225,45 +214,59 @@ mod tests {
 
     #[test]
     fn settings_without_effect() {
-        let both = Settings { queue: 10, wait_timeout: Some(seconds(1)), ..Settings::default() };
+        let settings = |waiting| Settings { waiting, ..Settings::default() };
+        let both = settings(Waiting { queue: 10, wait_timeout: Some(seconds(1)), ..Waiting::DEFAULT });
         assert_eq!(warning(both), "wait_timeout has no effect with a queue: admission_timeout and max_wait do");
-        let neither = Settings { max_wait: Some(seconds(1)), ..Settings::default() };
+        let neither = settings(Waiting { max_wait: Some(seconds(1)), ..Waiting::DEFAULT });
         assert_eq!(warning(neither), "max_wait has no effect without a queue: wait_timeout bounds the wait");
         assert_eq!(warning(Settings::default()), "");
     }
 
     #[test]
     fn a_queue_that_is_longer_than_the_patience_of_clients() {
-        let settings = || Settings { queue: 10, client_patience: Some(seconds(60)), ..Settings::default() };
-        assert!(warning(settings()).starts_with("requests wait without a bound and their clients for 60s"));
-        assert!(
-            warning(Settings { max_wait: Some(seconds(60)), ..settings() }).starts_with("requests wait for up to 60s")
-        );
-        assert_eq!(warning(Settings { max_wait: Some(seconds(59)), ..settings() }), "");
+        let settings = |max_wait| Settings {
+            waiting: Waiting { queue: 10, max_wait, ..Waiting::DEFAULT },
+            hints: Hints { client_patience: Some(seconds(60)), ..Hints::default() },
+            ..Settings::default()
+        };
+        assert!(warning(settings(None)).starts_with("requests wait without a bound and their clients for 60s"));
+        assert!(warning(settings(Some(seconds(60)))).starts_with("requests wait for up to 60s"));
+        assert_eq!(warning(settings(Some(seconds(59)))), "");
     }
 
     #[test]
     fn a_server_that_lets_in_less_than_limit_and_queue() {
-        let settings = |streams| Settings { queue: 300, max_concurrent_streams: Some(streams), ..Settings::default() };
+        let settings = |streams| Settings {
+            waiting: Waiting { queue: 300, ..Waiting::DEFAULT },
+            hints: Hints { max_concurrent_streams: Some(streams), ..Hints::default() },
+            ..Settings::default()
+        };
         assert!(warning(settings(399)).contains("allow at least 400"));
         assert_eq!(warning(settings(400)), "");
     }
 
     #[test]
     fn an_admission_timeout_that_only_delays() {
-        let settings = |timeout| Settings { queue: 10, admission_timeout: timeout, ..Settings::default() };
+        let with_queue = |queue, admission_timeout| Settings {
+            waiting: Waiting { queue, admission_timeout, ..Waiting::DEFAULT },
+            ..Settings::default()
+        };
+        let settings = |timeout| with_queue(10, timeout);
         assert!(warning(settings(Duration::from_millis(5_001))).starts_with("admission_timeout is 5.001s"));
         assert_eq!(warning(settings(seconds(5))), "");
-        assert_eq!(warning(Settings { queue: 0, ..settings(seconds(60)) }), "", "there is no gate");
+        assert_eq!(warning(with_queue(0, seconds(60))), "", "there is no gate");
     }
 
     #[test]
     fn partitions_that_round_to_nothing() {
         let settings = |limit: usize| Settings {
             limit: crate::engine::limit::Fixed::new(limit).into(),
-            partitions: [("a", 50.0), ("b", 0.1), ("c", 0.2)]
-                .map(|(name, it)| (name.into(), Share::written(it)))
-                .into(),
+            partitions: Partitions {
+                shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)]
+                    .map(|(name, it)| (name.into(), Share::written(it)))
+                    .into(),
+                ..Partitions::default()
+            },
             ..Settings::default()
         };
         assert_eq!(warning(settings(3)), "at a limit of 3 no slot is left for the partitions b: they only take turns");
@@ -272,7 +275,8 @@ mod tests {
 
     #[test]
     fn caps_above_the_limit() {
-        let settings = |labels, rules| Settings { labels, rules, largest_limit: Some(100), ..Settings::default() };
+        let hints = || Hints { largest_limit: Some(100), ..Hints::default() };
+        let settings = |labels, rules| Settings { labels, rules, hints: hints(), ..Settings::default() };
         let capped = |cap| settings(Labels::new().label_cap("a:b", cap), Rules::new());
         assert_eq!(
             warning(capped(101)),

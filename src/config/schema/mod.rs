@@ -27,7 +27,7 @@ pub use self::{
     times::{parse_time, write_time},
 };
 use crate::config::{
-    Limits, Rules, Settings, Share,
+    ForAll, Hints, Limits, Partitions, Rules, Settings, Share, Waiting,
     load::{ConfigError, Sources, environment, json_text, nearest::nearest, toml_text},
     settings::rules::OTHERS,
 };
@@ -61,31 +61,31 @@ settings! {
         /// The name of the handle in metrics and snapshots; a number is given to handles without one.
         pub name: String = String::new(),
         /// Whether decisions bind.
-        pub mode: Mode = Mode::Enforce,
+        pub mode: Mode = Mode::default(),
         /// How many requests may run at once: a number, or a law that learns it.
         pub limit: LimitConfig = LimitConfig::default(),
         /// A limit that only says what it would do, beside the one that decides.
         pub shadow_law: Option<LimitConfig> = None,
         /// How many requests may wait in line for a slot.
-        pub queue: usize = 0,
+        pub queue: usize = Waiting::DEFAULT.queue,
         /// How long a request waits at the full gate. Only with a queue.
-        pub admission_timeout: Duration = Duration::from_secs(5),
+        pub admission_timeout: Duration = Waiting::DEFAULT.admission_timeout,
         /// How long a request waits in line for a slot; without a bound unless set. Only with a queue.
-        pub max_wait: Option<Duration> = None,
+        pub max_wait: Option<Duration> = Waiting::DEFAULT.max_wait,
         /// How long a request waits for a slot where there is no queue; 30 s unless set.
-        pub wait_timeout: Option<Duration> = None,
+        pub wait_timeout: Option<Duration> = Waiting::DEFAULT.wait_timeout,
         /// How many may wait at the full gate or, without a queue, for a slot; as many as the current limit unless set.
-        pub max_waiting: Option<usize> = None,
+        pub max_waiting: Option<usize> = Waiting::DEFAULT.max_waiting,
         /// The percentage of the limit that is guaranteed to a group of callers, by its name.
         pub partitions: BTreeMap<String, Share> = BTreeMap::new(),
         /// What callers of no partition may do beyond what is left for them.
-        pub default_partition_mode: PartitionMode = PartitionMode::Burst,
+        pub default_partition_mode: PartitionMode = PartitionMode::default(),
         /// Whether the partition of callers that name none stops nobody, and only says what it would do.
         pub default_partition_observe: bool = false,
         /// Who goes first among those who wait.
-        pub discipline: Discipline = Discipline::Fair,
+        pub discipline: Discipline = Waiting::DEFAULT.discipline,
         /// How often less important requests are passed over before it is their turn; `"none"` for as long as it takes.
-        pub aging: Option<NonZeroU32> = NonZeroU32::new(16),
+        pub aging: Option<NonZeroU32> = Waiting::DEFAULT.aging.and_then(NonZeroU32::new),
         /// How long a permit is good for; without an end unless set.
         pub permit_time_to_live: Option<Duration> = None,
         /// What holds for requests with a label.
@@ -182,27 +182,35 @@ impl AdmissionConfig {
             mode: self.mode,
             limit: self.limit.to_limit(),
             shadow: self.shadow_law.as_ref().map(LimitConfig::to_limit),
-            largest_limit: Some(self.limit.largest()),
-            queue: self.queue,
-            admission_timeout: self.admission_timeout,
-            max_wait: self.max_wait,
-            wait_timeout: self.wait_timeout,
-            max_waiting: self.max_waiting,
-            partitions: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
-            default_mode: self.default_partition_mode,
-            default_observes: self.default_partition_observe,
-            discipline: self.discipline,
-            aging: self.aging.map(NonZeroU32::get),
+            waiting: Waiting {
+                queue: self.queue,
+                admission_timeout: self.admission_timeout,
+                max_wait: self.max_wait,
+                wait_timeout: self.wait_timeout,
+                max_waiting: self.max_waiting,
+                discipline: self.discipline,
+                aging: self.aging.map(NonZeroU32::get),
+            },
+            partitions: Partitions {
+                shares: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
+                default_mode: self.default_partition_mode,
+                default_observes: self.default_partition_observe,
+            },
             labels: self.labels.to_labels(),
             rules: self.to_rules(),
-            is_shared: self.store.url.is_some(),
-            when_gone: self.store.when_gone(),
-            store: Some(self.store.to_settings()),
+            sharing: ForAll {
+                is_shared: self.store.url.is_some(),
+                when_gone: self.store.when_gone(),
+                store: Some(self.store.to_settings()),
+            },
             time_to_live: self.permit_time_to_live,
-            client_patience: self.client_patience,
-            max_concurrent_streams: self.max_concurrent_streams,
             journal: self.journal,
-            notes: self.unknown_classes(),
+            hints: Hints {
+                largest_limit: Some(self.limit.largest()),
+                client_patience: self.client_patience,
+                max_concurrent_streams: self.max_concurrent_streams,
+                notes: self.unknown_classes(),
+            },
         }
     }
 
@@ -253,7 +261,8 @@ mod tests {
 
     #[test]
     fn the_defaults_written_here_are_those_of_the_builder() {
-        let written = Settings { largest_limit: None, store: None, ..AdmissionConfig::default().to_settings() };
+        let mut written = AdmissionConfig::default().to_settings();
+        (written.hints.largest_limit, written.sharing.store) = (None, None);
         assert_eq!(format!("{written:?}"), format!("{:?}", Settings::default()));
     }
 }

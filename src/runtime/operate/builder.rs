@@ -70,7 +70,7 @@ impl AdmissionBuilder {
     ///
     /// Without one, whoever finds no slot waits for one, for at most the [wait timeout](Self::wait_timeout).
     pub fn queue(mut self, places: usize) -> Self {
-        self.settings.queue = places;
+        self.settings.waiting.queue = places;
         self
     }
 
@@ -78,7 +78,7 @@ impl AdmissionBuilder {
     ///
     /// Keep it short. Where every slot and every place is taken for minutes, waiting longer only delays the answer.
     pub fn admission_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.admission_timeout = timeout;
+        self.settings.waiting.admission_timeout = timeout;
         self
     }
 
@@ -89,20 +89,20 @@ impl AdmissionBuilder {
     /// Less than the callers' patience minus the time that a request takes is a good value. It also bounds how long a
     /// vanished HTTP/1 client can hold a place; see the guarantees page.
     pub fn max_wait(mut self, wait: Duration) -> Self {
-        self.settings.max_wait = Some(wait);
+        self.settings.waiting.max_wait = Some(wait);
         self
     }
 
     /// How long a request waits for a slot where there is no queue: 30 s unless set, 0 rejects at once.
     pub fn wait_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.wait_timeout = Some(timeout);
+        self.settings.waiting.wait_timeout = Some(timeout);
         self
     }
 
     /// How many may wait at the full gate or, without a queue, for a slot: as many as the current limit unless set.
     /// All others are rejected at once.
     pub fn max_waiting(mut self, requests: usize) -> Self {
-        self.settings.max_waiting = Some(requests);
+        self.settings.waiting.max_waiting = Some(requests);
         self
     }
 
@@ -116,13 +116,13 @@ impl AdmissionBuilder {
     /// What is not allocated goes to the partition `default`, and so does whoever belongs to no other. With all
     /// 100 % allocated, unknown callers may use idle capacity only.
     pub fn partition(mut self, name: impl Into<String>, share: Share) -> Self {
-        self.settings.partitions.push((name.into(), share));
+        self.settings.partitions.shares.push((name.into(), share));
         self
     }
 
     /// What the partition `default` may do beyond its share: [`PartitionMode::Burst`] unless set.
     pub fn default_partition_mode(mut self, mode: PartitionMode) -> Self {
-        self.settings.default_mode = mode;
+        self.settings.partitions.default_mode = mode;
         self
     }
 
@@ -131,7 +131,7 @@ impl AdmissionBuilder {
     ///
     /// So known callers may be held to their shares while it is not known yet who the others are, or the other way round.
     pub fn default_partition_observe(mut self, observe: bool) -> Self {
-        self.settings.default_observes = observe;
+        self.settings.partitions.default_observes = observe;
         self
     }
 
@@ -173,14 +173,14 @@ impl AdmissionBuilder {
     /// ```
     pub fn shared(mut self, leases: Leases, keys: Keys) -> Self {
         self.desk = Some(Desk::new(leases, keys));
-        self.settings.is_shared = true;
+        self.settings.sharing.is_shared = true;
         self
     }
 
     /// What becomes of shared rules while the store is gone, for those that [don't say so](crate::Cap::when_gone):
     /// [`WhenGone::Closed`] unless set.
     pub fn when_gone(mut self, when_gone: WhenGone) -> Self {
-        self.settings.when_gone = when_gone;
+        self.settings.sharing.when_gone = when_gone;
         self
     }
 
@@ -207,14 +207,14 @@ impl AdmissionBuilder {
 
     /// Who goes first among those who wait: [`Discipline::Fair`] unless set.
     pub fn discipline(mut self, discipline: Discipline) -> Self {
-        self.settings.discipline = discipline;
+        self.settings.waiting.discipline = discipline;
         self
     }
 
     /// How often less [important](crate::Criticality) requests are passed over before it is their turn: 16 times unless
     /// set. `None` lets them wait for as long as more important ones come.
     pub fn aging(mut self, turns: impl Into<Option<u32>>) -> Self {
-        self.settings.aging = turns.into();
+        self.settings.waiting.aging = turns.into();
         self
     }
 
@@ -231,14 +231,14 @@ impl AdmissionBuilder {
     /// How long clients wait for an answer, as far as you know. Changes nothing; a queue that keeps requests for longer
     /// than that is warned about.
     pub fn client_patience(mut self, patience: Duration) -> Self {
-        self.settings.client_patience = Some(patience);
+        self.settings.hints.client_patience = Some(patience);
         self
     }
 
     /// How many requests the server lets in at once, as far as you know: the streams of an HTTP/2 connection, the calls of
     /// a gRPC server. Changes nothing; a server that lets in less than the limit and the queue hold is warned about.
     pub fn max_concurrent_streams(mut self, streams: usize) -> Self {
-        self.settings.max_concurrent_streams = Some(streams);
+        self.settings.hints.max_concurrent_streams = Some(streams);
         self
     }
 
@@ -272,7 +272,7 @@ impl AdmissionBuilder {
         #[cfg(feature = "introspect")]
         let policy = self.settings.describe();
         #[cfg(feature = "config")]
-        let store = self.settings.store.clone();
+        let store = self.settings.sharing.store.clone();
         let (plan, warnings) = self.settings.into_plan()?;
         let desk = self.desk;
         #[cfg(feature = "config")]

@@ -1,10 +1,7 @@
 //! Other settings for a handle that is at work.
 
+use crate::problem::{BuildError, Problem};
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
-use crate::{
-    config::Settings,
-    problem::{BuildError, Problem},
-};
 
 #[cfg(feature = "config")]
 use crate::config::StoreSettings;
@@ -42,14 +39,16 @@ impl Admission {
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
         let is_shared = self.shared.desk.is_some();
         #[cfg(feature = "config")]
-        BuildError::check(self.changes_of_store(settings.settings.store.as_ref()))?;
+        BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
         let origin = settings.origin;
         #[cfg(feature = "introspect")]
         let words = settings.settings.describe();
         #[cfg(not(feature = "introspect"))]
         let words = ();
-        let (plan, warnings) = Settings { is_shared, ..settings.settings }.into_plan()?;
+        let mut settings = settings.settings;
+        settings.sharing.is_shared = is_shared;
+        let (plan, warnings) = settings.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
         let mut known = lock(&shared.warnings);
