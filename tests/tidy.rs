@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -28,6 +29,13 @@ const ROOMS: &[(&str, u8)] = &[
     ("adaptive", 5),
     ("introspect", 5),
 ];
+
+/// What the core of the runtime must not name.
+const OUTSIDE_THE_CORE: &[&str] =
+    &["crate::runtime", "crate::store", "crate::config", "super::super", "    store::", "    config::"];
+
+/// How many files a folder may hold.
+const MOST_FILES: usize = 15;
 
 /// What a layer must not mention at all.
 fn forbidden(layer: u8) -> &'static [&'static str] {
@@ -118,6 +126,38 @@ fn imports_go_downward_and_files_stay_short() {
         .flat_map(|path| check(path, &fs::read_to_string(path).unwrap()))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How many files a folder holds, for those that hold too many. The engine is not looked at yet.
+fn crowded(files: &[PathBuf]) -> Vec<String> {
+    let mut folders: BTreeMap<&Path, usize> = BTreeMap::new();
+    for folder in files.iter().filter_map(|path| path.parent()) {
+        *folders.entry(folder).or_default() += 1;
+    }
+    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine");
+    let crowded = folders.into_iter().filter(|&(folder, files)| files > MOST_FILES && folder != engine);
+    crowded.map(|(folder, files)| format!("{}: {files} files, {MOST_FILES} are allowed", folder.display())).collect()
+}
+
+#[test]
+fn folders_stay_small() {
+    let files = sources();
+    assert_eq!(crowded(&files), [""; 0]);
+    let many: Vec<_> = (0..=MOST_FILES).map(|number| PathBuf::from(format!("src/x/{number}.rs"))).collect();
+    assert_eq!((crowded(&many).len(), crowded(&many[1..]).len()), (1, 0), "one too many is found");
+}
+
+#[test]
+fn the_core_of_the_runtime_knows_nothing_else_of_it() {
+    let in_core = |path: &&PathBuf| path.parent().is_some_and(|folder| folder.ends_with("runtime/core"));
+    let files = sources();
+    let core: Vec<_> = files.iter().filter(in_core).collect();
+    assert!(core.len() > 5, "the core was found");
+    for path in core {
+        let code = code(&fs::read_to_string(path).unwrap()).replace("in crate::runtime)", "");
+        let named: Vec<_> = OUTSIDE_THE_CORE.iter().filter(|word| code.contains(**word)).collect();
+        assert!(named.is_empty(), "{}: names {named:?}", path.display());
+    }
 }
 
 #[test]

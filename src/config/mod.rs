@@ -9,10 +9,10 @@ mod load;
 mod schema;
 mod settings;
 
-#[cfg(feature = "config")]
-pub(crate) use self::settings::StoreSettings;
 pub use self::settings::{Cap, Labels, Limits, Rate, Rules, Share, percent};
-pub(crate) use self::settings::{ForAll, Hints, Partitions, Settings, Waiting};
+#[cfg(feature = "config")]
+pub(crate) use self::settings::{ForAll, StoreSettings};
+pub(crate) use self::settings::{Hints, Partitions, Settings, Waiting};
 #[cfg(feature = "config")]
 pub use self::{
     load::{ConfigError, ConfigProblem, Effective, Loaded, Origin, Sources},

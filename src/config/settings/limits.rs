@@ -27,6 +27,37 @@ impl Sharing {
     }
 }
 
+/// The setters that caps and rates have in common.
+macro_rules! setters {
+    ($what:literal; $(#[$observe:meta])+ observe; $(#[$when_gone:meta])* when_gone) => {
+        $(#[$observe])+
+        pub const fn observe(mut self) -> Self {
+            self.observes = true;
+            self
+        }
+
+        /// What happens to one more.
+        pub const fn when_full(mut self, when_full: WhenFull) -> Self {
+            self.when_full = Some(when_full);
+            self
+        }
+
+        #[doc = concat!("Counts this ", $what, " in this process alone, although rules [are shared](crate::AdmissionBuilder::shared).")]
+        pub const fn local(mut self) -> Self {
+            self.shared.local = true;
+            self
+        }
+
+        #[doc = concat!("What becomes of this ", $what, " while the shared store is gone, if it is shared: what is said")]
+        /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
+        $(#[$when_gone])*
+        pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+            self.shared.when_gone = Some(when_gone);
+            self
+        }
+    };
+}
+
 /// How many may be running or waiting at once, and what happens to one more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
@@ -43,33 +74,15 @@ impl Cap {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// Stops nobody, and says what it would do: one more counts as
-    /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
-    /// process alone then.
-    pub const fn observe(mut self) -> Self {
-        self.observes = true;
-        self
-    }
-
-    /// What happens to one more.
-    pub const fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.when_full = Some(when_full);
-        self
-    }
-
-    /// Counts this cap in this process alone, although rules [are shared](crate::AdmissionBuilder::shared).
-    pub const fn local(mut self) -> Self {
-        self.shared.local = true;
-        self
-    }
-
-    /// What becomes of this cap while the shared store is gone, if it is shared: what is said
-    /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
-    ///
-    /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
-        self.shared.when_gone = Some(when_gone);
-        self
+    setters! {
+        "cap";
+        /// Stops nobody, and says what it would do: one more counts as
+        /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
+        /// process alone then.
+        observe;
+        ///
+        /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
+        when_gone
     }
 
     fn setting(self, default: WhenFull, shared: Option<WhenGone>) -> Option<Setting<usize>> {
@@ -102,12 +115,6 @@ impl Rate {
         Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// Stops nobody, and says what it would do; see [`Cap::observe`].
-    pub const fn observe(mut self) -> Self {
-        self.observes = true;
-        self
-    }
-
     /// How they are counted: [by minutes of the clock](RateMode::Minute) unless set.
     pub const fn mode(mut self, mode: RateMode) -> Self {
         self.mode = Some(mode);
@@ -120,23 +127,11 @@ impl Rate {
         self.mode(RateMode::Smooth { burst: RateRule::second_of(max) })
     }
 
-    /// What happens to one more.
-    pub const fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.when_full = Some(when_full);
-        self
-    }
-
-    /// Counts this rate in this process alone, although rules [are shared](crate::AdmissionBuilder::shared).
-    pub const fn local(mut self) -> Self {
-        self.shared.local = true;
-        self
-    }
-
-    /// What becomes of this rate while the shared store is gone, if it is shared: what is said
-    /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
-        self.shared.when_gone = Some(when_gone);
-        self
+    setters! {
+        "rate";
+        /// Stops nobody, and says what it would do; see [`Cap::observe`].
+        observe;
+        when_gone
     }
 
     fn setting(self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> Option<Setting<RateRule>> {
