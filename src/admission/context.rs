@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     outcome::Outcome,
-    runtime::{Handle, Held},
+    runtime::{AsShared, SlotGuard},
 };
 
 /// What a request carries through the service.
 pub(super) struct RequestContext {
     /// None while it waits, and for those that are not subject to admission.
-    pub(super) permit: Option<Held<Arc<Http>>>,
+    pub(super) permit: Option<SlotGuard<Arc<Http>>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
@@ -63,7 +63,7 @@ impl Drop for RequestContext {
 }
 
 /// Puts into a request's extensions what its handler may want to know of its permit.
-pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensions) {
+pub(super) fn tell_holder<H: AsShared>(permit: &SlotGuard<H>, extensions: &mut Extensions) {
     if let Some(overdue) = permit.watch_time() {
         extensions.insert(overdue);
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     rejection::Rejection,
-    runtime::{Admission, Handle, Shared},
+    runtime::{Admission, AsShared, Shared},
     ticket::Ticket,
 };
 
@@ -143,7 +143,7 @@ impl AdmissionLayer {
     }
 }
 
-impl Handle for Arc<Http> {
+impl AsShared for Arc<Http> {
     fn shared(&self) -> &Arc<Shared> {
         &self.admission.shared
     }

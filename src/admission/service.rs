@@ -17,7 +17,7 @@ use super::{
     future::State,
     nesting,
 };
-use crate::runtime::{Entry, Held};
+use crate::runtime::{Entry, SlotGuard};
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
@@ -106,7 +106,7 @@ impl<S> AdmissionService<S> {
     }
 
     /// For a request that runs with this permit, or without one.
-    fn context<B: Body>(&self, request: &Request<B>, permit: Option<Held<Arc<Http>>>) -> RequestContext {
+    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard<Arc<Http>>>) -> RequestContext {
         RequestContext {
             permit,
             policy: self.protocol.policy(request),

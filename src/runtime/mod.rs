@@ -12,7 +12,7 @@ mod shared;
 use std::{sync::Arc, time::Duration};
 
 pub use self::admit::{Admit, LeaseLost, Overdue, Permit};
-pub(crate) use self::admit::{Entry, Handle, Held, Waiting};
+pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 #[cfg(feature = "config")]
@@ -92,7 +92,7 @@ impl Admission {
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once. No mode reopens
     /// a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.turn(|state, time| state.set_mode(time.now(), mode));
+        self.shared.with_engine(|state, time| state.set_mode(time.now(), mode));
         self.shared.tell_now();
     }
 
@@ -100,7 +100,7 @@ impl Admission {
     /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
     pub fn tick(&self) {
         // A turn ends some waits and not all of them, so that others are not kept waiting for the lock.
-        while self.shared.turn(|state, time| {
+        while self.shared.with_engine(|state, time| {
             let now = time.now();
             state.tick(now);
             state.engine.next_wakeup().is_some_and(|at| at <= now)
@@ -110,14 +110,14 @@ impl Admission {
     /// When [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait has an
     /// end.
     pub fn next_wakeup(&self) -> Option<Duration> {
-        self.shared.turn(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
+        self.shared.with_engine(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
     }
 
     /// The present state, all of it taken in the same turn but for the labels: these are looked at some at a time, so that
     /// nobody who wants a slot waits until thousands of them are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
-        let mut snapshot = self.shared.turn(|state, _| state.engine.snapshot());
+        let mut snapshot = self.shared.with_engine(|state, _| state.engine.snapshot());
         snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
@@ -131,7 +131,7 @@ impl Admission {
         const AT_ONCE: usize = 64;
         let (mut labels, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
-            from = self.shared.turn(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
+            from = self.shared.with_engine(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
         }
         labels.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
         // One that was forgotten and came back meanwhile may have been met twice.
@@ -144,7 +144,7 @@ impl Admission {
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
         self.shared.look_at_store();
-        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
+        self.shared.with_engine(|state, _| state.engine.find_label(None, &subject))
     }
 
     /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
@@ -153,7 +153,7 @@ impl Admission {
         let Some(label) = normal(label) else { return Vec::new() };
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
         let now = self.shared.time.now();
-        let found = self.shared.turn(|state, _| state.engine.waiters_of(now, &subject, 0, usize::MAX));
+        let found = self.shared.with_engine(|state, _| state.engine.waiters_of(now, &subject, 0, usize::MAX));
         found.map(|(waiters, _)| waiters).unwrap_or_default()
     }
 

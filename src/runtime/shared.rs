@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    background::{Recorder, Told},
+    background::{LastReported, Recorder},
     core::Core,
-    remote::Desk,
+    remote::RemoteLimiter,
 };
 #[cfg(feature = "config")]
 use crate::config::AdmissionConfig;
@@ -25,14 +25,14 @@ pub(crate) struct Shared {
     #[cfg(feature = "introspect")]
     pub(super) policy: Result<serde_json::Value, String>,
     /// Where shared rules are counted.
-    pub(super) desk: Option<Desk>,
+    pub(super) limiter: Option<RemoteLimiter>,
     /// Whose waits are published.
     pub(super) admission_lock: Option<AdmissionLock>,
     /// The configuration that the present settings come from.
     #[cfg(feature = "config")]
     pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
     /// What was told of changes.
-    pub(super) told: Mutex<Told>,
+    pub(super) told: Mutex<LastReported>,
 }
 
 impl Deref for Shared {
@@ -49,16 +49,16 @@ impl Shared {
         engine: Engine,
         time: TimeSource,
         warnings: Vec<String>,
-        desk: Option<Desk>,
+        limiter: Option<RemoteLimiter>,
     ) -> Self {
         Self {
-            told: Mutex::new(Told::of(&engine.snapshot())),
+            told: Mutex::new(LastReported::of(&engine.snapshot())),
             core: Core::new(name, engine, time, warnings),
             places: AtomicUsize::new(0),
             recorder: Mutex::default(),
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
-            desk,
+            limiter,
             admission_lock: None,
             #[cfg(feature = "config")]
             origin: Mutex::default(),

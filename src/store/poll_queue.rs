@@ -17,10 +17,10 @@ use super::{Key, StoreError};
 
 /// A line for each key that somebody waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Turnstiles(Mutex<HashMap<Arc<str>, Arc<Line>>>);
+pub(crate) struct PollQueues(Mutex<HashMap<Arc<str>, Arc<PollQueue>>>);
 
 #[derive(Debug, Default)]
-struct Line {
+struct PollQueue {
     /// Tokio's mutex is fair: this is the line.
     front: Arc<tokio::sync::Mutex<()>>,
     freed: Notify,
@@ -29,13 +29,13 @@ struct Line {
     failed: Mutex<(u64, Option<StoreError>)>,
 }
 
-impl Line {
+impl PollQueue {
     fn failed(&self) -> MutexGuard<'_, (u64, Option<StoreError>)> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Turnstiles {
+impl PollQueues {
     /// Stands in line, until this is the first. Cancel safe: who is dropped has left.
     pub(crate) async fn stand(&self, key: &Key) -> Place<'_> {
         let line = self.join(key);
@@ -45,7 +45,7 @@ impl Turnstiles {
         place
     }
 
-    fn join(&self, key: &Key) -> Arc<Line> {
+    fn join(&self, key: &Key) -> Arc<PollQueue> {
         let mut lines = self.lines();
         let line = lines.entry(Arc::clone(key.text())).or_default();
         line.standing.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Turnstiles {
         self.lines().values().for_each(|line| line.freed.notify_one());
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Line>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<PollQueue>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,9 +77,9 @@ impl Turnstiles {
 /// A place in a line; left by being dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
-    of: &'a Turnstiles,
+    of: &'a PollQueues,
     key: Arc<str>,
-    line: Arc<Line>,
+    line: Arc<PollQueue>,
     front: Option<OwnedMutexGuard<()>>,
     /// How many failures there had been when this one came.
     failures: u64,
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_asks_and_the_others_follow_in_order() {
-        let lines = Arc::new(Turnstiles::default());
+        let lines = Arc::new(PollQueues::default());
         let key = Keys::new("adm").unwrap().cap("a", "label", "x");
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = lines.stand(&key).await;

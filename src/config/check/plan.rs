@@ -53,7 +53,7 @@ impl Settings {
         let Self { waiting, time_to_live, journal, hints, .. } = self;
         let extra = waiting.max_waiting.map_or(Places::Limit, Places::Exactly);
         let (line, gate, queue) = if waiting.queue == 0 {
-            let wait = waiting.wait_timeout.unwrap_or(LEGACY_WAIT);
+            let wait = waiting.wait_timeout.unwrap_or(GATELESS_WAIT);
             let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
             (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
         } else {
@@ -83,7 +83,7 @@ impl Settings {
 }
 
 /// How long a request waits for a slot where there is no queue, unless told otherwise.
-const LEGACY_WAIT: Duration = Duration::from_secs(30);
+const GATELESS_WAIT: Duration = Duration::from_secs(30);
 
 fn partitions(settings: &Partitions, problems: &mut Vec<Problem>) -> Vec<PartitionPlan> {
     let mut names = HashSet::from([DEFAULT_PARTITION]);

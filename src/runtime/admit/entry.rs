@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    permit::{Handle, Held, Permit},
+    permit::{AsShared, Permit, SlotGuard},
     waiting::Waiting,
 };
 use crate::runtime::{
@@ -25,18 +25,18 @@ use crate::{
 
 /// What became of a request that arrived.
 #[derive(Debug)]
-pub(crate) enum Entry<H: Handle> {
-    Admit(Held<H>),
+pub(crate) enum Entry<H: AsShared> {
+    Admit(SlotGuard<H>),
     Reject(Rejection),
     Wait(Waiting<H>),
 }
 
-impl<H: Handle + Clone + Unpin> Entry<H> {
+impl<H: AsShared + Clone + Unpin> Entry<H> {
     /// Lets a request arrive. One turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
-            Arrival::Admit(slot) => Self::Admit(Held::admitted(handle.clone(), slot, None)),
+            Arrival::Admit(slot) => Self::Admit(SlotGuard::admitted(handle.clone(), slot, None)),
             Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
@@ -53,7 +53,7 @@ impl Shared {
         let partition = self.partition(ticket.partition_name());
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
-            Arrival::Admit(slot) => Ok(Permit::new(Held::admitted(Arc::clone(self), slot, None))),
+            Arrival::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
             Arrival::Ask(place, rules) => {
                 Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
             }
@@ -89,7 +89,7 @@ impl Shared {
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: 0, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;
-        let answer = self.turn(|state, _| {
+        let answer = self.with_engine(|state, _| {
             is_stale = state.schedule.is_stale(now);
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
@@ -138,7 +138,7 @@ impl Future for Admit {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
                     Arrival::Admit(slot) => {
-                        return Poll::Ready(Ok(Permit::new(Held::admitted(shared, slot, None))));
+                        return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None))));
                     }
                     Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
                         Ok(held) => return Poll::Ready(Ok(Permit::new(held))),

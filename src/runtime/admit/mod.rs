@@ -11,5 +11,5 @@ pub(crate) use entry::Entry;
 pub use lease_lost::LeaseLost;
 pub use overdue::Overdue;
 pub use permit::Permit;
-pub(crate) use permit::{Handle, Held};
+pub(crate) use permit::{AsShared, SlotGuard};
 pub(crate) use waiting::Waiting;

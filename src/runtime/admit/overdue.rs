@@ -43,7 +43,7 @@ impl Wake for Flag {
 }
 
 impl Overdue {
-    /// One, and the waker that sets it.
+    /// A signal, and the waker that sets it.
     pub(super) fn new() -> (Self, Waker) {
         let flag = Arc::new(Flag::default());
         let waker = Waker::from(Arc::clone(&flag));

@@ -23,11 +23,11 @@ use crate::{engine::Slot, outcome::Outcome, store};
 #[must_use = "the slot is free again as soon as the permit is dropped"]
 #[derive(Debug)]
 pub struct Permit {
-    held: Held<Arc<Shared>>,
+    held: SlotGuard<Arc<Shared>>,
 }
 
 impl Permit {
-    pub(in crate::runtime) const fn new(held: Held<Arc<Shared>>) -> Self {
+    pub(in crate::runtime) const fn new(held: SlotGuard<Arc<Shared>>) -> Self {
         Self { held }
     }
 
@@ -65,11 +65,11 @@ impl Permit {
 
 /// What leads to the state of a handle: that itself, or a protocol that contains it. A layer counts references to its
 /// protocol for each request anyway, and those to the state come with them.
-pub(crate) trait Handle {
+pub(crate) trait AsShared {
     fn shared(&self) -> &Arc<Shared>;
 }
 
-impl Handle for Arc<Shared> {
+impl AsShared for Arc<Shared> {
     fn shared(&self) -> &Self {
         self
     }
@@ -77,14 +77,14 @@ impl Handle for Arc<Shared> {
 
 /// A slot that is given back when this is dropped: a [`Permit`] on the inside.
 #[derive(Debug)]
-pub(crate) struct Held<H: Handle> {
+pub(crate) struct SlotGuard<H: AsShared> {
     handle: H,
     slot: Slot,
     /// What it holds of rules that all instances share.
     lease: Option<Box<store::Held>>,
 }
 
-impl<H: Handle> Held<H> {
+impl<H: AsShared> SlotGuard<H> {
     /// The guard of a slot. It is there before anything foreign is told of the slot: what panics gives it back.
     pub(in crate::runtime) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
         let held = Self { handle, slot, lease: None };
@@ -107,13 +107,13 @@ impl<H: Handle> Held<H> {
         if !self.slot.is_observed() {
             let shared = self.handle.shared();
             let now = shared.time.now();
-            shared.turn(|state, _| state.observe(now, &mut self.slot, outcome));
+            shared.with_engine(|state, _| state.observe(now, &mut self.slot, outcome));
         }
     }
 
     pub(crate) fn is_overdue(&self) -> bool {
         let tenure = self.slot.tenure();
-        tenure.is_some_and(|tenure| self.handle.shared().turn(|state, _| state.engine.is_overdue(tenure)))
+        tenure.is_some_and(|tenure| self.handle.shared().with_engine(|state, _| state.engine.is_overdue(tenure)))
     }
 
     /// What tells the holder that its time is over, where slots are lent for a time.
@@ -121,7 +121,7 @@ impl<H: Handle> Held<H> {
         let tenure = self.slot.tenure()?;
         let (overdue, waker) = Overdue::new();
         let shared = self.handle.shared();
-        let _dropped_outside = shared.turn(|state, _| {
+        let _dropped_outside = shared.with_engine(|state, _| {
             if state.engine.is_overdue(tenure) {
                 return Some(waker);
             }
@@ -140,7 +140,7 @@ impl<H: Handle> Held<H> {
         let Some(tenure) = self.slot.tenure() else { return Poll::Pending };
         let shared = self.handle.shared();
         let waker = cx.waker().clone();
-        let (answer, unused) = shared.turn(|state, _| {
+        let (answer, unused) = shared.with_engine(|state, _| {
             if state.engine.is_overdue(tenure) {
                 return (Poll::Ready(()), Some(waker));
             }
@@ -166,7 +166,7 @@ impl<H: Handle> Held<H> {
 
     /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
     pub(crate) fn observe_late_overload(&self) {
-        self.handle.shared().turn(|state, time| state.observe_late_overload(time.now(), &self.slot));
+        self.handle.shared().with_engine(|state, time| state.observe_late_overload(time.now(), &self.slot));
     }
 
     fn give_back(&mut self, outcome: Outcome) {
@@ -174,7 +174,7 @@ impl<H: Handle> Held<H> {
         discard(self.lease.take());
         let shared = self.handle.shared();
         let told = (!self.slot.is_observed()).then(|| (shared.time.now(), outcome));
-        let unwatched = shared.turn(|state, time| {
+        let unwatched = shared.with_engine(|state, time| {
             let unwatched = self.slot.tenure().and_then(|tenure| state.wakers.unregister_holder(tenure));
             state.finish(time, &mut self.slot, told);
             unwatched
@@ -183,7 +183,7 @@ impl<H: Handle> Held<H> {
     }
 }
 
-impl<H: Handle> Drop for Held<H> {
+impl<H: AsShared> Drop for SlotGuard<H> {
     fn drop(&mut self) {
         if !self.slot.is_finished() {
             self.give_back(unsaid());

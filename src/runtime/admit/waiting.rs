@@ -7,8 +7,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::permit::{Handle, Held};
-use crate::runtime::{background::Since, core::discard, remote::Question};
+use super::permit::{AsShared, SlotGuard};
+use crate::runtime::{background::Since, core::discard, remote::RemoteRequest};
 use crate::{
     engine::{
         NoRoom, Place, Slot,
@@ -20,12 +20,12 @@ use crate::{
 
 /// A place in line, as a future.
 #[derive(Debug)]
-pub(crate) struct Waiting<H: Handle> {
+pub(crate) struct Waiting<H: AsShared> {
     handle: H,
     /// `None` once it was answered.
     place: Option<Place>,
     /// What it asks the store while it holds a slot.
-    question: Option<Box<Question>>,
+    question: Option<Box<RemoteRequest>>,
     /// When it began, if anybody wants to know.
     since: Option<Since>,
 }
@@ -37,7 +37,7 @@ enum Look {
     Waits,
 }
 
-impl<H: Handle> Waiting<H> {
+impl<H: AsShared> Waiting<H> {
     pub(in crate::runtime) fn new(handle: H, place: Place) -> Self {
         let mut waiting = Self { handle, place: Some(place), question: None, since: None };
         waiting.since = Since::now(waiting.handle.shared());
@@ -59,7 +59,7 @@ impl<H: Handle> Waiting<H> {
         let shared = self.handle.shared();
         // Cloned before the lock and, where it is not registered, dropped after it.
         let mut waker = Some(cx.waker().clone());
-        let (look, replaced) = shared.turn(|state, time| {
+        let (look, replaced) = shared.with_engine(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.wakers.unregister(place.key()));
             }
@@ -84,22 +84,22 @@ impl<H: Handle> Waiting<H> {
     }
 }
 
-impl<H: Handle + Clone + Unpin> Waiting<H> {
+impl<H: AsShared + Clone + Unpin> Waiting<H> {
     /// One that was granted a slot and has to ask for these rules: it is admitted from capacity that is held in this
     /// process, or has to wait for an answer.
-    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<Held<H>, Self> {
+    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard<H>, Self> {
         let mut asking = Self::new(handle, place);
-        let desk = asking.handle.shared().desk.as_ref();
-        if let Some(lease) = desk.and_then(|desk| desk.take_here(&rules)) {
+        let limiter = asking.handle.shared().limiter.as_ref();
+        if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
             return asking.admit(lease).map_err(|_| asking);
         }
-        asking.question = desk.map(|desk| Box::new(desk.ask(rules)));
+        asking.question = limiter.map(|limiter| Box::new(limiter.ask(rules)));
         Err(asking)
     }
 
     /// What it waited for.
-    fn hold(&self, slot: Slot) -> Held<H> {
-        Held::admitted(self.handle.clone(), slot, self.since)
+    fn hold(&self, slot: Slot) -> SlotGuard<H> {
+        SlotGuard::admitted(self.handle.clone(), slot, self.since)
     }
 
     /// Rejects one that has to ask and can't wait for an answer.
@@ -108,10 +108,10 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     }
 
     /// The store has consented.
-    fn admit(&mut self, lease: Box<store::Held>) -> Result<Held<H>, Option<Rejection>> {
+    fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard<H>, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
-        let answer = shared.turn(|state, time| state.engine.claim(time.now(), place));
+        let answer = shared.with_engine(|state, time| state.engine.claim(time.now(), place));
         match answer {
             Poll::Pending => Err(None),
             Poll::Ready(answer) => {
@@ -127,7 +127,7 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     fn reject_without_store(&mut self, retry_after: Option<std::time::Duration>) -> Rejection {
         let shared = self.handle.shared();
         let place = self.place();
-        let refusal = shared.turn(|state, time| state.engine.deny_without_store(time.now(), place, retry_after));
+        let refusal = shared.with_engine(|state, time| state.engine.deny_without_store(time.now(), place, retry_after));
         let rejection = shared.turn_away(refusal, self.since);
         self.place = None;
         rejection
@@ -142,10 +142,10 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
         // When a lease of a cap expires is no forecast: those who are alive renew theirs. Nor is what holds while the
         // store is gone: it may be back at any time.
         let is_rate = matches!(known.bound, SharedBound::Rate(_));
-        let is_up = shared.desk.as_ref().is_some_and(|desk| desk.is_up());
+        let is_up = shared.limiter.as_ref().is_some_and(|limiter| limiter.is_up());
         let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
         let waits = known.when_full == WhenFull::Wait;
-        let (label, refusal) = shared.turn(|state, time| {
+        let (label, refusal) = shared.with_engine(|state, time| {
             let (label, now) = (state.engine.label_at(place), time.now());
             if waits {
                 (label, state.engine.put_back(now, place, no_room).err())
@@ -170,8 +170,8 @@ impl<H: Handle + Clone + Unpin> Waiting<H> {
     }
 }
 
-impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
-    type Output = Result<Held<H>, Rejection>;
+impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
+    type Output = Result<SlotGuard<H>, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
@@ -179,8 +179,8 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                 let answer = ready!(question.poll(cx));
                 let rules = Arc::clone(&question.rules);
                 self.question = None;
-                if let Some(desk) = &self.handle.shared().desk {
-                    desk.count(&answer);
+                if let Some(limiter) = &self.handle.shared().limiter {
+                    limiter.count(&answer);
                 }
                 self.handle.shared().look_at_store();
                 match answer {
@@ -210,11 +210,11 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
                     return Poll::Ready(answer.map(|slot| self.hold(slot)));
                 }
                 Look::HasToAsk(rules) => {
-                    let Some(desk) = &self.handle.shared().desk else {
+                    let Some(limiter) = &self.handle.shared().limiter else {
                         return Poll::Ready(Err(self.reject_without_store(None)));
                     };
-                    match desk.take_here(&rules) {
-                        None => self.question = Some(Box::new(desk.ask(rules))),
+                    match limiter.take_here(&rules) {
+                        None => self.question = Some(Box::new(limiter.ask(rules))),
                         Some(lease) => match self.admit(lease) {
                             Ok(held) => return Poll::Ready(Ok(held)),
                             Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
@@ -227,10 +227,10 @@ impl<H: Handle + Clone + Unpin> Future for Waiting<H> {
     }
 }
 
-impl<H: Handle> Drop for Waiting<H> {
+impl<H: AsShared> Drop for Waiting<H> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let unused = self.handle.shared().turn(|state, time| {
+            let unused = self.handle.shared().with_engine(|state, time| {
                 state.cancel(time.now(), &place);
                 state.wakers.unregister(place.key())
             });

@@ -70,7 +70,7 @@ async fn drive(mut stopped: Stopped) {
             post.look.notified().await;
             continue;
         }
-        let look = shared.turn(|state, time| {
+        let look = shared.with_engine(|state, time| {
             let now = time.now();
             state.look(now, &post)
         });
@@ -101,7 +101,7 @@ impl Drop for Stopped {
         if !self.has_run {
             return;
         }
-        let wakers = shared.turn(|state, _| {
+        let wakers = shared.with_engine(|state, _| {
             state.schedule.forget(number);
             state.wakers.take_all()
         });

@@ -6,4 +6,4 @@ mod publish;
 mod trace;
 
 pub(in crate::runtime) use self::metrics::Recorder;
-pub(in crate::runtime) use self::trace::{Since, Told, admitted, rejected, store_changed};
+pub(in crate::runtime) use self::trace::{LastReported, Since, admitted, rejected, store_changed};

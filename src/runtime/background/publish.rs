@@ -15,7 +15,7 @@ impl Shared {
     pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Engine, Timestamp) -> R) -> R {
         self.look_at_store();
         let now = self.time.now();
-        self.turn(|state, _| look(&mut state.engine, now))
+        self.with_engine(|state, _| look(&mut state.engine, now))
     }
 
     /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the

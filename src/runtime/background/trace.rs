@@ -5,9 +5,9 @@
 //! somebody asked for the change. What becomes of the store is told by whoever notes it.
 
 #[cfg(feature = "tracing")]
-pub(in crate::runtime) use with::{Since, Told, admitted, rejected, store_changed, tell};
+pub(in crate::runtime) use with::{LastReported, Since, admitted, rejected, store_changed, tell};
 #[cfg(not(feature = "tracing"))]
-pub(in crate::runtime) use without::{Since, Told, admitted, rejected, store_changed, tell};
+pub(in crate::runtime) use without::{LastReported, Since, admitted, rejected, store_changed, tell};
 
 #[cfg(feature = "tracing")]
 mod with {
@@ -95,7 +95,7 @@ mod with {
 
     /// What was told so far.
     #[derive(Clone, Debug)]
-    pub(crate) struct Told {
+    pub(crate) struct LastReported {
         mode: &'static str,
         draining: bool,
         limit: usize,
@@ -107,7 +107,7 @@ mod with {
         rejected: BTreeMap<(String, &'static str), u64>,
     }
 
-    impl Told {
+    impl LastReported {
         pub(crate) fn of(snapshot: &Snapshot) -> Self {
             let rejected = snapshot.partitions.iter().flat_map(|partition| {
                 partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), *reason), *count))
@@ -168,8 +168,8 @@ mod with {
     }
 
     /// Tells what is different from what was told last. Subscribers run outside of all locks.
-    pub(crate) fn tell(core: &Core, last: &Mutex<Told>) {
-        let now = Told::of(&core.turn(|state, _| state.engine.snapshot()));
+    pub(crate) fn tell(core: &Core, last: &Mutex<LastReported>) {
+        let now = LastReported::of(&core.with_engine(|state, _| state.engine.snapshot()));
         let before = std::mem::replace(&mut *lock(last), now.clone());
         let _ = told(core, || before.tell(&now, &core.name));
     }
@@ -201,13 +201,13 @@ mod without {
     pub(crate) const fn store_changed(_: &Core, _: StoreChange) {}
 
     #[derive(Debug)]
-    pub(crate) struct Told;
+    pub(crate) struct LastReported;
 
-    impl Told {
+    impl LastReported {
         pub(crate) const fn of(_: &Snapshot) -> Self {
             Self
         }
     }
 
-    pub(crate) const fn tell(_: &Core, _: &Mutex<Told>) {}
+    pub(crate) const fn tell(_: &Core, _: &Mutex<LastReported>) {}
 }

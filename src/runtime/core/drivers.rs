@@ -128,7 +128,7 @@ impl Drivers {
         }
     }
 
-    /// The post on a runtime: the one that is there already, or else a new one as an error.
+    /// The post on a runtime: the known post or, as an error, a new post that has no task yet.
     pub(in crate::runtime) fn post(&self, runtime: Id) -> Result<Arc<Post>, Arc<Post>> {
         let mut posts = lock(&self.posts);
         if let Some(post) = posts.iter().find(|post| post.runtime == runtime) {

@@ -42,7 +42,7 @@ impl Core {
     /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Those who wait
     /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
     /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
-    pub(in crate::runtime) fn turn<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
+    pub(in crate::runtime) fn with_engine<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         let mut state = lock(&self.state);
         let untold = state.open_row();
         let answer = step(&mut state, &self.time);

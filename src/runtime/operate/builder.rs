@@ -10,7 +10,7 @@ use std::{
 
 #[cfg(feature = "config")]
 use crate::config::AdmissionConfig;
-use crate::runtime::{Admission, remote::Desk, shared::Shared};
+use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 use crate::{
     clock::{Clock, TimeSource},
     config::{Labels, Rules, Settings, Share},
@@ -29,7 +29,7 @@ use crate::{
 pub struct AdmissionBuilder {
     name: Option<String>,
     clock: Option<TimeSource>,
-    desk: Option<Desk>,
+    limiter: Option<RemoteLimiter>,
     admission_lock: Option<AdmissionLock>,
     /// The configuration that the settings come from.
     #[cfg(feature = "config")]
@@ -172,7 +172,7 @@ impl AdmissionBuilder {
     /// # }
     /// ```
     pub fn shared(mut self, leases: Leases, keys: Keys) -> Self {
-        self.desk = Some(Desk::new(leases, keys));
+        self.limiter = Some(RemoteLimiter::new(leases, keys));
         self.settings.sharing.is_shared = true;
         self
     }
@@ -274,15 +274,15 @@ impl AdmissionBuilder {
         #[cfg(feature = "config")]
         let store = self.settings.sharing.store.clone();
         let (plan, warnings) = self.settings.into_plan()?;
-        let desk = self.desk;
+        let limiter = self.limiter;
         #[cfg(feature = "config")]
-        let desk = match (desk, store) {
-            (None, Some(settings)) => Desk::open(settings)?,
-            (desk, _) => desk,
+        let limiter = match (limiter, store) {
+            (None, Some(settings)) => RemoteLimiter::open(settings)?,
+            (limiter, _) => limiter,
         };
         let name = self.name.unwrap_or_else(next_name);
         let time = self.clock.unwrap_or_else(TimeSource::tokio);
-        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, desk);
+        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, limiter);
         let shared = shared.with_lock(self.admission_lock);
         #[cfg(feature = "config")]
         let shared = shared.with_origin(self.origin);

@@ -46,13 +46,13 @@ impl Admission {
     /// ```
     pub fn drain(&self, waiting: Leave) {
         let serves_waiting = waiting == Leave::Served;
-        self.shared.turn(|state, time| state.close(time.now(), serves_waiting));
+        self.shared.with_engine(|state, time| state.close(time.now(), serves_waiting));
         self.shared.tell_now();
     }
 
     /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.
     pub fn is_ready(&self) -> bool {
-        !self.shared.turn(|state, _| state.engine.is_closed())
+        !self.shared.with_engine(|state, _| state.engine.is_closed())
     }
 
     /// Waits until it [drains](Self::drain) and nobody runs or waits any more. Requests that ran while decisions did not
@@ -81,7 +81,7 @@ impl Future for Drained<'_> {
         // Cloning a waker is foreign code, and dropping it may drop a task that wants the lock: neither happens under it.
         let waker = cx.waker().clone();
         let (shared, number) = (self.shared, self.number);
-        let (answer, unused) = shared.turn(|state, _| {
+        let (answer, unused) = shared.with_engine(|state, _| {
             if state.engine.is_drained() {
                 return (Poll::Ready(()), Some(waker));
             }
@@ -97,7 +97,7 @@ impl Drop for Drained<'_> {
     fn drop(&mut self) {
         if self.is_registered {
             let number = self.number;
-            discard(self.shared.turn(|state, _| state.wakers.unregister_leaving(number)));
+            discard(self.shared.with_engine(|state, _| state.wakers.unregister_leaving(number)));
         }
     }
 }

@@ -43,9 +43,9 @@ impl Admission {
         let (mut entries, mut last, mut until) = (Vec::new(), sequence, None);
         loop {
             let at_once = AT_ONCE.min(count - entries.len());
-            let (more, newest) = self
-                .shared
-                .turn(|state, _| (state.engine.journal_since(last, at_once, wanted), state.engine.journal_newest()));
+            let (more, newest) = self.shared.with_engine(|state, _| {
+                (state.engine.journal_since(last, at_once, wanted), state.engine.journal_newest())
+            });
             let until = *until.get_or_insert(newest);
             let is_all = more.len() < at_once;
             entries.extend(more.into_iter().take_while(|entry| entry.sequence <= until));

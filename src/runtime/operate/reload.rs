@@ -37,7 +37,7 @@ impl Admission {
     ///
     /// Names every setting that can't be used. Nothing was changed then.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
-        let is_shared = self.shared.desk.is_some();
+        let is_shared = self.shared.limiter.is_some();
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
@@ -52,12 +52,12 @@ impl Admission {
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
         let mut known = lock(&shared.warnings);
-        let too_many = shared.turn(|state, _| state.engine.partitions_with(&plan)) > MOST_PARTITIONS;
+        let too_many = shared.with_engine(|state, _| state.engine.partitions_with(&plan)) > MOST_PARTITIONS;
         if too_many {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        let added = shared.turn(|state, time| state.reload(time.now(), plan, words));
+        let added = shared.with_engine(|state, time| state.reload(time.now(), plan, words));
         shared.add_partitions(added);
         *known = warnings;
         #[cfg(feature = "config")]
@@ -72,7 +72,7 @@ impl Admission {
     /// What would change about the store, which nobody can who is at work.
     #[cfg(feature = "config")]
     fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
-        let known = self.shared.desk.as_ref().and_then(|desk| desk.settings.as_ref());
+        let known = self.shared.limiter.as_ref().and_then(|limiter| limiter.settings.as_ref());
         match (known, new) {
             (Some(known), Some(new)) => known.changes(new),
             (None, Some(StoreSettings { url: Some(_), .. })) => {

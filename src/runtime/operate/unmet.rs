@@ -6,7 +6,7 @@ use crate::runtime::shared::Shared;
 impl Shared {
     /// Names in the settings that no request has had, once enough have come to tell.
     pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
-        self.turn(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
+        self.with_engine(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
     }
 }
 

@@ -83,7 +83,7 @@ impl Admission {
     pub fn report_worker(&self, report: &WorkerReport) -> bool {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return false };
         self.shared.drive_here();
-        self.shared.turn(|state, time| {
+        self.shared.with_engine(|state, time| {
             let now = time.now();
             let class = report.class.as_deref();
             state.report_worker(now, class, &subject, worker, (report.max_concurrent, report.valid_for))
@@ -94,6 +94,6 @@ impl Admission {
     pub fn remove_worker(&self, report: &WorkerReport) {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return };
         let class = report.class.as_deref();
-        self.shared.turn(|state, time| state.remove_worker(time.now(), class, &subject, worker));
+        self.shared.with_engine(|state, time| state.remove_worker(time.now(), class, &subject, worker));
     }
 }

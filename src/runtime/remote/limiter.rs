@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use super::request::{Answer, Question};
+use super::request::{Answer, RemoteRequest};
 #[cfg(feature = "config")]
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
@@ -32,7 +32,7 @@ pub(super) struct Noted {
 
 /// Where shared rules are counted, and what came of asking.
 #[derive(Debug)]
-pub(in crate::runtime) struct Desk {
+pub(in crate::runtime) struct RemoteLimiter {
     pub(super) leases: Leases,
     keys: Keys,
     /// What it was made of, if it comes from a configuration.
@@ -50,7 +50,7 @@ pub(in crate::runtime) struct Desk {
     pub(super) watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
 
-impl Desk {
+impl RemoteLimiter {
     pub(in crate::runtime) fn new(leases: Leases, keys: Keys) -> Self {
         Self {
             leases,
@@ -99,7 +99,7 @@ impl Desk {
     }
 
     /// Asks the store.
-    pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> Question {
+    pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> RemoteRequest {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules).cloned());
         let own = Arc::clone(&rules);
         let answer = async move {
@@ -111,7 +111,7 @@ impl Desk {
             };
             answer.map(Box::new)
         };
-        Question::new(rules, answer)
+        RemoteRequest::new(rules, answer)
     }
 
     pub(in crate::runtime) fn count(&self, answer: &Answer) {

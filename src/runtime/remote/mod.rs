@@ -5,4 +5,4 @@ mod outage;
 mod request;
 mod watch;
 
-pub(in crate::runtime) use self::{limiter::Desk, request::Question};
+pub(in crate::runtime) use self::{limiter::RemoteLimiter, request::RemoteRequest};

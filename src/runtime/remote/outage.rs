@@ -6,7 +6,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use super::limiter::Desk;
+use super::limiter::RemoteLimiter;
 use crate::runtime::{background, core::lock, shared::Shared};
 use crate::{
     engine::{StoreSnapshot, StoreState},
@@ -16,30 +16,30 @@ use crate::{
 impl Shared {
     /// The state of that store.
     pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
-        self.desk.as_ref().map(Desk::snapshot)
+        self.limiter.as_ref().map(RemoteLimiter::snapshot)
     }
 
     /// Notes that the store went down, or is back. Costs next to nothing where it did neither.
     pub(crate) fn look_at_store(&self) {
-        if let Some(desk) = &self.desk
-            && matches!(desk.health(), Health::Down { .. }) != desk.noted.is_down.load(Ordering::Relaxed)
+        if let Some(limiter) = &self.limiter
+            && matches!(limiter.health(), Health::Down { .. }) != limiter.noted.is_down.load(Ordering::Relaxed)
         {
-            self.note_store(desk);
+            self.note_store(limiter);
         }
     }
 
     /// The same, and notes as well that it begins to fail, or doesn't any more.
     pub(in crate::runtime) fn look_closely_at_store(&self) {
-        if let Some(desk) = &self.desk {
-            self.note_store(desk);
+        if let Some(limiter) = &self.limiter {
+            self.note_store(limiter);
         }
     }
 
-    fn note_store(&self, desk: &Desk) {
+    fn note_store(&self, limiter: &RemoteLimiter) {
         let change = {
             // Until it is noted: whoever saw an earlier state would note it after a later one.
-            let mut noted = lock(&desk.noted.state);
-            let (state, down_for) = match desk.health() {
+            let mut noted = lock(&limiter.noted.state);
+            let (state, down_for) = match limiter.health() {
                 Health::Up => (StoreState::Up, Duration::ZERO),
                 Health::Failing { .. } => (StoreState::Failing, Duration::ZERO),
                 Health::Down { since, .. } => (StoreState::Down, since),
@@ -47,9 +47,9 @@ impl Shared {
             if std::mem::replace(&mut *noted, state) == state {
                 return;
             }
-            desk.noted.is_down.store(state == StoreState::Down, Ordering::Relaxed);
+            limiter.noted.is_down.store(state == StoreState::Down, Ordering::Relaxed);
             let now = self.time.now();
-            self.turn(|it, _| it.engine.tell_store(now, state, down_for))
+            self.with_engine(|it, _| it.engine.tell_store(now, state, down_for))
         };
         // Subscribers run outside of all locks.
         if let Some(change) = change {

@@ -15,13 +15,13 @@ use crate::{
 pub(super) type Answer = Result<Box<store::Held>, Refused>;
 
 /// A question to the store.
-pub(in crate::runtime) struct Question {
+pub(in crate::runtime) struct RemoteRequest {
     pub(in crate::runtime) rules: Arc<SharedRules>,
     /// In a mutex that is never locked: so this is `Sync` though the future need not be.
     answer: Mutex<Pin<Box<dyn Future<Output = Answer> + Send>>>,
 }
 
-impl Question {
+impl RemoteRequest {
     pub(super) fn new(rules: Arc<SharedRules>, answer: impl Future<Output = Answer> + Send + 'static) -> Self {
         Self { rules, answer: Mutex::new(Box::pin(answer)) }
     }
@@ -31,8 +31,8 @@ impl Question {
     }
 }
 
-impl std::fmt::Debug for Question {
+impl std::fmt::Debug for RemoteRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Question").field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("RemoteRequest").field("rules", &self.rules).finish_non_exhaustive()
     }
 }

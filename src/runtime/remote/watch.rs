@@ -14,12 +14,12 @@ use crate::{
 impl Shared {
     /// Sees to it that a label that waits for a shared rule is looked at again when that may have room.
     pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
-        let Some(desk) = &self.desk else { return };
-        let (Some(claims), Some(rule)) = (desk.claims(rules), rules.rules.get(rule)) else { return };
+        let Some(limiter) = &self.limiter else { return };
+        let (Some(claims), Some(rule)) = (limiter.claims(rules), rules.rules.get(rule)) else { return };
         let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();
         let Some(key) = claims.as_slice().get(index).map(Claim::key) else { return };
         let waits = (label, rule.counts);
-        let mut watched = lock(&desk.watched);
+        let mut watched = lock(&limiter.watched);
         match watched.get_mut(key) {
             Some(labels) if labels.contains(&waits) => {}
             Some(labels) => labels.push_back(waits),
@@ -27,7 +27,7 @@ impl Shared {
                 // Where there is no runtime nobody could have asked.
                 let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
                 watched.insert(key.clone(), VecDeque::from([waits]));
-                let leases = desk.leases.clone();
+                let leases = limiter.leases.clone();
                 let watch = Watch { shared: Arc::downgrade(self), key: key.clone() };
                 runtime.spawn(async move { leases.watch(&watch.key, || watch.look()).await });
             }
@@ -45,10 +45,10 @@ impl Watch {
     /// Lets one of the labels that wait for the key ask again. Answers whether any waits.
     fn look(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
-        let Some(desk) = &shared.desk else { return false };
+        let Some(limiter) = &shared.limiter else { return false };
         loop {
             let next = {
-                let mut watched = lock(&desk.watched);
+                let mut watched = lock(&limiter.watched);
                 let next = watched.get_mut(&self.key).and_then(VecDeque::pop_front);
                 if next.is_none() {
                     watched.remove(&self.key);
@@ -56,8 +56,8 @@ impl Watch {
                 next
             };
             let Some((label, counted)) = next else { return false };
-            if shared.turn(|state, time| state.engine.look_again(time.now(), label, counted)) {
-                if let Some(labels) = lock(&desk.watched).get_mut(&self.key)
+            if shared.with_engine(|state, time| state.engine.look_again(time.now(), label, counted)) {
+                if let Some(labels) = lock(&limiter.watched).get_mut(&self.key)
                     && !labels.contains(&(label, counted))
                 {
                     labels.push_back((label, counted));
@@ -72,10 +72,10 @@ impl Drop for Watch {
     fn drop(&mut self) {
         // The runtime ended, and others may go on: whoever waits asks again, and is watched there.
         let Some(shared) = self.shared.upgrade() else { return };
-        let Some(desk) = &shared.desk else { return };
-        let left = lock(&desk.watched).remove(&self.key).unwrap_or_default();
+        let Some(limiter) = &shared.limiter else { return };
+        let left = lock(&limiter.watched).remove(&self.key).unwrap_or_default();
         for (label, counted) in left {
-            shared.turn(|state, time| state.engine.look_again(time.now(), label, counted));
+            shared.with_engine(|state, time| state.engine.look_again(time.now(), label, counted));
         }
     }
 }

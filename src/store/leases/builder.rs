@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Inner, Leases, allotment::Shares};
-use crate::store::{MemoryStore, Store, backoff::Seeds, poll_queue::Turnstiles};
+use crate::store::{MemoryStore, Store, backoff::Seeds, poll_queue::PollQueues};
 
 /// Settings of [`Leases`].
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ impl LeasesBuilder {
     /// Leases from `store`.
     pub fn build(self, store: Arc<dyn Store>) -> Leases {
         Leases(Arc::new(Inner {
-            waits: Turnstiles::default(),
-            refills: Turnstiles::default(),
+            waits: PollQueues::default(),
+            refills: PollQueues::default(),
             seeds: Seeds::new(self.seed),
             single: Mutex::default(),
             shares: Mutex::new(Shares::new(self.expiry)),

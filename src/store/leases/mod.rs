@@ -30,7 +30,7 @@ pub use self::{builder::LeasesBuilder, held::Held, on_failure::WhenGone};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
-    poll_queue::Turnstiles,
+    poll_queue::PollQueues,
     side_by_side::side_by_side,
 };
 
@@ -51,8 +51,8 @@ pub struct Leases(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     settings: LeasesBuilder,
-    waits: Turnstiles,
-    refills: Turnstiles,
+    waits: PollQueues,
+    refills: PollQueues,
     seeds: Seeds,
     /// What the store granted to single requests.
     single: Mutex<HashMap<Token, Single>>,

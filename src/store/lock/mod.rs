@@ -25,7 +25,7 @@ use self::{guard::Standing, wait_stats::Waits};
 use super::{
     Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
-    poll_queue::Turnstiles,
+    poll_queue::PollQueues,
 };
 use crate::engine::Histogram;
 
@@ -142,7 +142,7 @@ struct Inner {
     store: Arc<dyn Store>,
     keys: Keys,
     settings: LockBuilder,
-    lines: Turnstiles,
+    lines: PollQueues,
     seeds: Seeds,
     waits: Waits,
     listener: Mutex<Option<JoinHandle<()>>>,
@@ -188,7 +188,7 @@ impl LockBuilder {
         AdmissionLock(Arc::new(Inner {
             store,
             keys,
-            lines: Turnstiles::default(),
+            lines: PollQueues::default(),
             seeds: Seeds::new(self.seed),
             waits: Waits::default(),
             listener: Mutex::default(),

@@ -1,4 +1,4 @@
-//! The line to the server: its connection, the time limit, the breaker, and what is owed.
+//! The client of the server: its connection, the time limit, the breaker, and what is owed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,9 +14,9 @@ use tokio::{
 use super::{
     breaker::{Breaker, Trouble},
     builder::Settings,
+    connection::{self, Connection, Target},
+    connection_task,
     debts::{Debts, Due},
-    keeper,
-    link::{self, Link, Target},
     reply::Reply,
     script::Call,
 };
@@ -25,7 +25,7 @@ use crate::store::{Debt, Health, Notice, StoreError, memory::NOTICES};
 /// How long a lock is tried to be freed.
 const LOCK_DEBT: Duration = Duration::from_secs(1);
 
-pub(super) struct Line {
+pub(super) struct RedisClient {
     pub(super) target: Target,
     prefix: Arc<str>,
     channel: Arc<str>,
@@ -35,14 +35,14 @@ pub(super) struct Line {
     pub(super) wire: watch::Sender<Wire>,
     pub(super) notices: broadcast::Sender<Notice>,
     debts: Mutex<Debts<Self>>,
-    /// Wakes the keeper. Apart from the rest, which the keeper must not hold while it sleeps.
-    pub(super) bell: Arc<Notify>,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    /// Wakes the connection task. Apart from the rest, which the connection task must not hold while it sleeps.
+    pub(super) wake: Arc<Notify>,
+    connection_task: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wire {
-    pub(super) link: Option<Link>,
+    pub(super) connection: Option<Connection>,
     pub(super) tries: u64,
     /// Why the last try failed.
     pub(super) error: Option<StoreError>,
@@ -55,7 +55,7 @@ enum Failure {
     Asking(StoreError),
 }
 
-impl Line {
+impl RedisClient {
     pub(super) fn new(target: Target, prefix: &str, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             target,
@@ -66,8 +66,8 @@ impl Line {
             wire: watch::Sender::default(),
             notices: broadcast::Sender::new(NOTICES),
             debts: Mutex::default(),
-            bell: Arc::default(),
-            keeper: Mutex::default(),
+            wake: Arc::default(),
+            connection_task: Mutex::default(),
         })
     }
 
@@ -149,19 +149,19 @@ impl Line {
     }
 
     async fn exchange(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, Failure> {
-        let (mut link, number) = self.link().await.map_err(Failure::Connecting)?;
+        let (mut connection, number) = self.connection().await.map_err(Failure::Connecting)?;
         let owed = Owed::new(self, left);
-        let mut answer = link.send(&call.by_name(link.run())).await;
-        if answer.as_ref().is_err_and(link::is_unknown_script) {
+        let mut answer = connection.send(&call.by_name(connection.run())).await;
+        if answer.as_ref().is_err_and(connection::is_unknown_script) {
             // The one error after which it is certain that nothing was done.
-            answer = link.send(&call.in_full(link.run())).await;
+            answer = connection.send(&call.in_full(connection.run())).await;
         }
         #[cfg(feature = "redis-cluster")]
         {
-            answer = super::moving::follow(&mut link, call, answer).await;
+            answer = super::moving::follow(&mut connection, call, answer).await;
         }
         let answer = answer.map_err(|error| {
-            let error = link::meaning(&error);
+            let error = connection::meaning(&error);
             // Keys of a cluster that are on their way say nothing of the connection.
             if error.trouble() == Some(Trouble::Everything) {
                 self.hang_up(Some(number));
@@ -172,22 +172,22 @@ impl Line {
         owed.unless_clear(answer.and_then(Reply::read)).map_err(Failure::Asking)
     }
 
-    /// The connection and its number; made by the keeper, so that a caller that gives up doesn't stop it.
-    async fn link(self: &Arc<Self>) -> Result<(Link, u64), StoreError> {
+    /// The connection and its number; made by the connection task, so that a caller that gives up doesn't stop it.
+    async fn connection(self: &Arc<Self>) -> Result<(Connection, u64), StoreError> {
         let mut wire = self.wire.subscribe();
         let tries = {
             let now = wire.borrow_and_update();
-            if let Some(link) = &now.link {
-                return Ok((link.clone(), now.tries));
+            if let Some(connection) = &now.connection {
+                return Ok((connection.clone(), now.tries));
             }
             now.tries
         };
         self.wake_keeper();
-        let Ok(wire) = wire.wait_for(|wire| wire.link.is_some() || wire.tries > tries).await else {
+        let Ok(wire) = wire.wait_for(|wire| wire.connection.is_some() || wire.tries > tries).await else {
             return Err(StoreError::Unavailable);
         };
-        match &wire.link {
-            Some(link) => Ok((link.clone(), wire.tries)),
+        match &wire.connection {
+            Some(connection) => Ok((connection.clone(), wire.tries)),
             None => Err(wire.error.clone().unwrap_or(StoreError::Unavailable)),
         }
     }
@@ -196,22 +196,22 @@ impl Line {
     pub(super) fn hang_up(&self, number: Option<u64>) {
         self.wire.send_if_modified(|wire| {
             let same = number.is_none_or(|number| number == wire.tries);
-            same && wire.link.take().is_some()
+            same && wire.connection.take().is_some()
         });
     }
 
-    /// Sees to it that the keeper runs, if there is a runtime to run on, and looks. Says whether it runs.
+    /// Sees to it that the connection task runs, if there is a runtime to run on, and looks. Says whether it runs.
     pub(super) fn wake_keeper(self: &Arc<Self>) -> bool {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        if keeper.as_ref().is_none_or(JoinHandle::is_finished)
+        let mut connection_task = self.connection_task.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection_task.as_ref().is_none_or(JoinHandle::is_finished)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let run = keeper::run(Arc::downgrade(self), Arc::clone(&self.bell), self.settings.seed);
-            *keeper = Some(runtime.spawn(run));
+            let run = connection_task::run(Arc::downgrade(self), Arc::clone(&self.wake), self.settings.seed);
+            *connection_task = Some(runtime.spawn(run));
         }
-        let runs = keeper.as_ref().is_some_and(|keeper| !keeper.is_finished());
-        drop(keeper);
-        self.bell.notify_one();
+        let runs = connection_task.as_ref().is_some_and(|connection_task| !connection_task.is_finished());
+        drop(connection_task);
+        self.wake.notify_one();
         runs
     }
 
@@ -241,24 +241,24 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for RedisClient {
     fn drop(&mut self) {
-        // The keeper finds that nobody is left.
-        self.bell.notify_one();
+        // The connection task finds that nobody is left.
+        self.wake.notify_one();
     }
 }
 
 /// What a question may leave behind in the store without the client knowing: its answer was lost, came too late, or
 /// nobody waits for it any more. Dropped before the answer is clear, it is given back.
 struct Owed<'a> {
-    line: &'a Arc<Line>,
+    client: &'a Arc<RedisClient>,
     debt: Option<Debt>,
 }
 
 impl<'a> Owed<'a> {
     /// For a question that is about to be sent.
-    const fn new(line: &'a Arc<Line>, debt: Option<Debt>) -> Self {
-        Self { line, debt }
+    const fn new(client: &'a Arc<RedisClient>, debt: Option<Debt>) -> Self {
+        Self { client, debt }
     }
 
     /// Nothing is owed if the answer says what happened.
@@ -273,7 +273,7 @@ impl<'a> Owed<'a> {
 impl Drop for Owed<'_> {
     fn drop(&mut self) {
         if let Some(debt) = self.debt.take() {
-            self.line.settle(debt);
+            self.client.settle(debt);
         }
     }
 }

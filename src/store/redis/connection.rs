@@ -22,7 +22,7 @@ pub(super) enum Target {
 
 /// A connection. Clones share it.
 #[derive(Clone)]
-pub(super) enum Link {
+pub(super) enum Connection {
     /// And the name that the server gave to its present run.
     Server(redis::aio::MultiplexedConnection, Arc<str>),
     #[cfg(feature = "redis-cluster")]
@@ -46,7 +46,7 @@ impl Target {
         matters: bool,
         timeout: Duration,
         notices: broadcast::Sender<Notice>,
-    ) -> Result<Link, RedisError> {
+    ) -> Result<Connection, RedisError> {
         let listener = move |push: PushInfo| {
             if let Some(notice) = read(&push) {
                 // Nobody listens: then nobody needs to know.
@@ -64,7 +64,7 @@ impl Target {
                 let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 connection.subscribe(channel).await?;
                 let run = if matters { run(&mut connection).await? } else { String::new() };
-                Ok(Link::Server(connection, run.into()))
+                Ok(Connection::Server(connection, run.into()))
             }
             #[cfg(feature = "redis-cluster")]
             Self::Cluster(client, newcomers) => {
@@ -72,13 +72,13 @@ impl Target {
                 let mut connection = client.get_async_connection_with_config(config).await?;
                 // Whatever node this is: the nodes tell each other.
                 connection.subscribe(channel).await?;
-                Ok(Link::Cluster(connection, newcomers.clone()))
+                Ok(Connection::Cluster(connection, newcomers.clone()))
             }
         }
     }
 }
 
-impl Link {
+impl Connection {
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
         match self {
             Self::Server(connection, _) => connection.req_packed_command(command).await,
@@ -120,9 +120,9 @@ impl fmt::Debug for Target {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Link")
+        f.write_str("Connection")
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, debts::Due, line::Line, link};
+use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, client::RedisClient, connection, debts::Due};
 use crate::store::{
     Debt, Lease, Notice, Store, StoreError,
     backoff::{Backoff, Seeds},
@@ -28,44 +28,44 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const PAID: usize = 1_024;
 
 /// Runs until the store is dropped.
-pub(super) async fn run(line: Weak<Line>, bell: Arc<Notify>, seed: Option<u64>) {
+pub(super) async fn run(client: Weak<RedisClient>, wake: Arc<Notify>, seed: Option<u64>) {
     let seeds = Seeds::new(seed);
     let fresh = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, seeds.next());
     let (mut pauses, mut retry) = (fresh(), None);
-    let _adrift = Adrift(line.clone());
+    let _adrift = Adrift(client.clone());
     loop {
-        let Some(now) = line.upgrade() else { return };
+        let Some(now) = client.upgrade() else { return };
         let pause = step(&now).await;
         now.weigh_anchor(false);
         drop(now);
         match pause {
             Pause::UntilCalled => {
                 (pauses, retry) = (fresh(), None);
-                bell.notified().await;
+                wake.notified().await;
             }
             // What comes meanwhile does not wait for what could not be paid.
             Pause::UntilRetry => {
                 let at = *retry.get_or_insert_with(|| Instant::now() + pauses.wait());
-                if timeout_at(at, bell.notified()).await.is_err() {
+                if timeout_at(at, wake.notified()).await.is_err() {
                     retry = None;
-                    let Some(now) = line.upgrade() else { return };
+                    let Some(now) = client.upgrade() else { return };
                     now.debts().retry(at);
                 }
             }
-            // No bell shortens this one: many callers must not make many probes.
+            // No wake shortens this one: many callers must not make many probes.
             Pause::ForAWhile => sleep(pauses.wait()).await,
             Pause::None => {}
         }
     }
 }
 
-/// A runtime that ends drops the keeper where it is: what it did not pay relies on its expiry.
-struct Adrift(Weak<Line>);
+/// A runtime that ends drops the connection task where it is: what it did not pay relies on its expiry.
+struct Adrift(Weak<RedisClient>);
 
 impl Drop for Adrift {
     fn drop(&mut self) {
-        if let Some(line) = self.0.upgrade() {
-            line.weigh_anchor(true);
+        if let Some(client) = self.0.upgrade() {
+            client.weigh_anchor(true);
         }
     }
 }
@@ -77,52 +77,52 @@ enum Pause {
     None,
 }
 
-async fn step(line: &Arc<Line>) -> Pause {
-    if line.breaker().is_open() {
-        let Err(error) = probe(line).await else {
-            line.breaker().recovered();
-            line.debts().retry(Instant::now());
+async fn step(client: &Arc<RedisClient>) -> Pause {
+    if client.breaker().is_open() {
+        let Err(error) = probe(client).await else {
+            client.breaker().recovered();
+            client.debts().retry(Instant::now());
             return Pause::None;
         };
         // It grants nothing, but takes back what is owed.
         let answers = error.trouble() == Some(Trouble::Decisions);
-        line.breaker().probe_failed(answers);
+        client.breaker().probe_failed(answers);
         if answers {
-            line.debts().retry(Instant::now());
-            while pay(line).await {}
+            client.debts().retry(Instant::now());
+            while pay(client).await {}
         } else {
-            line.hang_up(None);
+            client.hang_up(None);
         }
         return Pause::ForAWhile;
     }
-    if line.wire.borrow().link.is_none() && connect(line).await.is_err() {
+    if client.wire.borrow().connection.is_none() && connect(client).await.is_err() {
         // Who waits for it knows, counts it as a failure, and rings again if there is somebody.
-        let owes = !line.debts().is_empty();
-        return if line.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
+        let owes = !client.debts().is_empty();
+        return if client.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
     }
-    if pay(line).await {
+    if pay(client).await {
         return Pause::None;
     }
-    if line.debts().is_put_off() { Pause::UntilRetry } else { Pause::UntilCalled }
+    if client.debts().is_put_off() { Pause::UntilRetry } else { Pause::UntilCalled }
 }
 
-async fn connect(line: &Arc<Line>) -> Result<(), StoreError> {
-    let notices = line.notices.clone();
-    let strict = !line.settings().quiet().is_zero();
-    let made = timeout(CONNECT, line.target.connect(line.channel(), strict, CONNECT, notices)).await;
-    let (link, error) = match made {
-        Ok(Ok(link)) => (Some(link), None),
-        Ok(Err(error)) => (None, Some(link::meaning(&error))),
+async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
+    let notices = client.notices.clone();
+    let strict = !client.settings().quiet().is_zero();
+    let made = timeout(CONNECT, client.target.connect(client.channel(), strict, CONNECT, notices)).await;
+    let (connection, error) = match made {
+        Ok(Ok(connection)) => (Some(connection), None),
+        Ok(Err(error)) => (None, Some(connection::meaning(&error))),
         Err(_) => (None, Some(StoreError::Unavailable)),
     };
-    line.wire.send_modify(|wire| {
+    client.wire.send_modify(|wire| {
         wire.tries += 1;
-        (wire.link, wire.error) = (link, error.clone());
+        (wire.connection, wire.error) = (connection, error.clone());
     });
     error.map_or_else(
         || {
             // Whatever was said meanwhile, nobody heard it.
-            let _ = line.notices.send(Notice::Missed);
+            let _ = client.notices.send(Notice::Missed);
             Ok(())
         },
         Err,
@@ -130,42 +130,42 @@ async fn connect(line: &Arc<Line>) -> Result<(), StoreError> {
 }
 
 /// Whether the server takes writes that need memory: a replica answers a `PING`, too, and so does one that is full.
-async fn probe(line: &Arc<Line>) -> Result<(), StoreError> {
-    if line.wire.borrow().link.is_none() {
+async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
+    if client.wire.borrow().connection.is_none() {
         // Whatever is said to that, it is not there.
-        connect(line).await.map_err(|_| StoreError::Unavailable)?;
+        connect(client).await.map_err(|_| StoreError::Unavailable)?;
     }
-    let Some(mut link) = line.wire.borrow().link.clone() else { return Err(StoreError::Unavailable) };
+    let Some(mut connection) = client.wire.borrow().connection.clone() else { return Err(StoreError::Unavailable) };
     let mut write = redis::cmd("SET");
-    write.arg(format!("{}:probe", line.prefix())).arg(1).arg("PX").arg(1_000);
-    match timeout(line.settings().timeout, link.send(&write)).await {
+    write.arg(format!("{}:probe", client.prefix())).arg(1).arg("PX").arg(1_000);
+    match timeout(client.settings().timeout, connection.send(&write)).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(link::meaning(&error)),
+        Ok(Err(error)) => Err(connection::meaning(&error)),
         Err(_) => Err(StoreError::Unavailable),
     }
 }
 
-/// What is being paid. What is left of it is put off when this is dropped, also with the keeper.
+/// What is being paid. What is left of it is put off when this is dropped, also with the connection task.
 struct Bill<'a> {
-    line: &'a Line,
+    client: &'a RedisClient,
     due: Vec<Due>,
 }
 
 impl Drop for Bill<'_> {
     fn drop(&mut self) {
-        self.line.debts().put_off(std::mem::take(&mut self.due));
+        self.client.debts().put_off(std::mem::take(&mut self.due));
     }
 }
 
 /// Pays some of what is owed. Says whether there was any; what could not be paid is put off.
-async fn pay(line: &Arc<Line>) -> bool {
-    let due = line.debts().due(PAID, Instant::now());
+async fn pay(client: &Arc<RedisClient>) -> bool {
+    let due = client.debts().due(PAID, Instant::now());
     if due.is_empty() {
         return false;
     }
-    let mut bill = Bill { line, due };
+    let mut bill = Bill { client, due };
     let due = &bill.due;
-    let store = &RedisStore(Arc::clone(line));
+    let store = &RedisStore(Arc::clone(client));
     // Of any number of leases, few round trips.
     let of_lease = |(index, due): (usize, &Due)| match &due.debt {
         Debt::Lease(lease) => Some((index, lease.clone())),

@@ -31,7 +31,7 @@ pub(super) struct Debts<A> {
     kept: usize,
     /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
     later: Vec<Due>,
-    /// The line itself, while something is owed: debts are paid even if everybody else has let go of the store.
+    /// The client itself, while something is owed: debts are paid even if everybody else has let go of the store.
     anchor: Option<Arc<A>>,
 }
 
@@ -87,7 +87,7 @@ impl<A> Debts<A> {
         self.queue.is_empty() && self.blocks.is_empty() && self.later.is_empty()
     }
 
-    /// The line, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
+    /// The client, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
     /// last one.
     pub(super) fn weigh_anchor(&mut self, unpaid: bool) -> Option<Arc<A>> {
         if unpaid || self.is_empty() { self.anchor.take() } else { None }

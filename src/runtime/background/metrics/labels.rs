@@ -25,9 +25,9 @@ pub(super) struct PublishedLabel {
 impl Recorder {
     pub(super) fn publish_labels(&mut self, core: &Core) {
         let limiter = Label::new("limiter", Arc::clone(&core.name));
-        let all = core.turn(|state, _| state.engine.series_count());
+        let all = core.with_engine(|state, _| state.engine.series_count());
         for from in (0..all).step_by(AT_ONCE) {
-            let some = core.turn(|state, _| state.engine.label_series(from, AT_ONCE));
+            let some = core.with_engine(|state, _| state.engine.label_series(from, AT_ONCE));
             for (number, series) in (from..).zip(some) {
                 if self.labels.len() <= number {
                     self.labels.resize_with(number + 1, PublishedLabel::default);

@@ -38,7 +38,7 @@ impl Recorder {
         store: Option<StoreSnapshot>,
         lock: Option<&AdmissionLock>,
     ) {
-        let (snapshot, counts) = core.turn(|state, _| {
+        let (snapshot, counts) = core.with_engine(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
