@@ -16,7 +16,7 @@ use crate::{
     problem::{BuildError, Problem},
 };
 
-/// The name of the partition of those who belong to no other.
+/// The name of the partition of requests that belong to no other.
 pub(crate) const DEFAULT_PARTITION: &str = "default";
 
 impl Settings {

@@ -93,7 +93,7 @@ impl Waiting {
 pub(crate) struct Partitions {
     pub(crate) shares: Vec<(String, Share)>,
     pub(crate) default_mode: PartitionMode,
-    /// Whether the partition of those who belong to no other only says what it would do.
+    /// Whether the partition of requests that belong to no other only says what it would do.
     pub(crate) default_observes: bool,
 }
 

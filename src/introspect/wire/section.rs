@@ -148,7 +148,6 @@ impl From<&RuleSnapshot> for Rule {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it like this")]
 const fn is_zero(count: &u64) -> bool {
     *count == 0
 }

@@ -1,6 +1,6 @@
-//! The tasks of a handle that look at the time: they turn away whose wait is over and publish the metrics.
+//! The tasks of a handle that look at the time: they end the waits whose time is over and publish the metrics.
 //!
-//! There is one for each runtime on which requests wait: a runtime that is blocked, or that nobody drives any more, keeps
+//! There is one for each runtime on which requests wait: a runtime that is blocked, or that is not driven any more, keeps
 //! no wait of another one from ending. One timer each serves all waiters, for the earliest of their deadlines. It is only a
 //! hint to look: the engine's answer is the truth.
 //!
@@ -21,7 +21,7 @@ use crate::runtime::{
 };
 
 impl Shared {
-    /// Sees to it that this runtime has a driver. Whoever waits calls this *after* its waker is registered: a driver that
+    /// Sees to it that this runtime has a driver. A waiter calls this *after* its waker is registered: a driver that
     /// ends wakes all that are registered by then, so that they come here again.
     pub(in crate::runtime) fn drive_here(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };

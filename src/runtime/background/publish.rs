@@ -27,10 +27,10 @@ impl Shared {
         self.tell_now();
     }
 
-    /// One at a time: whoever read first publishes first, or histograms would be asked for what was counted before.
+    /// One at a time: the task that read first publishes first, or histograms would be asked for what was counted before.
     fn publish_to_recorder(&self) {
         let mut recorder = lock(&self.recorder);
-        recorder.publish_all(self, self.store_snapshot(), self.admission_lock.as_ref());
+        recorder.publish_all(self, || self.store_snapshot(), self.admission_lock.as_ref());
     }
 
     /// Tells subscribers what has changed.

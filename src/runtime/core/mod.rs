@@ -12,6 +12,8 @@ mod tape;
 mod turn;
 mod wakers;
 
+#[cfg(not(feature = "introspect"))]
+pub(in crate::runtime) use self::recorded::Words;
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;

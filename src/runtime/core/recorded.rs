@@ -23,8 +23,9 @@ use crate::{
 /// Settings in words, or what there are no words for.
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
+/// Nothing: there is no capture that would want them.
 #[cfg(not(feature = "introspect"))]
-pub(in crate::runtime) type Words = ();
+pub(in crate::runtime) struct Words;
 
 impl State {
     /// Notes what the engine is told in this turn, while a capture runs.
@@ -185,7 +186,7 @@ impl State {
         #[cfg(feature = "introspect")]
         self.note(|| Step::Reload(Box::new(Reload { words, added: added.clone() })));
         #[cfg(not(feature = "introspect"))]
-        let () = words;
+        let Words = words;
         added
     }
 }

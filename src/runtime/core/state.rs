@@ -36,7 +36,7 @@ impl State {
         }
     }
 
-    /// Up to 32 wakers of those whose wait ended. More of them may be left.
+    /// Up to 32 wakers of waiters whose wait ended, and of holders whose time is over. More of them may be left.
     pub(super) fn take_batch(&mut self) -> [Option<Waker>; 32] {
         std::array::from_fn(|_| {
             if let Some(key) = self.engine.take_notice() {

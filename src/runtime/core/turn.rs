@@ -37,9 +37,9 @@ impl Core {
         }
     }
 
-    /// Locks, lets `step` talk to the engine, unlocks, and wakes whoever's wait ended.
+    /// Locks, lets `step` talk to the engine, unlocks, and wakes the waiters whose wait ended.
     ///
-    /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Those who wait
+    /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Steps that wait
     /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
     /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
     pub(in crate::runtime) fn with_engine<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
@@ -54,7 +54,7 @@ impl Core {
         answer
     }
 
-    /// Wakes those whose wait ended, a batch at a time and never under the lock.
+    /// Wakes the waiters whose wait ended, a batch at a time and never under the lock.
     #[cold]
     fn tell<'a>(&'a self, mut state: MutexGuard<'a, State>, earlier: bool) {
         let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);

@@ -45,7 +45,7 @@ impl Admission {
         #[cfg(feature = "introspect")]
         let words = settings.settings.describe();
         #[cfg(not(feature = "introspect"))]
-        let words = ();
+        let words = crate::runtime::core::Words;
         let mut settings = settings.settings;
         settings.sharing.is_shared = is_shared;
         let (plan, warnings) = settings.into_plan()?;

@@ -70,7 +70,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The runtime ended, and others may go on: whoever waits asks again, and is watched there.
+        // The runtime ended, and others may go on: a waiter there asks again, and its label is watched there.
         let Some(shared) = self.shared.upgrade() else { return };
         let Some(limiter) = &shared.limiter else { return };
         let left = lock(&limiter.watched).remove(&self.key).unwrap_or_default();

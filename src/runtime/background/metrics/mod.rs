@@ -35,14 +35,14 @@ impl Recorder {
     pub(in crate::runtime) fn publish_all(
         &mut self,
         core: &Core,
-        store: Option<StoreSnapshot>,
+        store: impl FnOnce() -> Option<StoreSnapshot>,
         lock: Option<&AdmissionLock>,
     ) {
         let (snapshot, counts) = core.with_engine(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.engine.snapshot(), counts)
         });
-        let snapshot = Snapshot { store, ..snapshot };
+        let snapshot = Snapshot { store: store(), ..snapshot };
         self.publish(&core.name, &snapshot, counts);
         self.publish_labels(core);
         if let Some(lock) = lock {
