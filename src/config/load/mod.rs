@@ -4,6 +4,7 @@
 //! other, and what comes out is [read](super::schema::setting) setting by setting, so that everything that is wrong is found
 //! at once and can be shown where it was written.
 
+mod config;
 pub(super) mod environment;
 pub(super) mod json_text;
 pub(super) mod nearest;
