@@ -7,7 +7,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-use tower_admission::{Admission, AdmissionError, AdmissionLayer, Ticket, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Ticket, generic::AdmissionError, limit::Fixed};
 
 struct Job {
     tenant: &'static str,

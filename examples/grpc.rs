@@ -11,7 +11,12 @@ use tonic::{
     transport::{Endpoint, Server},
 };
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-use tower_admission::{Admission, AdmissionLayer, by_grpc_service, by_header, limit::Fixed, percent};
+use tower_admission::{
+    Admission, AdmissionLayer,
+    classify::{by_grpc_service, by_header},
+    limit::Fixed,
+    percent,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -13,7 +13,12 @@ use std::time::Duration;
 
 use axum::{Router, routing::get};
 use tokio::net::TcpListener;
-use tower_admission::{Admission, AdmissionLayer, by_header, limit::Fixed, paths, percent};
+use tower_admission::{
+    Admission, AdmissionLayer,
+    classify::{by_header, paths},
+    limit::Fixed,
+    percent,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,17 +15,17 @@ use crate::time::nanos;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_admission::plan::{Burst, Room};
+/// use tower_admission::capacity::{Burst, Settings};
 ///
 /// let seconds = Duration::from_secs;
 /// // An incident: 3,704 tasks of about four minutes within 195 s, and 800 slots that each waits for, for 30 s.
 /// let burst = Burst::new(3_704, seconds(195), seconds(229)..=seconds(245));
-/// let before = burst.predict(Room::new(800));
+/// let before = burst.predict(Settings::new(800));
 /// assert_eq!(before.rejected, 2_904);
 ///
 /// // A quarter of the slots, and a queue.
 /// let after = burst.plan(200);
-/// assert_eq!((after.room.queue, after.rejected), (3_504, 0));
+/// assert_eq!((after.settings.queue, after.rejected), (3_504, 0));
 /// assert_eq!(after.drain_time.as_secs() / 60, 75);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Burst {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 #[non_exhaustive]
-pub struct Room {
+pub struct Settings {
     /// How many run at once.
     pub limit: usize,
     /// How many may wait in line; 0 is no queue, where whoever waits waits for a slot.
@@ -57,7 +57,7 @@ pub struct Room {
     pub max_concurrent_streams: Option<usize>,
 }
 
-impl Room {
+impl Settings {
     /// So many slots, no queue, and the defaults of the builder.
     pub const fn new(limit: usize) -> Self {
         Self {
@@ -104,9 +104,9 @@ impl Room {
 /// What becomes of a burst.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Plan {
+pub struct Forecast {
     /// The settings that it was predicted for.
-    pub room: Room,
+    pub settings: Settings,
     /// How many are rejected: at the gate, in line, or for want of a slot.
     pub rejected: usize,
     /// How many are answered when their client has left.
@@ -134,7 +134,7 @@ impl Burst {
 
     /// The settings that suit the burst, with this limit: a place for everybody who can be served before the clients lose
     /// patience, a short wait at the gate, and a server that lets all of these in.
-    pub fn plan(&self, limit: usize) -> Plan {
+    pub fn plan(&self, limit: usize) -> Forecast {
         let limit = limit.max(1);
         let max_wait = self.patience.map(|patience| patience.saturating_sub(self.longest));
         // A slot is free again after the mean task time, so within `max_wait` each slot serves so many that waited.
@@ -142,21 +142,21 @@ impl Burst {
         let served = max_wait.map_or(u64::MAX, |wait| wait / mean);
         let served = usize::try_from(served).unwrap_or(usize::MAX).saturating_mul(limit);
         let queue = self.requests.saturating_sub(limit).min(served);
-        let room = Room { max_wait: max_wait.map(Duration::from_nanos), ..Room::new(limit).queue(queue) };
-        self.predict(room.max_concurrent_streams(limit.saturating_add(queue)))
+        let settings = Settings { max_wait: max_wait.map(Duration::from_nanos), ..Settings::new(limit).queue(queue) };
+        self.predict(settings.max_concurrent_streams(limit.saturating_add(queue)))
     }
 
     /// The smallest limit, with what else suits it, that answers everybody before the clients lose patience.
     ///
     /// `None` where no patience was set, so that any limit would do, and where tasks take longer than that. Whether the server
     /// can run as many at once at the same speed, it can't know.
-    pub fn suggest(&self) -> Option<Plan> {
+    pub fn suggest(&self) -> Option<Forecast> {
         let patience = self.patience.filter(|patience| *patience >= self.longest)?;
         let (mut low, mut high) = (1, self.requests.max(1));
         let longest_wait = Duration::from_nanos(patience - self.longest);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.predict(Room::new(middle).queue(self.requests)).longest_wait <= longest_wait {
+            if self.predict(Settings::new(middle).queue(self.requests)).longest_wait <= longest_wait {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -164,15 +164,15 @@ impl Burst {
         }
         // A place for all: the rule for the length of the queue goes by the mean, and this limit is the tightest.
         let queue = self.requests.saturating_sub(low);
-        let room = Room::new(low).queue(queue).max_wait(longest_wait).max_concurrent_streams(low + queue);
-        Some(self.predict(room))
+        let settings = Settings::new(low).queue(queue).max_wait(longest_wait).max_concurrent_streams(low + queue);
+        Some(self.predict(settings))
     }
 
     /// What becomes of the burst with these settings.
     ///
     /// Follows each request, so it takes time and memory in proportion to their number.
-    pub fn predict(&self, room: Room) -> Plan {
-        let mut house = House::new(&room);
+    pub fn predict(&self, settings: Settings) -> Forecast {
+        let mut house = House::new(&settings);
         for number in 0..self.requests {
             let before = u128::from(self.within) * number as u128 / self.requests as u128;
             let at = u64::try_from(before).unwrap_or(u64::MAX);
@@ -180,13 +180,13 @@ impl Burst {
             house.arrive(Guest { at, takes: self.task_time(number), patience: self.patience });
         }
         house.advance(u64::MAX);
-        Plan {
+        Forecast {
             rejected: house.rejected,
             too_late: house.too_late,
             longest_wait: Duration::from_nanos(house.longest_wait),
             drain_time: Duration::from_nanos(house.drained),
-            advice: self.advice(&room),
-            room,
+            advice: self.advice(&settings),
+            settings,
         }
     }
 
@@ -198,28 +198,29 @@ impl Burst {
     }
 
     /// Rules of thumb for long tasks.
-    fn advice(&self, room: &Room) -> Vec<String> {
-        let inside = room.limit.saturating_add(room.queue);
+    fn advice(&self, settings: &Settings) -> Vec<String> {
+        let inside = settings.limit.saturating_add(settings.queue);
         let time = Duration::from_nanos;
         let rules = [
-            (room.queue == 0 && self.requests > room.limit && room.wait_timeout < time(self.shortest)).then(|| {
-                format!(
-                    "whoever waits {:?} for a slot that is held for {:?} waits in vain: set a queue",
-                    room.wait_timeout,
-                    time(self.shortest)
-                )
+            (settings.queue == 0 && self.requests > settings.limit && settings.wait_timeout < time(self.shortest))
+                .then(|| {
+                    format!(
+                        "whoever waits {:?} for a slot that is held for {:?} waits in vain: set a queue",
+                        settings.wait_timeout,
+                        time(self.shortest)
+                    )
+                }),
+            (settings.queue > 0 && self.patience.is_none() && inside < self.requests).then(|| {
+                let wanted = self.requests - settings.limit;
+                format!("a queue of {} holds less than the burst: {wanted} places hold all of it", settings.queue)
             }),
-            (room.queue > 0 && self.patience.is_none() && inside < self.requests).then(|| {
-                let wanted = self.requests - room.limit;
-                format!("a queue of {} holds less than the burst: {wanted} places hold all of it", room.queue)
-            }),
-            room.max_concurrent_streams.filter(|streams| *streams < inside).map(|streams| {
+            settings.max_concurrent_streams.filter(|streams| *streams < inside).map(|streams| {
                 format!("the server lets in {streams} at once, which is less than limit and queue: allow {inside}")
             }),
-            (room.queue > 0 && room.admission_timeout > Duration::from_secs(5)).then(|| {
+            (settings.queue > 0 && settings.admission_timeout > Duration::from_secs(5)).then(|| {
                 format!(
                     "admission_timeout is {:?}: it only delays the rejection, keep it at 5s or less",
-                    room.admission_timeout
+                    settings.admission_timeout
                 )
             }),
             self.patience.filter(|patience| *patience < self.longest).map(|patience| {
@@ -262,14 +263,14 @@ struct House {
 }
 
 impl House {
-    fn new(room: &Room) -> Self {
-        let slots = room.limit.max(1);
-        let (places, wait, places_at_gate) = match room.queue {
+    fn new(settings: &Settings) -> Self {
+        let slots = settings.limit.max(1);
+        let (places, wait, places_at_gate) = match settings.queue {
             // As many as there are slots may wait where there is no queue, and at the gate of one.
-            0 => (if room.wait_timeout.is_zero() { 0 } else { slots }, Some(room.wait_timeout), 0),
-            queue => (queue, room.max_wait, if room.admission_timeout.is_zero() { 0 } else { slots }),
+            0 => (if settings.wait_timeout.is_zero() { 0 } else { slots }, Some(settings.wait_timeout), 0),
+            queue => (queue, settings.max_wait, if settings.admission_timeout.is_zero() { 0 } else { slots }),
         };
-        let wait_at_gate = nanos(room.admission_timeout);
+        let wait_at_gate = nanos(settings.admission_timeout);
         Self { slots, places, places_at_gate, wait: wait.map(nanos), wait_at_gate, ..Self::default() }
     }
 
@@ -355,23 +356,23 @@ mod tests {
 
     #[test]
     fn the_incident_is_reproduced() {
-        let before = incident().predict(Room::new(800));
+        let before = incident().predict(Settings::new(800));
         assert_eq!(before.rejected, 2_904);
         assert_eq!(before.advice, ["whoever waits 30s for a slot that is held for 229s waits in vain: set a queue"]);
-        let spread = Burst::new(3_704, seconds(300), seconds(229)..=seconds(245)).predict(Room::new(800));
+        let spread = Burst::new(3_704, seconds(300), seconds(229)..=seconds(245)).predict(Settings::new(800));
         assert_eq!(spread.rejected, 2_104);
     }
 
     #[test]
     fn its_remedy_is_too() {
-        let room = Room::new(200).queue(3_600).max_concurrent_streams(4_000);
-        let after = incident().predict(room);
+        let settings = Settings::new(200).queue(3_600).max_concurrent_streams(4_000);
+        let after = incident().predict(settings);
         assert_eq!(after.rejected, 0);
         assert_eq!(after.advice, [""; 0]);
         assert!(after.drain_time.abs_diff(seconds(75 * 60)) <= seconds(60), "{:?}", after.drain_time);
         let planned = incident().plan(200);
         assert_eq!(
-            (planned.room.queue, planned.room.max_concurrent_streams, planned.rejected),
+            (planned.settings.queue, planned.settings.max_concurrent_streams, planned.rejected),
             (3_504, Some(3_704), 0)
         );
         assert_eq!(planned.drain_time, after.drain_time);
@@ -379,19 +380,19 @@ mod tests {
 
     #[test]
     fn rules_of_thumb_are_checked() {
-        let advice = |room: Room| incident().predict(room).advice;
-        assert!(advice(Room::new(200).queue(3_000))[0].contains("3504 places hold all of it"));
-        assert!(advice(Room::new(200).queue(3_600).max_concurrent_streams(3_799))[0].contains("allow 3800"));
-        assert!(advice(Room::new(200).queue(3_600).admission_timeout(seconds(6)))[0].contains("5s or less"));
-        let patient = incident().patience(seconds(240)).predict(Room::new(4_000));
+        let advice = |settings: Settings| incident().predict(settings).advice;
+        assert!(advice(Settings::new(200).queue(3_000))[0].contains("3504 places hold all of it"));
+        assert!(advice(Settings::new(200).queue(3_600).max_concurrent_streams(3_799))[0].contains("allow 3800"));
+        assert!(advice(Settings::new(200).queue(3_600).admission_timeout(seconds(6)))[0].contains("5s or less"));
+        let patient = incident().patience(seconds(240)).predict(Settings::new(4_000));
         assert_eq!(patient.advice, ["tasks take up to 245s and clients wait for 240s (patience)"]);
     }
 
     #[test]
     fn patience_bounds_the_queue_and_the_wait() {
         let plan = incident().patience(seconds(600)).plan(200);
-        assert_eq!(plan.room.max_wait, Some(seconds(355)));
-        assert_eq!((plan.room.queue, plan.too_late), (200, 0), "one round of those who wait fits into 355 s");
+        assert_eq!(plan.settings.max_wait, Some(seconds(355)));
+        assert_eq!((plan.settings.queue, plan.too_late), (200, 0), "one round of those who wait fits into 355 s");
         assert!(plan.longest_wait <= seconds(355));
     }
 
@@ -400,7 +401,7 @@ mod tests {
         let burst = incident().patience(seconds(600));
         let plan = burst.suggest().unwrap();
         assert_eq!((plan.rejected, plan.too_late), (0, 0), "{plan:?}");
-        let less = burst.predict(Room::new(plan.room.limit - 1).queue(3_704));
+        let less = burst.predict(Settings::new(plan.settings.limit - 1).queue(3_704));
         assert!(less.too_late > 0 || less.longest_wait > seconds(355));
         assert_eq!(incident().suggest(), None, "without patience any limit would do");
         assert_eq!(incident().patience(seconds(200)).suggest(), None, "no limit makes tasks faster");
@@ -413,8 +414,8 @@ mod tests {
             limit in 0usize..60, queue in 0usize..200, wait in 0u64..60, gate in 0u64..10,
         ) {
             let burst = Burst::new(requests, seconds(within), seconds(shortest)..=seconds(shortest + more));
-            let room = Room::new(limit).queue(queue).max_wait(seconds(wait)).wait_timeout(seconds(wait));
-            let plan = burst.predict(room.admission_timeout(seconds(gate)));
+            let settings = Settings::new(limit).queue(queue).max_wait(seconds(wait)).wait_timeout(seconds(wait));
+            let plan = burst.predict(settings.admission_timeout(seconds(gate)));
             prop_assert!(plan.rejected <= requests);
             if limit + queue >= requests && queue > 0 && wait > 0 {
                 prop_assert!(plan.longest_wait <= seconds(wait));

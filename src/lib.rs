@@ -19,7 +19,7 @@
 //! use std::time::Duration;
 //!
 //! use axum::{Router, routing::get};
-//! use tower_admission::{Admission, AdmissionLayer, by_header, limit::Fixed, percent};
+//! use tower_admission::{Admission, AdmissionLayer, classify::by_header, limit::Fixed, percent};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -117,25 +117,25 @@ pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{
-        AdmissionBody, AdmissionError, AdmissionLayer, AdmissionService, Assess, AssessResult, By, ByStatus, Classify,
-        ClassifyRequest, Deadline, DefaultPartition, Generic, GenericFuture, Hold, Http, Learn, OkIsSuccess, Payload,
-        Policy, Rejections, RequestHead, ResponseFuture, ResponseHead, ServiceBuilderExt, by_extension,
-        by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, classify_fn, classify_request_fn,
-        paths,
+        AdmissionBody, AdmissionError, AdmissionLayer, AdmissionService, Assess, AssessResult, BodyData, ByStatus,
+        Classify, ClassifyRequest, Deadline, DefaultPartition, GenericFuture, GenericProtocol, HttpProtocol,
+        KeyExtractor, OkIsSuccess, Policy, Rejections, ReleaseAt, RequestHead, ResponseFuture, ResponseHead, SampleAt,
+        ServiceBuilderExt, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
+        classify_fn, classify_request_fn, paths,
     },
     clock::Clock,
-    config::{Cap, Labels, Limits, Rate, Rules, Share, percent},
+    config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
-        Blocked, Change, Decided, Decision, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus, PartitionSnapshot,
-        Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
+        BlockedBy, ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelSnapshot, LabelStatus,
+        PartitionSnapshot, Quantiles, ShadowSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, RuleSnapshot, WhenFull},
     },
     outcome::Outcome,
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
-    runtime::{Admission, AdmissionBuilder, Admit, LeaseLost, Leave, Overdue, Permit, WorkerReport},
+    runtime::{Admission, AdmissionBuilder, Admit, DrainMode, LeaseLost, Permit, PermitExpiry, WorkerReport},
     ticket::Ticket,
     time::Timestamp,
 };
@@ -145,8 +145,8 @@ pub use crate::{
 pub mod configuration {
     pub use crate::config::{
         AimdConfig, ConfigProblem, Effective, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, Loaded, Origin, StoreConfig, StoreUrl, TwoPointConfig, VegasConfig, WhenGoneConfig,
-        WindowedAimdConfig, parse_time, write_time,
+        LabelsConfig, LimitConfig, Loaded, OnStoreFailureConfig, Origin, StoreConfig, StoreUrl, TwoPointConfig,
+        VegasConfig, WindowedAimdConfig, parse_time, write_time,
     };
 }
 
@@ -178,7 +178,7 @@ pub mod plan {
 /// Control laws: how the limit is learned, or that it isn't.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Basis, Fixed, Gradient, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, TwoPoint,
-        Vegas, Windowed,
+        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, NetflixWindow, QueueSize,
+        Sample, TwoPoint, Vegas, Windowed,
     };
 }

@@ -95,7 +95,7 @@ impl Reason {
     }
 
     /// Whether the caller ran into a bound of its own (429) rather than the server into one of its (503).
-    pub const fn is_callers(self) -> bool {
+    pub const fn is_caller_limit(self) -> bool {
         match self {
             Self::Budget
             | Self::LabelCap
@@ -238,9 +238,9 @@ impl Rejection {
         }
     }
 
-    /// Whether the rule that was full says [`Empty`](crate::WhenFull::Empty): that there is nothing for the caller is then a
-    /// better answer than a rejection.
-    pub const fn wants_nothing(&self) -> bool {
+    /// Whether the rule that was full says [`Empty`](crate::WhenFull::RespondEmpty): that there is nothing for the
+    /// caller is then a better answer than a rejection.
+    pub const fn responds_empty(&self) -> bool {
         self.nothing
     }
 

@@ -4,9 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
 use tower_admission::{
-    LabelStatus,
     configuration::parse_time,
     introspection::{EntryKind, LabelSort},
+    snapshot::LabelStatus,
 };
 
 const EXIT_CODES: &str = "\

@@ -1,10 +1,7 @@
 //! `admission check`: whether a configuration can be used, and what it says.
 
 use serde_json::{Value, json};
-use tower_admission::{
-    ConfigError, Sources,
-    configuration::{Effective, Loaded},
-};
+use tower_admission::configuration::{ConfigError, Effective, Loaded, Sources};
 
 use crate::{
     args::CheckArgs,

@@ -1,7 +1,11 @@
 //! What holds for a label under a configuration, and where that was said. The handle itself is asked.
 
 use serde_json::{Value, json};
-use tower_admission::{AdmissionBuilder, LabelSnapshot, Mode, RuleSnapshot, Ticket, configuration::Loaded};
+use tower_admission::{
+    AdmissionBuilder, Mode, Ticket,
+    configuration::Loaded,
+    snapshot::{LabelSnapshot, RuleSnapshot},
+};
 
 use crate::{
     failure::Failure,

@@ -4,8 +4,8 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 use tower_admission::{
+    capacity::{Burst, Forecast, Settings},
     configuration::write_time,
-    plan::{Burst, Plan, Room},
 };
 
 use crate::{
@@ -41,8 +41,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<End, Failure> {
 }
 
 /// The settings, if more than the limit was given.
-fn room(args: &PlanArgs) -> Option<Room> {
-    let mut room = Room::new(args.limit?);
+fn room(args: &PlanArgs) -> Option<Settings> {
+    let mut room = Settings::new(args.limit?);
     let times = [args.admission_timeout, args.max_wait, args.wait_timeout];
     if args.queue.is_none() && args.max_concurrent_streams.is_none() && times.iter().all(Option::is_none) {
         return None;
@@ -56,7 +56,7 @@ fn room(args: &PlanArgs) -> Option<Room> {
 }
 
 /// The settings as a configuration has them: names, and values in TOML.
-fn settings(room: &Room) -> Vec<(&'static str, String)> {
+fn settings(room: &Settings) -> Vec<(&'static str, String)> {
     let time = |time: Duration| format!("{:?}", write_time(time));
     let mut settings = vec![("limit", room.limit.to_string()), ("queue", room.queue.to_string())];
     if room.queue == 0 {
@@ -69,7 +69,7 @@ fn settings(room: &Room) -> Vec<(&'static str, String)> {
     settings
 }
 
-fn human(args: &PlanArgs, plan: &Plan) -> String {
+fn human(args: &PlanArgs, plan: &Forecast) -> String {
     let paint = Paint::for_stdout();
     let (shortest, longest) = args.task_time;
     let task_time = if shortest == longest {
@@ -84,7 +84,7 @@ fn human(args: &PlanArgs, plan: &Plan) -> String {
         args.requests,
         write_time(args.within)
     );
-    for (name, value) in settings(&plan.room) {
+    for (name, value) in settings(&plan.settings) {
         let _ = writeln!(text, "{name} = {value}");
     }
     let count = |what: &str, count: usize| {
@@ -103,9 +103,10 @@ fn human(args: &PlanArgs, plan: &Plan) -> String {
     text
 }
 
-fn to_json(args: &PlanArgs, plan: &Plan) -> Value {
+fn to_json(args: &PlanArgs, plan: &Forecast) -> Value {
     let time = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-    let Room { limit, queue, admission_timeout, max_wait, wait_timeout, max_concurrent_streams, .. } = &plan.room;
+    let Settings { limit, queue, admission_timeout, max_wait, wait_timeout, max_concurrent_streams, .. } =
+        &plan.settings;
     json!({
         "requests": args.requests,
         "limit": limit,

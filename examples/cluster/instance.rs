@@ -8,7 +8,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use tower_admission::{
-    Admission, AdmissionLayer, Limits, RequestHead, Rules, Ticket,
+    Admission, AdmissionLayer, ClassLimits, Rules, Ticket,
+    classify::RequestHead,
     limit::Fixed,
     store::{AfterRestart, Keys, Leases, RedisStore},
 };
@@ -31,7 +32,7 @@ pub(crate) async fn serve(mut told: impl Iterator<Item = String>) -> Result<(), 
         .limit(Fixed::new(200))
         .queue(1_000)
         .max_wait(Duration::from_secs(30))
-        .rules(Rules::new().others(Limits::new().max_in_flight(CAP as usize)));
+        .rules(Rules::new().default_limits(ClassLimits::new().max_in_flight(CAP as usize)));
     if shared {
         admission = admission.shared(Leases::builder().build(Arc::new(store)), keys);
     }

@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Instant, interval};
-use tower_admission::{Admission, Snapshot};
+use tower_admission::{Admission, snapshot::Snapshot};
 
 const SILENCE: Duration = Duration::from_secs(5);
 

@@ -7,9 +7,10 @@ use http::HeaderName;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_stream::wrappers::TcpListenerStream;
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer,
+    classify::{by_header, paths},
     limit::{Aimd, Windowed},
-    paths, percent,
+    percent,
 };
 
 use crate::{

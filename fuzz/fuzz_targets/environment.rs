@@ -4,7 +4,7 @@
 
 mod survives;
 
-use tower_admission::Sources;
+use tower_admission::configuration::Sources;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let variables = text.lines().filter_map(|line| line.split_once('='));

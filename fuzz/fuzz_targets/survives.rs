@@ -1,4 +1,4 @@
-use tower_admission::{AdmissionConfig, Sources};
+use tower_admission::configuration::{AdmissionConfig, Sources};
 
 /// What was accepted is the same after it was written and read again.
 pub fn survives(config: &AdmissionConfig) {

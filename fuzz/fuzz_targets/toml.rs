@@ -4,7 +4,7 @@
 
 mod survives;
 
-use tower_admission::AdmissionConfig;
+use tower_admission::configuration::AdmissionConfig;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(config) = AdmissionConfig::from_toml(text) {

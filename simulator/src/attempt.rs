@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tower_admission::{Admit, Outcome, Permit, Rejection};
+use tower_admission::{Outcome, Permit, Rejection, permit::Admit};
 
 use super::{
     random::Stream,

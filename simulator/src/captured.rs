@@ -1,9 +1,10 @@
-//! What a [capture](tower_admission::Capture) says: which requests came, how long each was served, and what became of it.
+//! What a [capture](tower_admission::capture::Capture) says: which requests came, how long each was served, and what
+//! became of it.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use tower_admission::{Criticality, Leave, Mode, Outcome, Ticket};
+use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket};
 
 use super::policy::Policy;
 
@@ -53,7 +54,7 @@ pub struct Service {
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Mode(Mode),
-    Drain(Leave),
+    Drain(DrainMode),
 }
 
 impl Request {
@@ -163,7 +164,8 @@ impl Reading {
             ("mode", _) => self.steps.push((at, Step::Mode(mode(line["mode"].as_str())?))),
             ("drain", _) => {
                 let serves = line["serves_waiting"].as_bool().unwrap_or(false);
-                self.steps.push((at, Step::Drain(if serves { Leave::Served } else { Leave::Now })));
+                self.steps
+                    .push((at, Step::Drain(if serves { DrainMode::ServeWaiting } else { DrainMode::RejectWaiting })));
             }
             ("reload", _) => self.reloads.push(words(line)?),
             ("end", _) => return Ok(false),

@@ -66,7 +66,7 @@ fn vegas(node: &Node<'_>) -> Vegas {
     with(law, node.count("max", 1..), Vegas::max)
 }
 
-fn windowed<L: tower_admission::limit::Law>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
+fn windowed<L: tower_admission::limit::LimitAlgorithm>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
     let law = with(law, node.number("percentile", 0.0..=100.0).map(Aggregate::Percentile), Windowed::aggregate);
     let law = with(law, time(node, "min_time"), Windowed::min_time);
     let samples = node.count("min_samples", 1..=1_000_000).and_then(|it| u32::try_from(it).ok());

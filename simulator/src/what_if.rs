@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use tower_admission::{Admission, Admit, Permit, Rejection};
+use tower_admission::{Admission, Permit, Rejection, permit::Admit};
 
 use super::{
     captured::{Captured, Step},

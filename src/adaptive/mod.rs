@@ -18,7 +18,7 @@ use crate::{
 ///
 /// ```
 /// # use std::time::Duration;
-/// use tower_admission::{AdaptiveConcurrencyLayer, by_header, limit::Aimd, percent};
+/// use tower_admission::{AdaptiveConcurrencyLayer, classify::by_header, limit::Aimd, percent};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // One limit for all.

@@ -38,7 +38,7 @@ impl<'r> ResponseHead<'r> {
 /// Says what a response means for the limit. Implemented for closures over the head.
 ///
 /// ```
-/// use tower_admission::{AdmissionLayer, Admission, Outcome, ResponseHead};
+/// use tower_admission::{Admission, AdmissionLayer, Outcome, response::ResponseHead};
 ///
 /// # let admission = Admission::builder().build().unwrap();
 /// let layer = AdmissionLayer::new(&admission).assess(|response: &ResponseHead<'_>| {

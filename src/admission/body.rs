@@ -12,7 +12,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::Http;
+use super::HttpProtocol;
 use crate::{outcome::Outcome, runtime::SlotGuard};
 
 pin_project! {
@@ -30,14 +30,14 @@ pin_project! {
     #[project = KindProj]
     enum Kind<B> {
         Inner { #[pin] body: B, guard: Option<Guard> },
-        Rejected { payload: Payload },
+        Rejected { payload: BodyData },
     }
 }
 
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
     /// Taken when it is given back.
-    permit: Option<SlotGuard<Arc<Http>>>,
+    permit: Option<SlotGuard<Arc<HttpProtocol>>>,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
     /// Whether there may be trailers that say more.
@@ -45,7 +45,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) const fn new(permit: SlotGuard<Arc<Http>>, outcome: Outcome, trailers: bool) -> Self {
+    pub(super) const fn new(permit: SlotGuard<Arc<HttpProtocol>>, outcome: Outcome, trailers: bool) -> Self {
         Self { permit: Some(permit), outcome, trailers }
     }
 
@@ -79,7 +79,7 @@ impl<B> AdmissionBody<B> {
         Self { kind: Kind::Inner { body, guard } }
     }
 
-    pub(super) const fn rejected(payload: Payload) -> Self {
+    pub(super) const fn rejected(payload: BodyData) -> Self {
         Self { kind: Kind::Rejected { payload } }
     }
 }
@@ -145,9 +145,9 @@ impl<B> fmt::Debug for AdmissionBody<B> {
 
 /// One piece of data, or none.
 #[derive(Clone, Debug)]
-pub struct Payload(Option<Bytes>);
+pub struct BodyData(Option<Bytes>);
 
-impl Payload {
+impl BodyData {
     pub(crate) const fn empty() -> Self {
         Self(None)
     }
@@ -161,7 +161,7 @@ impl Payload {
     }
 }
 
-impl Body for Payload {
+impl Body for BodyData {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

@@ -6,7 +6,7 @@ use http::{Extensions, Response, StatusCode};
 use http_body::Body;
 
 use super::{
-    Hold, Http, Learn, Policy,
+    HttpProtocol, Policy, ReleaseAt, SampleAt,
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
@@ -19,7 +19,7 @@ use crate::{
 /// What a request carries through the service.
 pub(super) struct RequestContext {
     /// None while it waits, and for those that are not subject to admission.
-    pub(super) permit: Option<SlotGuard<Arc<Http>>>,
+    pub(super) permit: Option<SlotGuard<Arc<HttpProtocol>>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
@@ -37,15 +37,15 @@ impl RequestContext {
         let mut permit = self.permit.take()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
-        if upgraded || policy.hold == Some(Hold::Head) || response.body().is_end_stream() {
+        if upgraded || policy.hold == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
             permit.finish(outcome);
             return None;
         }
-        if policy.learn != Some(Learn::AtEnd) {
+        if policy.learn != Some(SampleAt::BodyEnd) {
             permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
-        let has_trailers = policy.learn != Some(Learn::Nothing)
+        let has_trailers = policy.learn != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);

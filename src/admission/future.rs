@@ -14,7 +14,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, Http,
+    AdmissionBody, HttpProtocol,
     context::{RequestContext, tell_holder},
 };
 use crate::runtime::Waiting;
@@ -40,7 +40,7 @@ pin_project! {
     #[project_replace = StateReplace]
     pub(super) enum State<S, ReqBody, ResBody, F, E> {
         /// In line for a slot.
-        Waiting { waiting: Waiting<Arc<Http>>, service: S, request: Request<ReqBody>, context: RequestContext },
+        Waiting { waiting: Waiting<Arc<HttpProtocol>>, service: S, request: Request<ReqBody>, context: RequestContext },
         /// Has a slot; the service is not ready yet.
         Preparing { service: S, request: Request<ReqBody>, context: RequestContext },
         Running { #[pin] future: F, context: Option<RequestContext> },

@@ -27,13 +27,13 @@ use crate::{
 ///
 /// The slot is held, and the round-trip time measured, until the response future is ready.
 #[derive(Clone, Debug)]
-pub struct Generic<C = DefaultPartition, A = OkIsSuccess> {
+pub struct GenericProtocol<C = DefaultPartition, A = OkIsSuccess> {
     admission: Admission,
     classify: C,
     assess: A,
 }
 
-impl Generic {
+impl GenericProtocol {
     pub(super) const fn new(admission: Admission) -> Self {
         Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()) }
     }
@@ -61,7 +61,7 @@ where
 /// and ticket are unrelated, and says `lifetime may not live long enough`.
 ///
 /// ```
-/// use tower_admission::{Admission, AdmissionLayer, classify_request_fn};
+/// use tower_admission::{Admission, AdmissionLayer, generic::classify_request_fn};
 ///
 /// struct Job { tenant: String }
 ///
@@ -111,33 +111,33 @@ impl<Res, Err> AssessResult<Res, Err> for OkIsSuccess {
     }
 }
 
-impl<C, A> AdmissionLayer<Generic<C, A>>
+impl<C, A> AdmissionLayer<GenericProtocol<C, A>>
 where
     C: Clone,
     A: Clone,
 {
     /// Puts requests into partitions.
     #[must_use]
-    pub fn classify<D>(self, classify: D) -> AdmissionLayer<Generic<D, A>> {
+    pub fn classify<D>(self, classify: D) -> AdmissionLayer<GenericProtocol<D, A>> {
         let assess = self.protocol.assess.clone();
         self.replace(classify, assess)
     }
 
     /// Says what a result means for the limit: [`OkIsSuccess`] unless set.
     #[must_use]
-    pub fn assess<B>(self, assess: B) -> AdmissionLayer<Generic<C, B>> {
+    pub fn assess<B>(self, assess: B) -> AdmissionLayer<GenericProtocol<C, B>> {
         let classify = self.protocol.classify.clone();
         self.replace(classify, assess)
     }
 
-    fn replace<D, B>(self, classify: D, assess: B) -> AdmissionLayer<Generic<D, B>> {
-        let protocol = Arc::new(Generic { admission: self.admission.clone(), classify, assess });
+    fn replace<D, B>(self, classify: D, assess: B) -> AdmissionLayer<GenericProtocol<D, B>> {
+        let protocol = Arc::new(GenericProtocol { admission: self.admission.clone(), classify, assess });
         AdmissionLayer { protocol, admission: self.admission }
     }
 }
 
-impl<S, C, A> Layer<S> for AdmissionLayer<Generic<C, A>> {
-    type Service = AdmissionService<S, Generic<C, A>>;
+impl<S, C, A> Layer<S> for AdmissionLayer<GenericProtocol<C, A>> {
+    type Service = AdmissionService<S, GenericProtocol<C, A>>;
 
     fn layer(&self, inner: S) -> Self::Service {
         nesting::count(&self.admission.shared.places);
@@ -151,7 +151,7 @@ impl<S, C, A> Layer<S> for AdmissionLayer<Generic<C, A>> {
 ///
 /// ```
 /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
-/// use tower_admission::{Admission, AdmissionError, AdmissionLayer};
+/// use tower_admission::{Admission, AdmissionLayer, generic::AdmissionError};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
@@ -207,7 +207,7 @@ impl<E: fmt::Debug + fmt::Display + 'static> Error for AdmissionError<E> {
     }
 }
 
-impl<S, Req, C, A> Service<Req> for AdmissionService<S, Generic<C, A>>
+impl<S, Req, C, A> Service<Req> for AdmissionService<S, GenericProtocol<C, A>>
 where
     S: Service<Req> + Clone,
     C: ClassifyRequest<Req>,
@@ -215,7 +215,7 @@ where
 {
     type Response = S::Response;
     type Error = AdmissionError<S::Error>;
-    type Future = GenericFuture<S, Req, Generic<C, A>>;
+    type Future = GenericFuture<S, Req, GenericProtocol<C, A>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
@@ -244,7 +244,7 @@ where
 }
 
 pin_project! {
-    /// The future of a [`Generic`] service. Dropping it gives back its place in line or its slot.
+    /// The future of a [`GenericProtocol`] service. Dropping it gives back its place in line or its slot.
     pub struct GenericFuture<S, Req, P>
     where
         S: Service<Req>,
@@ -266,7 +266,7 @@ pin_project! {
     }
 }
 
-impl<S, Req, C, A> Future for GenericFuture<S, Req, Generic<C, A>>
+impl<S, Req, C, A> Future for GenericFuture<S, Req, GenericProtocol<C, A>>
 where
     S: Service<Req>,
     A: AssessResult<S::Response, S::Error>,

@@ -8,10 +8,10 @@ use http_body::Body;
 use tower_layer::Layer;
 
 use super::{
-    AdmissionService, ByStatus, Deadline, Hold, Learn, Payload, Policy, Rejections, RequestHead,
+    AdmissionService, BodyData, ByStatus, Deadline, Policy, Rejections, ReleaseAt, RequestHead, SampleAt,
     assess::Assess,
     classify::Classify,
-    generic::Generic,
+    generic::GenericProtocol,
     nesting,
     policy::{grpc_timeout, seconds},
 };
@@ -26,15 +26,16 @@ use crate::{
 /// All state is in the handle: the layer may be applied to each route and each connection, as axum does, and all of them
 /// share one limit. The errors of the service pass through unchanged; rejected requests get a response.
 ///
-/// The type parameter is the protocol: [`Http`], gRPC included, or [`Generic`] for services of any other kind.
-pub struct AdmissionLayer<P = Http> {
+/// The type parameter is the protocol: [`HttpProtocol`], gRPC included, or [`GenericProtocol`] for services of any
+/// other kind.
+pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) protocol: Arc<P>,
     pub(super) admission: Admission,
 }
 
 /// How HTTP and gRPC are read and answered. The default protocol of [`AdmissionLayer`].
 #[derive(Clone)]
-pub struct Http {
+pub struct HttpProtocol {
     pub(super) admission: Admission,
     classify: Option<Arc<dyn Classify>>,
     pub(super) assess: Arc<dyn Assess>,
@@ -53,7 +54,7 @@ impl AdmissionLayer {
     /// A layer for HTTP and gRPC that decides by `admission`.
     pub fn new(admission: &Admission) -> Self {
         nesting::count(&admission.shared.places);
-        let http = Http {
+        let http = HttpProtocol {
             admission: admission.clone(),
             classify: None,
             assess: Arc::new(ByStatus::new()),
@@ -61,7 +62,7 @@ impl AdmissionLayer {
             rejections: Rejections::new(),
             exempt: None,
             deadline_header: None,
-            policy: Policy::new().hold(Hold::Body).learn(Learn::AtHead),
+            policy: Policy::new().release_at(ReleaseAt::BodyEnd).sample_at(SampleAt::ResponseHead),
             max_upload: 64 * 1_024,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }
@@ -133,23 +134,26 @@ impl AdmissionLayer {
     }
 
     /// The same handle for services that are not HTTP: they reject with an error. All other settings start anew.
-    pub fn generic(self) -> AdmissionLayer<Generic> {
-        AdmissionLayer { protocol: Arc::new(Generic::new(self.admission.clone())), admission: self.admission.clone() }
+    pub fn generic(self) -> AdmissionLayer<GenericProtocol> {
+        AdmissionLayer {
+            protocol: Arc::new(GenericProtocol::new(self.admission.clone())),
+            admission: self.admission.clone(),
+        }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Http)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut HttpProtocol)) -> Self {
         change(Arc::make_mut(&mut self.protocol));
         self
     }
 }
 
-impl AsShared for Arc<Http> {
+impl AsShared for Arc<HttpProtocol> {
     fn shared(&self) -> &Arc<Shared> {
         &self.admission.shared
     }
 }
 
-impl Http {
+impl HttpProtocol {
     pub(super) fn is_exempt(&self, request: &RequestHead<'_>) -> bool {
         self.exempt.as_ref().is_some_and(|exempt| exempt(request))
     }
@@ -182,20 +186,23 @@ impl Http {
         let policy = own.or(self.policy);
         let body = request.body();
         let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
-        if uploads && own.learn.is_none() && policy.learn != Some(Learn::Nothing) && !RequestHead::of(request).is_grpc()
+        if uploads
+            && own.learn.is_none()
+            && policy.learn != Some(SampleAt::Never)
+            && !RequestHead::of(request).is_grpc()
         {
-            policy.learn(Learn::Overloads)
+            policy.sample_at(SampleAt::OverloadOnly)
         } else {
             policy
         }
     }
 
-    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<Payload> {
+    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<BodyData> {
         let head = RequestHead::of(request);
         let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
         let mut response = match own {
             Some(response) => {
-                let mut response = response.map(Payload::new);
+                let mut response = response.map(BodyData::new);
                 nesting::mark_rejection(response.extensions_mut());
                 response
             }
@@ -205,7 +212,7 @@ impl Http {
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
-            *response.body_mut() = Payload::empty();
+            *response.body_mut() = BodyData::empty();
         }
         response
     }
@@ -233,8 +240,8 @@ impl<P> fmt::Debug for AdmissionLayer<P> {
     }
 }
 
-impl fmt::Debug for Http {
+impl fmt::Debug for HttpProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("HttpProtocol").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

@@ -20,21 +20,21 @@ mod respond;
 mod service;
 
 pub use assess::{Assess, ByStatus, ResponseHead};
-pub use body::{AdmissionBody, Payload};
+pub use body::{AdmissionBody, BodyData};
 pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
 pub use classify::{
-    By, Classify, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip, classify_fn,
-    paths,
+    Classify, KeyExtractor, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
+    classify_fn, paths,
 };
 pub use future::ResponseFuture;
 pub use generic::{
-    AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, Generic, GenericFuture, OkIsSuccess,
+    AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
     classify_request_fn,
 };
 pub use head::RequestHead;
-pub use layer::{AdmissionLayer, Http};
-pub use policy::{Deadline, Hold, Learn, Policy};
+pub use layer::{AdmissionLayer, HttpProtocol};
+pub use policy::{Deadline, Policy, ReleaseAt, SampleAt};
 pub use respond::Rejections;
 pub use service::AdmissionService;

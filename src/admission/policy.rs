@@ -13,43 +13,43 @@ static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// When the slot of a request is given back.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Hold {
+pub enum ReleaseAt {
     /// When the response body has ended or was dropped.
     #[default]
-    Body,
+    BodyEnd,
     /// As soon as the response head is there. For streams that cost nothing while they are open.
-    Head,
+    ResponseHead,
 }
 
 /// What the control law learns from a request, however that ends: answered, abandoned by its client, or failed.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Learn {
+pub enum SampleAt {
     /// Its outcome, and a round-trip time that ends with the response body.
-    AtEnd,
+    BodyEnd,
     /// Its outcome, and a round-trip time that ends with the response head: a slow reader is no congestion.
     #[default]
-    AtHead,
+    ResponseHead,
     /// Nothing.
-    Nothing,
+    Never,
     /// Only that it was an overload; no round-trip time.
-    Overloads,
+    OverloadOnly,
 }
 
 /// How one request is handled. Put it into the extensions of a request or of a response; the response counts last.
 ///
 /// ```
-/// use tower_admission::{Hold, Policy};
+/// use tower_admission::policy::{Policy, ReleaseAt};
 ///
 /// // A handler answers with a stream of events that costs nothing while it is open.
 /// let mut response = http::Response::new("…");
-/// response.extensions_mut().insert(Policy::new().hold(Hold::Head));
+/// response.extensions_mut().insert(Policy::new().release_at(ReleaseAt::ResponseHead));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Policy {
-    pub(super) hold: Option<Hold>,
-    pub(super) learn: Option<Learn>,
+    pub(super) hold: Option<ReleaseAt>,
+    pub(super) learn: Option<SampleAt>,
 }
 
 impl Policy {
@@ -59,13 +59,13 @@ impl Policy {
     }
 
     /// When the slot is given back.
-    pub const fn hold(mut self, hold: Hold) -> Self {
+    pub const fn release_at(mut self, hold: ReleaseAt) -> Self {
         self.hold = Some(hold);
         self
     }
 
     /// What is learned.
-    pub const fn learn(mut self, learn: Learn) -> Self {
+    pub const fn sample_at(mut self, learn: SampleAt) -> Self {
         self.learn = Some(learn);
         self
     }
@@ -73,7 +73,7 @@ impl Policy {
     /// What is learned from a request that ends like this.
     pub(super) const fn learned(self, outcome: Outcome) -> Outcome {
         match (self.learn, outcome) {
-            (Some(Learn::Nothing), _) | (Some(Learn::Overloads), Outcome::Success | Outcome::Cancelled) => {
+            (Some(SampleAt::Never), _) | (Some(SampleAt::OverloadOnly), Outcome::Success | Outcome::Cancelled) => {
                 Outcome::Ignore
             }
             _ => outcome,

@@ -13,7 +13,7 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
 
-use super::{RequestHead, body::Payload, nesting};
+use super::{RequestHead, body::BodyData, nesting};
 use crate::rejection::{Reason, Rejection};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -43,7 +43,7 @@ impl Rejections {
     /// where the deadline of the call is over.
     pub fn new() -> Self {
         let statuses = Reason::ALL.map(|reason| {
-            if reason.is_callers() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
+            if reason.is_caller_limit() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
         });
         let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index], ""));
         Self { statuses, bodies, nothing: StatusCode::NO_CONTENT, unavailable: false, headers: true, rate_limit: false }
@@ -59,8 +59,8 @@ impl Rejections {
         self
     }
 
-    /// Answers HTTP requests that a rule with [`WhenFull::Empty`](crate::WhenFull::Empty) stops with this status and no
-    /// body: 204 unless set. gRPC has no such answer; calls are rejected.
+    /// Answers HTTP requests that a rule with [`WhenFull::RespondEmpty`](crate::WhenFull::RespondEmpty) stops with this
+    /// status and no body: 204 unless set. gRPC has no such answer; calls are rejected.
     pub const fn nothing(mut self, status: StatusCode) -> Self {
         self.nothing = status;
         self
@@ -92,17 +92,17 @@ impl Rejections {
         self
     }
 
-    pub(super) fn respond(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
+    pub(super) fn respond(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<BodyData> {
         let mut response = if request.is_grpc() { self.grpc(rejection, request) } else { self.http(rejection) };
         nesting::mark_rejection(response.extensions_mut());
         response
     }
 
-    fn http(&self, rejection: &Rejection) -> Response<Payload> {
+    fn http(&self, rejection: &Rejection) -> Response<BodyData> {
         let timed_out = rejection.timed_out() && !rejection.supplement().is_empty();
         let index = if timed_out { Reason::QueueTimeout } else { rejection.reason() }.index();
-        let mut response = Response::new(Payload::empty());
-        if rejection.wants_nothing() {
+        let mut response = Response::new(BodyData::empty());
+        if rejection.responds_empty() {
             *response.status_mut() = self.nothing;
             return response;
         }
@@ -121,14 +121,15 @@ impl Rejections {
             } else {
                 self.bodies[index].clone()
             };
-            *response.body_mut() = Payload::new(body);
+            *response.body_mut() = BodyData::new(body);
         }
         response
     }
 
-    fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<Payload> {
-        let mut response = Response::new(Payload::empty());
-        let unavailable = rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_callers();
+    fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<BodyData> {
+        let mut response = Response::new(BodyData::empty());
+        let unavailable =
+            rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_caller_limit();
         let status = match unavailable {
             _ if rejection.is_over() => DEADLINE_EXCEEDED,
             true => UNAVAILABLE,
@@ -194,7 +195,7 @@ fn whole_seconds(delay: Duration) -> u64 {
 
 /// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers. `supplement` follows what the reason says.
 fn problem_details(reason: Reason, status: StatusCode, supplement: &str) -> Bytes {
-    let problem = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
+    let problem = if reason.is_caller_limit() { "quota-exceeded" } else { "temporary-reduced-capacity" };
     let title = status.canonical_reason().unwrap_or("Rejected");
     let violated = reason.policy().map(|(name, _)| format!(r#","violated-policies":["{name}"]"#)).unwrap_or_default();
     Bytes::from(format!(

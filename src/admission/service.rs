@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, Http, RequestHead, ResponseFuture,
+    AdmissionBody, HttpProtocol, RequestHead, ResponseFuture,
     context::{RequestContext, tell_holder},
     future::State,
     nesting,
@@ -24,7 +24,7 @@ use crate::runtime::{Entry, SlotGuard};
 /// Always ready: the decision needs the request, and whatever were reserved before one is there would be lost to idle
 /// clones. The readiness of the inner service is driven after admission, on the clone that is then called.
 #[derive(Clone, Debug)]
-pub struct AdmissionService<S, P = Http> {
+pub struct AdmissionService<S, P = HttpProtocol> {
     pub(super) inner: S,
     pub(super) protocol: Arc<P>,
 }
@@ -106,7 +106,7 @@ impl<S> AdmissionService<S> {
     }
 
     /// For a request that runs with this permit, or without one.
-    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard<Arc<Http>>>) -> RequestContext {
+    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard<Arc<HttpProtocol>>>) -> RequestContext {
         RequestContext {
             permit,
             policy: self.protocol.policy(request),

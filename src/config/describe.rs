@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Labels, Limits, Settings, settings::labels::Name};
+use super::{ClassLimits, Labels, Settings, settings::labels::Name};
 use crate::{
     engine::{
         limit::Number,
@@ -21,7 +21,8 @@ impl Settings {
     /// Names what there are no words for.
     pub(crate) fn describe(&self) -> Result<Value, String> {
         let law = self.limit.known().ok_or("a control law that the simulator does not know")?;
-        if self.rules.others != Limits::new() || !self.rules.classes.is_empty() || !self.rules.overrides.is_empty() {
+        if self.rules.others != ClassLimits::new() || !self.rules.classes.is_empty() || !self.rules.overrides.is_empty()
+        {
             return Err("rules for classes of work".to_owned());
         }
         let mut table = Map::new();

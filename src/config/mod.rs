@@ -9,7 +9,7 @@ mod load;
 mod schema;
 mod settings;
 
-pub use self::settings::{Cap, Labels, Limits, Rate, Rules, Share, percent};
+pub use self::settings::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent};
 #[cfg(feature = "config")]
 pub(crate) use self::settings::{ForAll, StoreSettings};
 pub(crate) use self::settings::{Hints, Partitions, Settings, Waiting};
@@ -18,7 +18,7 @@ pub use self::{
     load::{ConfigError, ConfigProblem, Effective, Loaded, Origin, Sources},
     schema::{
         AdmissionConfig, AimdConfig, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, StoreConfig, TwoPointConfig, VegasConfig, WhenGoneConfig, WindowedAimdConfig,
+        LabelsConfig, LimitConfig, OnStoreFailureConfig, StoreConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig,
         parse_time, write_time,
     },
     settings::StoreUrl,

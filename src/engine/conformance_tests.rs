@@ -7,7 +7,7 @@ use std::{collections::HashMap, fs, path::Path, time::Duration};
 
 use super::{
     Ask, Engine, Slot,
-    limit::{Aimd, Fixed, Gradient2, Law, Limit, NetflixWindow, QueueSize, Sample, Vegas},
+    limit::{Aimd, Fixed, Gradient2, Limit, LimitAlgorithm, NetflixWindow, QueueSize, Sample, Vegas},
     plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
 };
 use crate::{outcome::Outcome, time::Timestamp};
@@ -64,7 +64,7 @@ impl Subject {
         })
     }
 
-    fn law(&mut self) -> &mut dyn Law {
+    fn law(&mut self) -> &mut dyn LimitAlgorithm {
         match self {
             Self::Aimd(law) => law,
             Self::Vegas(law) => law,

@@ -116,7 +116,7 @@ impl Engine {
                 let (when_full, bound) = (rule.when_full, rule.most());
                 if let Some(consent) = self.consent_mut(label) {
                     // Until then, nobody need ask.
-                    let known = until.filter(|_| when_full != WhenFull::Wait);
+                    let known = until.filter(|_| when_full != WhenFull::Queue);
                     consent.barred = known.map(|until| (index, until)).or(consent.barred);
                 }
                 let full = Full { reason: rule.reason(), when_full, until, bound, meter: None };
@@ -146,7 +146,7 @@ impl Engine {
         let party = self.waiting.get(place.0).party();
         self.note_ended(now, party, reason);
         let refusal = self.refuse(now, partition, label, reason);
-        let empty = self.consent(label).and_then(|consent| consent.rules.closes()) == Some(WhenFull::Empty);
+        let empty = self.consent(label).and_then(|consent| consent.rules.closes()) == Some(WhenFull::RespondEmpty);
         // Those who wait find out for themselves, one after the other.
         self.leave_for_good(now, place.0, label);
         Refusal { retry_after: retry_after.unwrap_or(refusal.retry_after), empty, ..refusal }
@@ -178,7 +178,7 @@ impl Engine {
         if let Some(consent) = self.consent_mut(label) {
             let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
             // Where there is no such rule any more, nothing is known of those that there are: it asks for them anew.
-            let found = consent.rules.find(no_room.rule).filter(|(_, rule)| rule.when_full == WhenFull::Wait);
+            let found = consent.rules.find(no_room.rule).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
             if let Some((rule, _)) = found {
                 consent.closed = Some(Closed { rule, until, one_may_ask: false });
             }

@@ -1,7 +1,7 @@
 //! What can be seen of labels from outside.
 
 use super::{
-    Ask, Blocked, Engine, LabelStatus, Subject,
+    Ask, BlockedBy, Engine, LabelStatus, Subject,
     labels::{Label, LabelId},
     rules::RuleSnapshot,
 };
@@ -24,7 +24,7 @@ pub struct LabelSnapshot {
     /// Whether its next request would run, and what kind of thing is in the way if not.
     pub status: LabelStatus,
     /// What its next request would have to wait for, or would be rejected because of; `None` if it would run.
-    pub blocked_by: Option<Blocked>,
+    pub blocked_by: Option<BlockedBy>,
     /// The partition that its requests are in, judged from the one that waits for longest, else the default one.
     pub partition: String,
     /// What that partition is guaranteed of the present limit.

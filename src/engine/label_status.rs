@@ -59,7 +59,7 @@ impl LabelStatus {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Blocked {
+pub struct BlockedBy {
     /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store`: rules that instances share can't
     /// be checked, or `kept`: slots are free, and are kept for somebody who was turned away below its share.
     pub rule: &'static str,
@@ -107,9 +107,9 @@ impl Engine {
         label: &Label,
         ask: &Ask<'_>,
         rules: &[RuleSnapshot],
-    ) -> Option<Blocked> {
+    ) -> Option<BlockedBy> {
         let blocked =
-            |rule, used, bound, when_full| Some(Blocked { rule, used, bound, when_full, room_in_seconds: None });
+            |rule, used, bound, when_full| Some(BlockedBy { rule, used, bound, when_full, room_in_seconds: None });
         if self.closed {
             return blocked("draining", 0, 0, "reject");
         }
@@ -123,7 +123,7 @@ impl Engine {
             let until = if is_pending(&rule) { None } else { self.full_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
-            return Some(Blocked { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
+            return Some(BlockedBy { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
         }
         if let Some(consent) = self.consent(id) {
             if let Some(when_full) = self.closes_without_store(id) {
@@ -131,9 +131,9 @@ impl Engine {
             }
             if let Some(full) = consent.full(self.now) {
                 let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
-                let when_full = if full.when_full == WhenFull::Wait { then } else { full.when_full.as_str() };
+                let when_full = if full.when_full == WhenFull::Queue { then } else { full.when_full.as_str() };
                 let rule = consent.full_name(self.now);
-                return Some(Blocked { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
+                return Some(BlockedBy { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
             }
         }
         if self.may_run(ask, id) || self.lets_all_through(ask.partition) {

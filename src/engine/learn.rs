@@ -8,7 +8,7 @@ use std::{
 use super::{
     Engine, Slot,
     journal::Event,
-    limit::{Basis, Law, Sample},
+    limit::{LimitAlgorithm, LimitInputs, Sample},
     series::LabelOutcome,
     shares::allocate,
     slot::OBSERVED,
@@ -19,11 +19,11 @@ use crate::{outcome::Outcome, time::Timestamp};
 ///
 /// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
 /// bring the sample is not the one to suffer.
-pub(super) fn step(law: &mut dyn Law, sample: &Sample, known: usize) -> Option<(usize, Basis)> {
+pub(super) fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
     let step = AssertUnwindSafe(|| {
         law.on_sample(sample);
         let limit = law.limit();
-        (limit, if limit == known { Basis::default() } else { law.basis() })
+        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
     });
     catch_unwind(step).ok()
 }

@@ -84,12 +84,12 @@ use std::{collections::VecDeque, task::Poll, time::Duration};
 pub(crate) use ask::{Ask, Subject};
 pub(crate) use consent::NoRoom;
 pub(crate) use histogram::Histogram;
-pub use journal::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub use journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 pub(crate) use journal::{MOST_ENTRIES, Wanted};
 #[cfg(feature = "introspect")]
 pub(crate) use label_snapshot::LabelRow;
 pub use label_snapshot::LabelSnapshot;
-pub use label_status::{Blocked, LabelStatus};
+pub use label_status::{BlockedBy, LabelStatus};
 pub(crate) use labels::LabelId;
 pub(crate) use outage::{StoreChange, StoreState};
 pub(crate) use partition::Counts;
@@ -109,7 +109,7 @@ use self::{
     fair_queue::FairQueue,
     journal::{Cause, Journal, Verdict},
     labels::Labels,
-    limit::Law,
+    limit::LimitAlgorithm,
     outage::Outage,
     partition::Partition,
     plan::{Bound, Discipline, Mode, Plan},
@@ -148,7 +148,7 @@ pub(crate) struct Engine {
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
     parts: Vec<u32>,
     shares: Vec<usize>,
-    law: Box<dyn Law>,
+    law: Box<dyn LimitAlgorithm>,
     line: Bound,
     gate: Bound,
     queue: Option<usize>,

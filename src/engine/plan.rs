@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{limit::Law, rules::RulesPlan};
+use super::{limit::LimitAlgorithm, rules::RulesPlan};
 use crate::matching::ByLabel;
 
 /// Who goes first among those who wait.
@@ -106,7 +106,7 @@ pub(crate) const JOURNAL: usize = 512;
 /// Settings for the engine.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) law: Box<dyn Law>,
+    pub(crate) law: Box<dyn LimitAlgorithm>,
     /// The first one is the default. At least one, at most 65,535; their parts add up to the whole.
     pub(crate) partitions: Vec<PartitionPlan>,
     pub(crate) line: Bound,
@@ -123,13 +123,18 @@ pub(crate) struct Plan {
     /// How many decisions are remembered.
     pub(crate) journal: usize,
     /// A law that only says what it would do.
-    pub(crate) shadow: Option<Box<dyn Law>>,
+    pub(crate) shadow: Option<Box<dyn LimitAlgorithm>>,
 }
 
 #[cfg(test)]
 impl Plan {
     /// For tests: a fair queue, and nothing special for labels.
-    pub(crate) fn plain(law: Box<dyn Law>, partitions: Vec<PartitionPlan>, line: Bound, gate: Bound) -> Self {
+    pub(crate) fn plain(
+        law: Box<dyn LimitAlgorithm>,
+        partitions: Vec<PartitionPlan>,
+        line: Bound,
+        gate: Bound,
+    ) -> Self {
         Self {
             law,
             partitions,

@@ -127,7 +127,7 @@ impl Engine {
             return None;
         }
         let one = self.labels.get(label);
-        let stops = || self.rules.full(now, one, self.which()).filter(|full| full.when_full != WhenFull::Wait);
+        let stops = || self.rules.full(now, one, self.which()).filter(|full| full.when_full != WhenFull::Queue);
         Rules::pending_full(one, self.which()).or_else(stops)
     }
 
@@ -145,7 +145,7 @@ impl Engine {
         Refusal {
             retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
             bound: full.bound,
-            empty: full.when_full == WhenFull::Empty,
+            empty: full.when_full == WhenFull::RespondEmpty,
             ..refusal
         }
     }
@@ -194,7 +194,7 @@ impl Engine {
         let party = waiter.party();
         let Party { partition, label, .. } = party;
         let timeout = if waiter.stage == Stage::Gate { Reason::GateTimeout } else { Reason::QueueTimeout };
-        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Wait);
+        let full = self.full_rule(now, label).filter(|full| full.when_full == WhenFull::Queue);
         let full = full.filter(|_| !self.labels.is_full(label));
         let reason = full.map_or_else(
             || match self.reason_for_refusing(partition, label) {

@@ -306,7 +306,7 @@ impl Engine {
             self.end_wait(now, key, Reason::Deadline);
         } else {
             match self.full_rule(now, label).filter(|_| self.mode == Mode::Enforce) {
-                Some(full) if full.when_full == WhenFull::Wait => self.park(now, label, full),
+                Some(full) if full.when_full == WhenFull::Queue => self.park(now, label, full),
                 Some(full) => self.end_wait_by(now, key, full),
                 None => self.grant(now, key),
             }

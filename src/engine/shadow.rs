@@ -12,7 +12,7 @@ use super::{
     Arrival, Ask, Engine, Slot,
     journal::Party,
     labels::LabelId,
-    limit::{Fixed, Law, Sample},
+    limit::{Fixed, LimitAlgorithm, Sample},
     plan::Mode,
     rules::{Full, Rules, WhenFull, Which},
     slot::{BEYOND, IN_SHADOW, OUTSIDE},
@@ -25,7 +25,7 @@ use crate::{rejection::Reason, time::Timestamp};
 /// A law beside the one that decides, and what it would have done.
 #[derive(Debug, Default)]
 pub(super) struct ShadowLaw {
-    law: Option<Box<dyn Law>>,
+    law: Option<Box<dyn LimitAlgorithm>>,
     limit: usize,
     /// How many of those that run would run under its limit.
     running: usize,
@@ -60,7 +60,7 @@ pub struct ShadowSnapshot {
 
 impl ShadowLaw {
     /// Takes another law, or none. One of the same kind goes on where the last one was.
-    pub(super) fn replace(&mut self, law: Option<Box<dyn Law>>) {
+    pub(super) fn replace(&mut self, law: Option<Box<dyn LimitAlgorithm>>) {
         self.law = law;
         let limit = self.limit;
         if let Some(law) = &mut self.law {
@@ -111,7 +111,7 @@ impl ShadowLaw {
         }
     }
 
-    pub(super) fn snapshot(&self, decides: &dyn Law) -> Option<ShadowSnapshot> {
+    pub(super) fn snapshot(&self, decides: &dyn LimitAlgorithm) -> Option<ShadowSnapshot> {
         let fixed = std::any::type_name::<Fixed>();
         Some(ShadowSnapshot {
             counterfactual: self.kind()? != fixed || decides.kind() != fixed,
@@ -171,7 +171,7 @@ impl Engine {
 
     /// Counts what an observing rule would have done; answers that, and the marks of who it would have done it to.
     fn beyond(&mut self, now: Timestamp, party: Party, full: Full, may_wait: bool) -> (u8, Would) {
-        let waits = may_wait && full.when_full == WhenFull::Wait && self.line_has_room(party.partition);
+        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room(party.partition);
         let place = if waits { Ok(()) } else { Err(full.reason) };
         self.note_shadow(now, party, place);
         let observes = self.partitions[party.partition as usize].plan.observes;
@@ -257,7 +257,7 @@ impl Engine {
         if !self.observes_rules() {
             return None;
         }
-        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Wait)
+        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue)
     }
 
     /// Notes what was answered there, once it waits.

@@ -9,7 +9,7 @@ use super::{
     shares::WHOLE,
 };
 use crate::{
-    config::{Cap, Limits, Rate, Rules},
+    config::{Cap, ClassLimits, Rate, Rules},
     engine::rules::WhenFull,
     outcome::Outcome,
     time::Timestamp,
@@ -34,21 +34,21 @@ impl Dice {
 const LABELS: [&str; 3] = ["a", "b", "c"];
 
 fn cap(dice: &mut Dice, binds: bool) -> Cap {
-    let words = [WhenFull::Wait, WhenFull::Reject, WhenFull::Empty];
-    let cap = Cap::of(1 + dice.roll(4)).when_full(words[dice.roll(3)]);
+    let words = [WhenFull::Queue, WhenFull::Reject, WhenFull::RespondEmpty];
+    let cap = Cap::from(1 + dice.roll(4)).when_full(words[dice.roll(3)]);
     if binds && dice.one_in(2) { cap } else { cap.observe() }
 }
 
 fn rate(dice: &mut Dice, binds: bool) -> Rate {
-    let rate = Rate::per_minute(u32::try_from(10 + dice.roll(50)).unwrap_or(1));
+    let rate = Rate::from(u32::try_from(10 + dice.roll(50)).unwrap_or(1));
     let rate = if dice.one_in(2) { rate.smooth() } else { rate };
-    let rate = if dice.one_in(2) { rate.when_full(WhenFull::Wait) } else { rate };
+    let rate = if dice.one_in(2) { rate.when_full(WhenFull::Queue) } else { rate };
     if binds && dice.one_in(2) { rate } else { rate.observe() }
 }
 
 /// Some limits; where `binds` is not set, all of them only observe.
-fn limits(dice: &mut Dice, binds: bool) -> Limits {
-    let mut limits = Limits::new();
+fn limits(dice: &mut Dice, binds: bool) -> ClassLimits {
+    let mut limits = ClassLimits::new();
     if dice.one_in(2) {
         limits = limits.max_in_flight(cap(dice, binds));
     }
@@ -81,7 +81,7 @@ fn plan(dice: &mut Dice, binds: bool, (time_to_live, sheds): Fixtures) -> Plan {
         observes: name != "default" && dice.one_in(2),
     });
     let bound = |places, seconds| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(seconds)) };
-    let rules = Rules::new().others(limits(dice, binds)).class("bulk", limits(dice, binds));
+    let rules = Rules::new().default_limits(limits(dice, binds)).class("bulk", limits(dice, binds));
     let mut problems = Vec::new();
     let rules = rules.into_plan(None, &mut problems);
     assert!(problems.is_empty(), "{problems:?}");

@@ -1,7 +1,7 @@
 //! Who waits for a label, and for what.
 
 use super::{
-    Ask, Blocked, Engine, Subject,
+    Ask, BlockedBy, Engine, Subject,
     labels::LabelId,
     waiters::{Stage, Waiter},
 };
@@ -32,7 +32,7 @@ pub struct WaiterSnapshot {
     /// nothing has finished.
     pub estimated_wait_seconds: Option<f64>,
     /// What is in the way of the first one in its place.
-    pub blocked_by: Option<Blocked>,
+    pub blocked_by: Option<BlockedBy>,
 }
 
 /// No more than so many of a label are looked at in one turn.

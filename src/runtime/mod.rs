@@ -11,13 +11,13 @@ mod shared;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::admit::{Admit, LeaseLost, Overdue, Permit};
+pub use self::admit::{Admit, LeaseLost, Permit, PermitExpiry};
 pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 #[cfg(feature = "config")]
 pub use self::operate::Watch;
-pub use self::operate::{AdmissionBuilder, Leave, WorkerReport};
+pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};
 pub(crate) use self::shared::Shared;
 
 use crate::{

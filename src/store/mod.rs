@@ -5,7 +5,7 @@
 //! - [`Store::acquire`] decides all caps and rates of a request together, all or nothing, by the time of the store.
 //!   What it grants is a [`Lease`]: it has an unguessable [`Token`] and an expiry, is renewed while the work runs, and
 //!   is taken back when its holder dies.
-//! - [`Store::hold`] lends a process a block of a cap, from which it admits without a round trip.
+//! - [`Store::reserve`] lends a process a block of a cap, from which it admits without a round trip.
 //! - [`Store::lock`] is the primitive for a check-then-act of one's own.
 //!
 //! [`MemoryStore`] is the default and needs no server. `RedisStore` (feature `redis`) shares with other processes. The
@@ -31,10 +31,11 @@ pub(crate) use self::leases::LossSignal;
 pub use self::redis::{AfterRestart, RedisBuilder, RedisStore};
 pub use self::{
     api::{
-        Acquired, Block, BlockRequest, Claim, Claims, Debt, Drawn, Full, Health, Key, Keys, Lease, LockAnswer,
-        LockRequest, Locked, Notice, Notices, RateMode, Released, Renewed, Request, StoreError, StoreTime, Token,
+        Acquired, Allotment, AllotmentRequest, Claim, Claims, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
+        LockRequest, Locked, Notice, Notices, PendingRelease, RateMode, Released, Renewed, Request, StoreError,
+        StoreTime, Token,
     },
-    leases::{Held, Leases, LeasesBuilder, Refused, WhenGone},
+    leases::{Held, Leases, LeasesBuilder, OnStoreFailure, Refused},
     lock::{
         AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry, WaitCounts, WaitSeries,
     },
@@ -65,10 +66,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
 
     /// Changes the block of a cap that a process holds, or renews it.
-    fn hold<'a>(&'a self, request: &'a BlockRequest) -> Answer<'a, Block>;
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment>;
 
     /// Charges up to `most` units of a rate at once.
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, Drawn>;
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome>;
 
     /// Takes a lock if it is free: sets it if absent, with an expiry and a token.
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer>;
@@ -80,7 +81,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
 
     /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
-    fn settle(&self, debt: Debt);
+    fn settle(&self, debt: PendingRelease);
 
     /// What is freed and what is wanted, from all processes, where somebody waits. Some may be missing: notices are
     /// hints to look.

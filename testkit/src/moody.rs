@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, Limits, Rules, Ticket, WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Rules, Ticket, WhenFull,
     limit::Fixed,
     store::{
-        Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Health, Keys, Lease, Leases, LockAnswer,
-        LockRequest, Locked, MemoryStore, Notices, Released, Renewed, Request, Store, StoreError,
+        Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
+        LockRequest, Locked, MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
     },
 };
 
@@ -52,9 +52,9 @@ impl Moody {
 
     /// A handle that lets nine of a label run, counted in this store.
     pub fn handle(&self) -> AdmissionBuilder {
-        let nine = Limits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject));
+        let nine = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject));
         let leases = Leases::builder().build(Arc::new(self.clone()));
-        let builder = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().others(nine));
+        let builder = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(nine));
         builder.shared(leases, Keys::new("test").unwrap())
     }
 }
@@ -82,11 +82,11 @@ impl Store for Moody {
         self.0.1.release(leases)
     }
 
-    fn hold<'a>(&'a self, request: &'a BlockRequest) -> Answer<'a, Block> {
-        self.0.1.hold(request)
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+        self.0.1.reserve(request)
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, Drawn> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
         self.0.1.draw(rate, most)
     }
 
@@ -102,7 +102,7 @@ impl Store for Moody {
         self.0.1.unlock(lock)
     }
 
-    fn settle(&self, debt: Debt) {
+    fn settle(&self, debt: PendingRelease) {
         self.0.1.settle(debt);
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, Labels, Leave, Limits, Outcome, Rate, Reason, Rules, Ticket, WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Outcome, Rate, Reason, Rules, Ticket, WhenFull,
     limit::{Aimd, Fixed},
     percent,
 };
@@ -77,18 +77,18 @@ fn a_law_of_the_same_kind_goes_on_where_the_last_one_was() {
 fn rules_change_and_what_was_used_stays_used() {
     let rules = |limits| with_limit(100).shed().rules(Rules::new().class("task", limits));
     let ask = || Ticket::new().class("task").namespace("n").label("x");
-    let admission = rules(Limits::new().max_per_minute(3)).build().unwrap();
+    let admission = rules(ClassLimits::new().max_per_minute(3)).build().unwrap();
     let held: Vec<_> = (0..2).map(|_| admission.try_admit(ask()).unwrap()).collect();
-    admission.reload(rules(Limits::new().max_per_minute(2).max_in_flight_per_namespace(5))).unwrap();
+    admission.reload(rules(ClassLimits::new().max_per_minute(2).max_in_flight_per_namespace(5))).unwrap();
     let refused = admission.try_admit(ask()).unwrap_err();
     assert_eq!(refused.reason(), Reason::Rate);
-    admission.reload(rules(Limits::new().max_in_flight_per_namespace(2))).unwrap();
+    admission.reload(rules(ClassLimits::new().max_in_flight_per_namespace(2))).unwrap();
     assert_eq!(admission.try_admit(ask()).unwrap_err().reason(), Reason::NamespaceCap, "those who run are counted");
     drop(held);
-    let empty = Cap::of(1).when_full(WhenFull::Empty);
-    admission.reload(rules(Limits::new().max_in_flight_per_namespace(empty))).unwrap();
+    let empty = Cap::from(1).when_full(WhenFull::RespondEmpty);
+    admission.reload(rules(ClassLimits::new().max_in_flight_per_namespace(empty))).unwrap();
     let one = admission.try_admit(ask()).unwrap();
-    assert!(admission.try_admit(ask()).unwrap_err().wants_nothing());
+    assert!(admission.try_admit(ask()).unwrap_err().responds_empty());
     admission.reload(with_limit(100).shed()).unwrap();
     let free = admission.try_admit(ask()).unwrap();
     drop((one, free));
@@ -110,8 +110,8 @@ fn a_label_that_waits_for_its_cap_is_served_when_a_reload_lifts_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_that_waits_is_served_when_its_minute_comes() {
-    let rate = Rate::per_minute(1).when_full(WhenFull::Wait);
-    let rules = Rules::new().others(Limits::new().max_per_minute(rate));
+    let rate = Rate::from(1).when_full(WhenFull::Queue);
+    let rules = Rules::new().default_limits(ClassLimits::new().max_per_minute(rate));
     let admission = with_limit(10).wait_timeout(Duration::from_secs(90)).rules(rules).build().unwrap();
     let first = tokio::time::Instant::now();
     admission.admit(Ticket::new()).await.unwrap().finish(Outcome::Success);
@@ -129,9 +129,9 @@ async fn a_holder_whose_time_is_over_is_told_and_others_run() {
         let admission = admission.clone();
         async move { admission.admit(Ticket::new()).await }
     });
-    assert!(!slow.is_overdue());
-    slow.overdue().await;
-    assert!(slow.is_overdue());
+    assert!(!slow.is_expired());
+    slow.expired().await;
+    assert!(slow.is_expired());
     let next = next.await.unwrap().unwrap();
     assert_eq!((admission.snapshot().in_flight, admission.snapshot().overdue), (1, 1));
     slow.finish(Outcome::Success);
@@ -142,7 +142,7 @@ async fn a_holder_whose_time_is_over_is_told_and_others_run() {
 
 #[tokio::test]
 async fn draining_lets_nobody_in_and_ends_with_the_last_one() {
-    for leave in [Leave::Now, Leave::Served] {
+    for leave in [DrainMode::RejectWaiting, DrainMode::ServeWaiting] {
         let admission = with_limit(1).build().unwrap();
         let running = admission.admit(Ticket::new()).await.unwrap();
         let waiter = tokio::spawn({
@@ -166,11 +166,11 @@ async fn draining_lets_nobody_in_and_ends_with_the_last_one() {
         drop(running);
         match waiter.await.unwrap() {
             Ok(permit) => {
-                assert_eq!(leave, Leave::Served);
+                assert_eq!(leave, DrainMode::ServeWaiting);
                 assert!(!drained.is_finished());
                 permit.finish(Outcome::Success);
             }
-            Err(rejection) => assert_eq!((leave, rejection.reason()), (Leave::Now, Reason::Draining)),
+            Err(rejection) => assert_eq!((leave, rejection.reason()), (DrainMode::RejectWaiting, Reason::Draining)),
         }
         drained.await.unwrap();
         assert_at_rest(&admission, 4);

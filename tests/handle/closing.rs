@@ -1,13 +1,13 @@
 //! A handle that drains.
 
-use tower_admission::{Admission, Leave, Mode, Reason, Ticket, limit::Fixed};
+use tower_admission::{Admission, DrainMode, Mode, Reason, Ticket, limit::Fixed};
 
 use super::poll_once;
 
 #[test]
 fn no_mode_reopens_a_handle_that_drains() {
     for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
-        for leave in [Leave::Now, Leave::Served] {
+        for leave in [DrainMode::RejectWaiting, DrainMode::ServeWaiting] {
             for drains_first in [true, false] {
                 let admission = Admission::builder().limit(Fixed::new(2)).build().unwrap();
                 if drains_first {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 use tower_admission::{
-    Admission, Cap, Labels, Limits, Outcome, Permit, Reason, Rules, Ticket, WhenFull, limit::Fixed, percent,
+    Admission, Cap, ClassLimits, Labels, Outcome, Permit, Reason, Rules, Ticket, WhenFull, limit::Fixed, percent,
 };
 
 use super::ms;
@@ -27,14 +27,14 @@ async fn warm_up(admission: &Admission, slots: usize, ticket: &Ticket<'static>) 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_knows_how_old_the_running_requests_are() {
     let one = || Ticket::new().namespace("ns").label("a").partition("p");
-    let reject = |cap: usize| Cap::of(cap).when_full(WhenFull::Reject);
-    let rules = |limits| Rules::new().over("ns:a", "*", limits);
+    let reject = |cap: usize| Cap::from(cap).when_full(WhenFull::Reject);
+    let rules = |limits| Rules::new().override_key("ns:a", "*", limits);
     let builder = || Admission::builder().shed().limit(Fixed::new(200));
     let cases = [
         (Reason::Limit, builder(), 200),
         (Reason::LabelCap, builder().labels(Labels::new().label_cap("a", 20)), 20),
-        (Reason::LabelCap, builder().rules(rules(Limits::new().max_in_flight(reject(20)))), 20),
-        (Reason::NamespaceCap, builder().rules(rules(Limits::new().max_in_flight_per_namespace(reject(20)))), 20),
+        (Reason::LabelCap, builder().rules(rules(ClassLimits::new().max_in_flight(reject(20)))), 20),
+        (Reason::NamespaceCap, builder().rules(rules(ClassLimits::new().max_in_flight_per_namespace(reject(20)))), 20),
         (Reason::PartitionCap, builder().partition("p", percent(10).hard_cap()), 20),
     ];
     for (reason, builder, slots) in cases {

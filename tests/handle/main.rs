@@ -28,7 +28,7 @@ use std::{future::Future, pin::Pin, task::Context};
 
 use admission_testkit::ms;
 use futures_util::task::noop_waker;
-use tower_admission::{Admission, Admit, Permit, Rejection, Snapshot};
+use tower_admission::{Admission, Permit, Rejection, permit::Admit, snapshot::Snapshot};
 
 /// Polls once without a real waker.
 fn poll_once(admit: &mut Admit) -> Option<Result<Permit, Rejection>> {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use tower_admission::{
-    Admission, AdmissionBuilder, Labels, Leave, Limits, Mode, Outcome, Rate, RateMode, Reason, Rules, Ticket,
+    Admission, AdmissionBuilder, ClassLimits, DrainMode, Labels, Mode, Outcome, Rate, RateMode, Reason, Rules, Ticket,
     limit::Fixed,
 };
 
 use super::{ms, poll_once};
 
 fn rate_per_label(max: u32) -> Rules {
-    Rules::new().others(Limits::new().max_per_minute(Rate::per_minute(max)))
+    Rules::new().default_limits(ClassLimits::new().max_per_minute(Rate::from(max)))
 }
 
 /// Bounds for labels do not hold for requests without one, also after a reload.
@@ -58,7 +58,7 @@ async fn a_request_without_a_label_takes_no_entry_of_a_label() {
 fn labels_are_counted_and_classes_are_not() {
     for classes in 0..4 {
         let rules = (0..classes).fold(Rules::new(), |rules, class| {
-            rules.class(format!("class {class}"), Limits::new().max_per_minute(Rate::per_minute(1_000)))
+            rules.class(format!("class {class}"), ClassLimits::new().max_per_minute(Rate::from(1_000)))
         });
         let admission = Admission::builder().limit(Fixed::new(10)).rules(rules).build().unwrap();
         assert_eq!(admission.snapshot().labels_known, 0, "{classes} classes, no request");
@@ -120,12 +120,12 @@ fn a_handle_that_drains_lets_in_nobody_in_any_mode() {
         for drains_first in [false, true] {
             let admission = Admission::builder().limit(Fixed::new(10)).build().unwrap();
             if drains_first {
-                admission.drain(Leave::Now);
+                admission.drain(DrainMode::RejectWaiting);
             }
             admission.set_mode(mode);
             // The control: the mode lets in everybody else.
             assert_eq!(admission.try_admit(Ticket::new()).is_ok(), !drains_first, "{mode:?}");
-            admission.drain(Leave::Now);
+            admission.drain(DrainMode::RejectWaiting);
             let refused = admission.try_admit(Ticket::new()).unwrap_err();
             assert_eq!(refused.reason(), Reason::Draining, "{mode:?}");
             let mut waits = admission.admit(Ticket::new());
@@ -141,17 +141,17 @@ async fn invented_names_renew_no_rate() {
     const TOLD_APART: usize = 100;
     let smooth = RateMode::Smooth { burst: std::num::NonZeroU32::new(100).unwrap() };
     for mode in [RateMode::Minute, smooth] {
-        let rate = || Rate::per_minute(100).mode(mode);
+        let rate = || Rate::from(100).mode(mode);
         let rules = [
-            Limits::new().max_per_minute(rate()),
-            Limits::new().max_per_minute_per_namespace(rate()),
-            Limits::new().budget("shared", rate()),
+            ClassLimits::new().max_per_minute(rate()),
+            ClassLimits::new().max_per_minute_per_namespace(rate()),
+            ClassLimits::new().budget("shared", rate()),
         ];
         for limits in rules {
             for subject in [Ticket::new(), Ticket::new().namespace("mine").label("a"), Ticket::new().namespace("mine")]
             {
                 let labels = Labels::new().max_labels(TOLD_APART);
-                let rules = Rules::new().others(limits.clone());
+                let rules = Rules::new().default_limits(limits.clone());
                 let builder = Admission::builder().limit(Fixed::new(10)).shed().labels(labels).rules(rules);
                 let admission = builder.build().unwrap();
                 for _ in 0..99 {

@@ -7,7 +7,7 @@
 use std::{env, fs, process::Command, time::Duration};
 
 use tokio::time::Instant;
-use tower_admission::{Admission, Labels, Limits, Rules, Ticket, limit::Fixed};
+use tower_admission::{Admission, ClassLimits, Labels, Rules, Ticket, limit::Fixed};
 
 const CASE: &str = "NAMESPACES_CASE";
 
@@ -27,13 +27,13 @@ fn in_a_process_of_its_own() {
     let Ok(case) = env::var(CASE) else { return };
     let (rule, namespaces) = case.split_once(' ').unwrap();
     let limits = if rule == "rate" {
-        Limits::new().max_per_minute_per_namespace(100)
+        ClassLimits::new().max_per_minute_per_namespace(100)
     } else {
-        Limits::new().budget("shared", 100)
+        ClassLimits::new().budget("shared", 100)
     };
     let labels = Labels::new().max_labels(100);
     let builder = Admission::builder().limit(Fixed::new(100)).shed().labels(labels);
-    let admission = builder.rules(Rules::new().others(limits)).build().unwrap();
+    let admission = builder.rules(Rules::new().default_limits(limits)).build().unwrap();
     let before = resident();
     let mut longest = Duration::ZERO;
     for number in 0..namespaces.parse::<u64>().unwrap() {

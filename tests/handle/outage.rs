@@ -2,14 +2,17 @@
 
 use admission_testkit::{Mood, Moody, ticket};
 use tokio::time::{Instant, sleep};
-use tower_admission::{Admission, Change, JournalEvent, Reason};
+use tower_admission::{
+    Admission, Reason,
+    journal::{ChangeEntry, JournalEvent},
+};
 
 use super::ms;
 
 /// What became of the store, as the journal tells it, and when that was noted.
 fn told(admission: &Admission) -> Vec<(&'static str, &'static str, Option<f64>, f64)> {
     let changes = admission.journal().into_iter().filter_map(|entry| match entry.event {
-        JournalEvent::Change(Change::Store { from, to, down_seconds, .. }) => {
+        JournalEvent::Change(ChangeEntry::Store { from, to, down_seconds, .. }) => {
             Some((from, to, down_seconds, entry.at_seconds))
         }
         _ => None,

@@ -12,20 +12,20 @@ async fn a_holder_is_told_when_its_time_is_over_and_the_next_one_gets_the_slot()
     let permit = admission.admit(Ticket::new()).await.unwrap();
     let mut waiter = admission.admit(Ticket::new());
     assert!(poll_once(&mut waiter).is_none());
-    let before = tokio::time::timeout(ms(999), permit.overdue()).await;
-    assert!(before.is_err() && !permit.is_overdue(), "it is told too early");
+    let before = tokio::time::timeout(ms(999), permit.expired()).await;
+    assert!(before.is_err() && !permit.is_expired(), "it is told too early");
     let begin = tokio::time::Instant::now();
-    permit.overdue().await;
+    permit.expired().await;
     assert!(begin.elapsed() <= ms(2), "it is told {:?} late", begin.elapsed());
-    assert!(permit.is_overdue());
-    permit.overdue().await; // and again, at once
+    assert!(permit.is_expired());
+    permit.expired().await; // and again, at once
 
     let next = waiter.await.unwrap();
     assert_eq!((admission.snapshot().in_flight, admission.snapshot().overdue), (1, 1));
     // What was taken back is not given back once more.
     permit.finish(Outcome::Success);
     assert_eq!(admission.snapshot().in_flight, 1);
-    assert!(!next.is_overdue());
+    assert!(!next.is_expired());
     next.finish(Outcome::Success);
     assert_at_rest(&admission, 2);
 }
@@ -36,7 +36,7 @@ async fn whoever_is_done_in_time_is_not_overdue() {
     for _ in 0..5 {
         let permit = admission.admit(Ticket::new()).await.unwrap();
         tokio::time::sleep(ms(900)).await;
-        assert!(!permit.is_overdue());
+        assert!(!permit.is_expired());
         permit.finish(Outcome::Success);
     }
     assert_eq!(assert_at_rest(&admission, 5).overdue, 0);
@@ -46,7 +46,7 @@ async fn whoever_is_done_in_time_is_not_overdue() {
 async fn permits_without_an_end_are_never_overdue() {
     let admission = Admission::builder().limit(Fixed::new(1)).build().unwrap();
     let permit = admission.admit(Ticket::new()).await.unwrap();
-    assert!(tokio::time::timeout(ms(10_000_000), permit.overdue()).await.is_err());
+    assert!(tokio::time::timeout(ms(10_000_000), permit.expired()).await.is_err());
     drop(permit);
     assert_eq!(assert_at_rest(&admission, 1).overdue, 0);
 }

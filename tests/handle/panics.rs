@@ -15,7 +15,7 @@ use std::{
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, Leave, Mode, Outcome, Ticket, WorkerReport,
+    Admission, DrainMode, Mode, Outcome, Ticket, WorkerReport,
     limit::{Aimd, Fixed},
 };
 
@@ -98,7 +98,7 @@ fn whatever_reads_a_clock_that_panics_goes_on_with_the_last_time() {
     admission.set_mode(Mode::Enforce);
     admission.reload(Admission::builder().limit(Fixed::new(2))).unwrap();
     admission.publish_metrics();
-    admission.drain(Leave::Now);
+    admission.drain(DrainMode::RejectWaiting);
     assert_eq!(admission.snapshot().in_flight, 0);
 }
 
@@ -216,11 +216,11 @@ fn futures_that_are_gone_leave_no_waker_behind() {
         assert!(poll(drained, &Waker::from(Arc::clone(&sound))).is_pending());
     }
     {
-        let mut overdue = Box::pin(permit.overdue());
+        let mut overdue = Box::pin(permit.expired());
         assert!(poll(&mut overdue, &Waker::from(Arc::clone(&sound))).is_pending());
     }
     assert_eq!(Arc::strong_count(&sound), 4);
-    admission.drain(Leave::Now);
+    admission.drain(DrainMode::RejectWaiting);
     drop(permit);
     assert_eq!((sound.0.load(Ordering::Relaxed), Arc::strong_count(&sound)), (2, 1));
 }

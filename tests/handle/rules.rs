@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, advance},
 };
 use tower_admission::{
-    Admission, Cap, Clock, Labels, Limits, Outcome, Rate, RateMode, Reason, Rules, Ticket, WhenFull, limit::Fixed,
+    Admission, Cap, ClassLimits, Clock, Labels, Outcome, Rate, RateMode, Reason, Rules, Ticket, WhenFull, limit::Fixed,
 };
 
 use super::{ms, poll_once};
@@ -23,21 +23,21 @@ fn ticket() -> Ticket<'static> {
     Ticket::new().namespace("ns").label("a")
 }
 
-fn with(limits: Limits) -> Admission {
-    let rules = Rules::new().over("ns:*", "*", limits);
+fn with(limits: ClassLimits) -> Admission {
+    let rules = Rules::new().override_key("ns:*", "*", limits);
     Admission::builder().limit(Fixed::new(10)).queue(100).rules(rules).build().unwrap()
 }
 
 /// A rule of each kind that allows one, and the reason that it gives.
-fn each_kind(mode: RateMode, when_full: WhenFull) -> [(Reason, Limits); 5] {
-    let cap = Cap::of(1).when_full(when_full);
-    let rate = Rate::per_minute(1).mode(mode).when_full(when_full);
+fn each_kind(mode: RateMode, when_full: WhenFull) -> [(Reason, ClassLimits); 5] {
+    let cap = Cap::from(1).when_full(when_full);
+    let rate = Rate::from(1).mode(mode).when_full(when_full);
     [
-        (Reason::LabelCap, Limits::new().max_in_flight(cap)),
-        (Reason::NamespaceCap, Limits::new().max_in_flight_per_namespace(cap)),
-        (Reason::Rate, Limits::new().max_per_minute(rate)),
-        (Reason::Rate, Limits::new().max_per_minute_per_namespace(rate)),
-        (Reason::Budget, Limits::new().budget("shared", rate)),
+        (Reason::LabelCap, ClassLimits::new().max_in_flight(cap)),
+        (Reason::NamespaceCap, ClassLimits::new().max_in_flight_per_namespace(cap)),
+        (Reason::Rate, ClassLimits::new().max_per_minute(rate)),
+        (Reason::Rate, ClassLimits::new().max_per_minute_per_namespace(rate)),
+        (Reason::Budget, ClassLimits::new().budget("shared", rate)),
     ]
 }
 
@@ -50,9 +50,9 @@ const SMOOTH: RateMode = RateMode::Smooth { burst: NonZeroU32::MIN };
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_rule_is_served_when_it_has_room() {
     for mode in [RateMode::Minute, SMOOTH] {
-        for (reason, limits) in each_kind(mode, WhenFull::Wait) {
+        for (reason, limits) in each_kind(mode, WhenFull::Queue) {
             // Waits are not to end before the rate has room.
-            let rules = Rules::new().over("ns:*", "*", limits);
+            let rules = Rules::new().override_key("ns:*", "*", limits);
             let admission = Admission::builder()
                 .limit(Fixed::new(10))
                 .queue(100)
@@ -90,7 +90,7 @@ async fn who_waits_for_a_rule_is_served_when_it_has_room() {
 #[tokio::test(start_paused = true)]
 async fn who_is_turned_away_comes_back_at_the_right_time() {
     for mode in [RateMode::Minute, SMOOTH] {
-        for when_full in [WhenFull::Reject, WhenFull::Empty] {
+        for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             for (reason, limits) in each_kind(mode, when_full) {
                 let admission = with(limits);
                 advance(ms(7_123)).await;
@@ -98,7 +98,7 @@ async fn who_is_turned_away_comes_back_at_the_right_time() {
                 let rejection = admission.admit(ticket()).await.unwrap_err();
                 assert_eq!(rejection, admission.try_admit(ticket()).unwrap_err());
                 assert_eq!((rejection.reason(), rejection.bound()), (reason, 1));
-                assert_eq!(rejection.wants_nothing(), when_full == WhenFull::Empty, "{reason}");
+                assert_eq!(rejection.responds_empty(), when_full == WhenFull::RespondEmpty, "{reason}");
                 drop(first);
                 if !is_cap(reason) {
                     advance(rejection.retry_after() - Duration::from_nanos(1)).await;
@@ -115,7 +115,7 @@ async fn who_is_turned_away_comes_back_at_the_right_time() {
 /// There was room on arrival and there is none when the turn comes.
 #[tokio::test(start_paused = true)]
 async fn who_finds_a_rule_full_at_the_grant_is_turned_away() {
-    for when_full in [WhenFull::Reject, WhenFull::Empty] {
+    for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
         for (reason, limits) in each_kind(RateMode::Minute, when_full) {
             let admission = with(limits);
             let held: Vec<_> = (0..10).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
@@ -131,7 +131,7 @@ async fn who_finds_a_rule_full_at_the_grant_is_turned_away() {
             let [first, second] = <[_; 2]>::try_from(waiting).unwrap();
             let first = first.await.unwrap().unwrap();
             let rejection = second.await.unwrap().unwrap_err();
-            assert_eq!((rejection.reason(), rejection.wants_nothing()), (reason, when_full == WhenFull::Empty));
+            assert_eq!((rejection.reason(), rejection.responds_empty()), (reason, when_full == WhenFull::RespondEmpty));
             drop(first);
         }
     }
@@ -139,7 +139,7 @@ async fn who_finds_a_rule_full_at_the_grant_is_turned_away() {
 
 #[tokio::test(start_paused = true)]
 async fn pending_is_counted_while_waiting_and_running() {
-    let admission = with(Limits::new().max_pending(2).max_in_flight(1));
+    let admission = with(ClassLimits::new().max_pending(2).max_in_flight(1));
     let first = admission.try_admit(ticket()).unwrap();
     let mut waiting = admission.admit(ticket());
     assert!(poll_once(&mut waiting).is_none());
@@ -152,7 +152,7 @@ async fn pending_is_counted_while_waiting_and_running() {
 
 #[test]
 fn a_deadline_that_has_passed_is_a_rejection() {
-    let admission = with(Limits::new().max_in_flight(1));
+    let admission = with(ClassLimits::new().max_in_flight(1));
     for ticket in [ticket(), Ticket::new()] {
         let rejection = admission.try_admit(ticket.timeout(Duration::ZERO)).unwrap_err();
         assert_eq!(rejection.reason(), Reason::Deadline);
@@ -188,8 +188,8 @@ async fn who_is_refused_by_one_rule_is_charged_by_none_whatever_happens_at_once(
     let each = decisions.div_ceil(TASKS * MINUTES);
     let scale = |max: u32| u32::try_from(each).unwrap() * max / 50 + 1;
     let limits = |label_rate, namespace_rate| {
-        Limits::new()
-            .max_in_flight(Cap::of(9).when_full(WhenFull::Reject))
+        ClassLimits::new()
+            .max_in_flight(Cap::from(9).when_full(WhenFull::Reject))
             .max_in_flight_per_namespace(20)
             .max_per_minute(scale(label_rate))
             .max_per_minute_per_namespace(scale(namespace_rate))

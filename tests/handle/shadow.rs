@@ -11,8 +11,8 @@ use std::{
 };
 
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, Clock, Limits, Mode, Outcome, PartitionMode, Permit, Rate, Reason, Rules, Share,
-    Ticket, WhenFull, limit::Fixed, percent,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, Mode, Outcome, PartitionMode, Permit, Rate, Reason, Rules,
+    Share, Ticket, WhenFull, limit::Fixed, percent,
 };
 
 /// How many requests each scenario sends to either handle.
@@ -140,16 +140,16 @@ fn assert_same(what: &str, real: &Counts, would: &Counts) {
 }
 
 /// A rule of each kind, and of all kinds at once, enforcing or not.
-fn rules(observes: bool) -> Vec<(&'static str, Limits)> {
+fn rules(observes: bool) -> Vec<(&'static str, ClassLimits)> {
     let cap = |max| {
-        let cap = Cap::of(max).when_full(WhenFull::Reject);
+        let cap = Cap::from(max).when_full(WhenFull::Reject);
         if observes { cap.observe() } else { cap }
     };
-    let waiting = |max| if observes { Cap::of(max).observe() } else { Cap::of(max) };
+    let waiting = |max| if observes { Cap::from(max).observe() } else { Cap::from(max) };
     let rate = |rate: Rate| if observes { rate.observe() } else { rate };
-    let minute = |max| rate(Rate::per_minute(max));
-    let smooth = |max| rate(Rate::per_minute(max).smooth());
-    let all = Limits::new()
+    let minute = |max| rate(Rate::from(max));
+    let smooth = |max| rate(Rate::from(max).smooth());
+    let all = ClassLimits::new()
         .max_in_flight(cap(9))
         .max_in_flight_per_namespace(cap(17))
         .max_per_minute(smooth(4_500))
@@ -157,19 +157,19 @@ fn rules(observes: bool) -> Vec<(&'static str, Limits)> {
         .budget("shared", smooth(18_500))
         .max_pending(cap(10));
     vec![
-        ("a cap on labels", Limits::new().max_in_flight(cap(6))),
-        ("a cap on labels where nobody can wait", Limits::new().max_in_flight(waiting(6))),
-        ("a cap on namespaces", Limits::new().max_in_flight_per_namespace(cap(11))),
-        ("a bound on pending", Limits::new().max_pending(cap(6))),
-        ("a rate by minutes", Limits::new().max_per_minute(minute(4_000))),
-        ("a smooth rate", Limits::new().max_per_minute(smooth(4_000))),
-        ("a rate of namespaces", Limits::new().max_per_minute_per_namespace(minute(9_000))),
-        ("a budget", Limits::new().budget("shared", smooth(17_000))),
+        ("a cap on labels", ClassLimits::new().max_in_flight(cap(6))),
+        ("a cap on labels where nobody can wait", ClassLimits::new().max_in_flight(waiting(6))),
+        ("a cap on namespaces", ClassLimits::new().max_in_flight_per_namespace(cap(11))),
+        ("a bound on pending", ClassLimits::new().max_pending(cap(6))),
+        ("a rate by minutes", ClassLimits::new().max_per_minute(minute(4_000))),
+        ("a smooth rate", ClassLimits::new().max_per_minute(smooth(4_000))),
+        ("a rate of namespaces", ClassLimits::new().max_per_minute_per_namespace(minute(9_000))),
+        ("a budget", ClassLimits::new().budget("shared", smooth(17_000))),
         ("all of them", all),
     ]
 }
 
-fn with(limits: &Limits) -> AdmissionBuilder {
+fn with(limits: &ClassLimits) -> AdmissionBuilder {
     let rules = Rules::new().class("query", limits.clone()).class("task", limits.clone());
     Admission::builder().limit(Fixed::new(10_000)).shed().rules(rules)
 }
@@ -188,8 +188,8 @@ fn rules_that_observe_say_what_they_would_reject_and_reject_nobody() {
 #[test]
 fn a_rule_that_observes_beside_others_that_bind_judges_what_these_let_through() {
     let limits = |observes: bool| {
-        let rate = Rate::per_minute(4_000).smooth();
-        Limits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject)).max_per_minute(if observes {
+        let rate = Rate::from(4_000).smooth();
+        ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject)).max_per_minute(if observes {
             rate.observe()
         } else {
             rate
@@ -205,7 +205,7 @@ fn a_rule_that_observes_beside_others_that_bind_judges_what_these_let_through() 
 
 #[test]
 fn a_handle_that_observes_says_what_it_would_reject() {
-    for limits in [Limits::new(), rules(false).pop().unwrap().1] {
+    for limits in [ClassLimits::new(), rules(false).pop().unwrap().1] {
         let (real, _) = send(with(&limits).limit(Fixed::new(25)), Mode::Enforce, |_, _| {});
         let (shadow, _) = send(with(&limits).limit(Fixed::new(25)), Mode::Observe, |_, _| {});
         assert!(shadow.rejected.is_empty());
@@ -262,10 +262,10 @@ fn counting_the_rejected_as_running_would_be_far_off() {
     let real: u64 = real.rejected.values().sum();
     assert!(apart(real, naive) > 0.02, "the limit: {real} {naive}");
 
-    let limits = Limits::new().max_in_flight(Cap::of(6).when_full(WhenFull::Reject));
+    let limits = ClassLimits::new().max_in_flight(Cap::from(6).when_full(WhenFull::Reject));
     let (real, _) = send(with(&limits), Mode::Enforce, |_, _| {});
     let mut naive = 0;
-    let observing = Limits::new().max_in_flight(Cap::of(6).when_full(WhenFull::Reject).observe());
+    let observing = ClassLimits::new().max_in_flight(Cap::from(6).when_full(WhenFull::Reject).observe());
     send(with(&observing), Mode::Enforce, |request, running| {
         let same = running.iter().filter(|it| it.label == request.label && it.class == request.class);
         naive += u64::from(same.count() >= 6);

@@ -7,8 +7,12 @@ use http_body_util::{BodyExt, Empty};
 use tokio::time::advance;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
-    Admission, AdmissionLayer, Cap, Decided, JournalEvent, Labels, Limits, Rate, Reason, Rejections, RequestHead,
-    Rules, Ticket, WhenFull, limit::Fixed, percent,
+    Admission, AdmissionLayer, Cap, ClassLimits, Labels, Rate, Reason, Rules, Ticket, WhenFull,
+    classify::RequestHead,
+    journal::{DecisionEntry, JournalEvent},
+    limit::Fixed,
+    percent,
+    response::Rejections,
 };
 
 use super::ms;
@@ -36,9 +40,9 @@ async fn answer(admission: &Admission) -> (u16, serde_json::Value, String, Strin
 /// Nine of ten slots are free, and a rule that lets requests wait is in the way. With all slots taken, the limit is.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
-    let wait = |cap: usize| Cap::of(cap).when_full(WhenFull::Wait);
-    let rate = || Rate::per_minute(1).when_full(WhenFull::Wait);
-    let rules = |limits| Rules::new().over("ns:*", "*", limits);
+    let wait = |cap: usize| Cap::from(cap).when_full(WhenFull::Queue);
+    let rate = || Rate::from(1).when_full(WhenFull::Queue);
+    let rules = |limits| Rules::new().override_key("ns:*", "*", limits);
     let concurrent = r#"qu="concurrent-requests""#;
     let builder = || Admission::builder().limit(Fixed::new(10)).queue(100).labels(Labels::new().max_wait(ms(5_000)));
     let label_cap = Labels::new().max_wait(ms(5_000)).label_cap("a", 1);
@@ -47,24 +51,34 @@ async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
         (Reason::LabelCap, builder().labels(label_cap), 1, format!(r#""label_cap";q=1;{concurrent}"#)),
         (
             Reason::LabelCap,
-            builder().rules(rules(Limits::new().max_in_flight(wait(1)))),
+            builder().rules(rules(ClassLimits::new().max_in_flight(wait(1)))),
             1,
             format!(r#""label_cap";q=1;{concurrent}"#),
         ),
         (
             Reason::NamespaceCap,
-            builder().rules(rules(Limits::new().max_in_flight_per_namespace(wait(1)))),
+            builder().rules(rules(ClassLimits::new().max_in_flight_per_namespace(wait(1)))),
             1,
             format!(r#""namespace_cap";q=1;{concurrent}"#),
         ),
-        (Reason::Rate, builder().rules(rules(Limits::new().max_per_minute(rate()))), 1, r#""rate";q=1;w=60"#.into()),
         (
             Reason::Rate,
-            builder().rules(rules(Limits::new().max_per_minute_per_namespace(rate()))),
+            builder().rules(rules(ClassLimits::new().max_per_minute(rate()))),
             1,
             r#""rate";q=1;w=60"#.into(),
         ),
-        (Reason::Budget, builder().rules(rules(Limits::new().budget("b", rate()))), 1, r#""budget";q=1;w=60"#.into()),
+        (
+            Reason::Rate,
+            builder().rules(rules(ClassLimits::new().max_per_minute_per_namespace(rate()))),
+            1,
+            r#""rate";q=1;w=60"#.into(),
+        ),
+        (
+            Reason::Budget,
+            builder().rules(rules(ClassLimits::new().budget("b", rate()))),
+            1,
+            r#""budget";q=1;w=60"#.into(),
+        ),
         (
             Reason::PartitionCap,
             builder().partition("p", percent(10).hard_cap()),
@@ -79,7 +93,7 @@ async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
             .collect();
         let (status, problem, told, left) = answer(&admission).await;
         assert_eq!((status, &problem["status"], &problem["reason"]), (503, &503.into(), &reason.as_str().into()));
-        let kind = if reason.is_callers() { "quota-exceeded" } else { "temporary-reduced-capacity" };
+        let kind = if reason.is_caller_limit() { "quota-exceeded" } else { "temporary-reduced-capacity" };
         assert!(problem["type"].as_str().unwrap().ends_with(kind), "{problem}");
         assert!(problem["detail"].as_str().unwrap().starts_with(reason.describe()), "{problem}");
         assert_eq!(told, policy);
@@ -91,7 +105,7 @@ async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
         assert_eq!((snapshot.rejected(), rejected), (1, 1), "{snapshot:#?}");
         let journal = admission.journal();
         let ended = journal.iter().rev().find_map(|entry| match &entry.event {
-            JournalEvent::Decision(Decided { decision, reason, .. }) => Some((decision.as_str(), *reason)),
+            JournalEvent::Decision(DecisionEntry { decision, reason, .. }) => Some((decision.as_str(), *reason)),
             _ => None,
         });
         assert_eq!(ended, Some(("timed_out", Some(reason))));
@@ -102,7 +116,7 @@ async fn a_wait_that_times_out_names_the_rule_that_was_in_its_way() {
             .map(|_| admission.try_admit(Ticket::new().namespace("ns").label("a").partition("p")).unwrap())
             .collect();
         let rejection = admission.try_admit(Ticket::new().namespace("ns").label("a").partition("p")).unwrap_err();
-        assert_eq!((rejection.reason().is_callers(), rejection.timed_out()), (reason.is_callers(), false));
+        assert_eq!((rejection.reason().is_caller_limit(), rejection.timed_out()), (reason.is_caller_limit(), false));
         drop(held);
     }
 }

@@ -153,7 +153,7 @@ fn a_hard_cap_is_the_callers_own_and_named_in_the_rejection() {
     let _running: Vec<_> = (0..2).map(|_| admission.try_admit(Ticket::new().partition("batch")).unwrap()).collect();
     let rejection = admission.try_admit(Ticket::new().partition("batch")).unwrap_err();
     assert_eq!((rejection.reason(), rejection.partition()), (Reason::PartitionCap, "batch"));
-    assert!(rejection.reason().is_callers());
+    assert!(rejection.reason().is_caller_limit());
     let _other = admission.try_admit(Ticket::new()).unwrap();
 }
 

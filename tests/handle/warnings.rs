@@ -1,6 +1,6 @@
 //! Settings that are likely to be a mistake: seen when they are read, or when requests don't meet them.
 
-use tower_admission::{Admission, Limits, Mode, Outcome, Rules, Ticket, percent};
+use tower_admission::{Admission, ClassLimits, Mode, Outcome, Rules, Ticket, percent};
 
 /// So many requests with this ticket come and are served.
 fn serve(admission: &Admission, requests: usize, ticket: &Ticket<'_>) {
@@ -56,9 +56,9 @@ fn nothing_is_said_where_there_is_nothing_to_meet() {
 #[test]
 fn classes_that_no_request_has_are_warned_about() {
     const WATCH: &str = "grpc.health.v1.Health/Watch";
-    let rules = || Rules::new().class(format!("/{WATCH}"), Limits::new().max_in_flight(5));
+    let rules = || Rules::new().class(format!("/{WATCH}"), ClassLimits::new().max_in_flight(5));
     let admission =
-        Admission::builder().rules(rules().class("reports", Limits::new().max_in_flight(5))).build().unwrap();
+        Admission::builder().rules(rules().class("reports", ClassLimits::new().max_in_flight(5))).build().unwrap();
     serve(&admission, 999, &Ticket::new().class(WATCH));
     assert_eq!(warning(&admission), "", "too early to tell");
     serve(&admission, 1, &Ticket::new().class("reports"));
@@ -68,7 +68,7 @@ fn classes_that_no_request_has_are_warned_about() {
     serve(&admission, 1, &Ticket::new().class(format!("/{WATCH}")).label("any"));
     assert_eq!(warning(&admission), "");
 
-    admission.reload(Admission::builder().rules(rules().class("late", Limits::new().max_in_flight(5)))).unwrap();
+    admission.reload(Admission::builder().rules(rules().class("late", ClassLimits::new().max_in_flight(5)))).unwrap();
     serve(&admission, 1_000, &Ticket::new());
     assert!(warning(&admission).contains("\"late\""), "those that came before are known to come");
     admission.reload(Admission::builder()).unwrap();
@@ -91,7 +91,7 @@ fn percentages_that_are_written_as_parts_of_one_are_warned_about() {
 #[cfg(feature = "config")]
 #[test]
 fn percentages_of_a_configuration_mean_what_they_say() {
-    use tower_admission::Sources;
+    use tower_admission::configuration::Sources;
     let load = |text: &str| {
         let path = std::env::temp_dir().join(format!("tower-admission-percent-{}.toml", std::process::id()));
         std::fs::write(&path, text).unwrap();

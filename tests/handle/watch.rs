@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{sync::mpsc, time::timeout};
-use tower_admission::{Admission, AdmissionBuilder, Mode, Sources};
+use tower_admission::{Admission, AdmissionBuilder, Mode, configuration::Sources};
 
 use super::ms;
 

@@ -5,7 +5,10 @@ use std::{convert::Infallible, error::Error, fmt, io, time::Duration};
 use http::Request;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
 use tower_admission::{
-    Admission, AdmissionError, AdmissionLayer, Reason, Ticket, classify_fn, classify_request_fn, limit::Fixed,
+    Admission, AdmissionLayer, Reason, Ticket,
+    classify::classify_fn,
+    generic::{AdmissionError, classify_request_fn},
+    limit::Fixed,
 };
 
 use crate::support::bounded;

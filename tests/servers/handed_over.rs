@@ -2,7 +2,7 @@
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
-use tower_admission::{Admission, AdmissionLayer, Outcome, Ticket, limit::Fixed, paths};
+use tower_admission::{Admission, AdmissionLayer, Outcome, Ticket, classify::paths, limit::Fixed};
 
 use crate::support::{eventually, is_idle, probe::Probe, server::Server};
 

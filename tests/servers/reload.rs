@@ -11,7 +11,7 @@ use std::{
 use axum::{Router, routing::get};
 use http::StatusCode;
 use tower_admission::{
-    Admission, AdmissionBuilder, AdmissionLayer, Labels, Limits, Rules, by_header, limit::Fixed, percent,
+    Admission, AdmissionBuilder, AdmissionLayer, ClassLimits, Labels, Rules, classify::by_header, limit::Fixed, percent,
 };
 
 use crate::support::{
@@ -28,7 +28,7 @@ const CLIENTS: usize = 24;
 /// Settings that differ in everything a reload can change.
 fn settings(large: bool) -> AdmissionBuilder {
     if large {
-        let rules = Rules::new().others(Limits::new().max_in_flight(LARGE));
+        let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(LARGE));
         Admission::builder().limit(Fixed::new(LARGE)).queue(CLIENTS).partition("a", percent(50)).rules(rules)
     } else {
         let labels = Labels::new().cap(2).label_weight("even", 3);

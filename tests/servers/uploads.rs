@@ -18,7 +18,7 @@ use tokio::{
     net::TcpStream,
 };
 use tower::ServiceBuilder;
-use tower_admission::{Admission, AdmissionLayer, Labels, by_header, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_header, limit::Fixed};
 use tower_http::timeout::TimeoutLayer;
 
 use crate::support::{

@@ -18,7 +18,7 @@ use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, sync::Semaphore};
-use tower_admission::{Admission, AdmissionLayer, Leave, Mode, limit::Fixed, percent};
+use tower_admission::{Admission, AdmissionLayer, DrainMode, Mode, limit::Fixed, percent};
 use tower_http::trace::TraceLayer;
 use tracing::{
     Event, Id, Level, Subscriber,
@@ -97,7 +97,7 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
                 drop(hold.acquire().await.unwrap());
             }),
         )
-        .layer(AdmissionLayer::new(&admission).classify(tower_admission::by_header("x-tenant")))
+        .layer(AdmissionLayer::new(&admission).classify(tower_admission::classify::by_header("x-tenant")))
         .layer(TraceLayer::new_for_http().make_span_with(|request: &http::Request<axum::body::Body>| {
             tracing::info_span!(
                 "request",
@@ -117,7 +117,7 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
         let answer = client.request(request.body(Empty::new()).unwrap());
         tokio::spawn(async { answer.await.unwrap().status().as_u16() })
     };
-    let until = async |what: &str, done: &dyn Fn(&tower_admission::Snapshot) -> bool| {
+    let until = async |what: &str, done: &dyn Fn(&tower_admission::snapshot::Snapshot) -> bool| {
         let wait = async {
             while !done(&admission.snapshot()) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -146,7 +146,7 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
 
     admission.set_mode(Mode::Observe);
     admission.reload(Admission::builder().limit(Fixed::new(4)).partition("web", percent(50))).unwrap();
-    admission.drain(Leave::Now);
+    admission.drain(DrainMode::RejectWaiting);
     let (level, event) = kept.event("admission mode changed");
     assert_eq!((level, &*event["from"], &*event["to"], &*event["limiter"]), (Level::INFO, "enforce", "observe", "api"));
     let (level, event) = kept.event("admission limit changed");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tower::{Layer as _, ServiceExt, service_fn};
-use tower_admission::{Admission, AdmissionLayer, Leave, Mode, Reason, Ticket, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, DrainMode, Mode, Reason, Ticket, limit::Fixed};
 use tracing::{Event, Id, Subscriber, field::Empty, info_span, span::Record};
 use tracing_subscriber::{Layer, layer::Context, prelude::*};
 
@@ -81,7 +81,7 @@ async fn a_subscriber_that_panics_takes_no_slot_with_it() {
     admission.set_mode(Mode::Observe);
     admission.reload(Admission::builder().limit(Fixed::new(2))).unwrap();
     admission.publish_metrics();
-    admission.drain(Leave::Now);
+    admission.drain(DrainMode::RejectWaiting);
     assert!(subscriber.told() >= 3);
     let snapshot = admission.snapshot();
     assert_eq!((snapshot.in_flight, snapshot.waiting, snapshot.at_gate), (0, 0, 0), "{snapshot:?}");

@@ -10,7 +10,7 @@ use std::{
 
 use admission_testkit::Moody;
 use tower_admission::{
-    Admission, Cap, Limits, Mode, PartitionMode, Permit, Rate, Rejection, Rules, Ticket, WhenFull,
+    Admission, Cap, ClassLimits, Mode, PartitionMode, Permit, Rate, Rejection, Rules, Ticket, WhenFull,
     limit::Fixed,
     percent,
     store::{Keys, Leases},
@@ -67,7 +67,7 @@ impl Traced {
 
 /// A cap that turns away.
 fn one() -> Cap {
-    Cap::of(1).when_full(WhenFull::Reject)
+    Cap::from(1).when_full(WhenFull::Reject)
 }
 
 fn of(label: &'static str) -> Ticket<'static> {
@@ -77,7 +77,7 @@ fn of(label: &'static str) -> Ticket<'static> {
 #[tokio::test(start_paused = true)]
 async fn a_handle_that_observes() {
     let traced = Traced::new();
-    let rules = || Rules::new().class("capped", Limits::new().max_in_flight(1));
+    let rules = || Rules::new().class("capped", ClassLimits::new().max_in_flight(1));
     let admission = Admission::builder().limit(Fixed::new(1)).rules(rules()).queue(1).build().unwrap();
     admission.set_mode(Mode::Observe);
     let (first, _first) = traced.send(&admission, Ticket::new()).await;
@@ -127,9 +127,9 @@ async fn a_partition_that_observes_beside_one_that_enforces() {
 async fn rules_that_observe() {
     let traced = Traced::new();
     let rules = Rules::new()
-        .class("cap", Limits::new().max_in_flight(one().observe()))
-        .class("line", Limits::new().max_in_flight(Cap::of(1).when_full(WhenFull::Wait).observe()))
-        .class("rate", Limits::new().max_per_minute(Rate::per_minute(1).when_full(WhenFull::Reject).observe()));
+        .class("cap", ClassLimits::new().max_in_flight(one().observe()))
+        .class("line", ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::Queue).observe()))
+        .class("rate", ClassLimits::new().max_per_minute(Rate::from(1).when_full(WhenFull::Reject).observe()));
     let admission = Admission::builder().limit(Fixed::new(100)).queue(10).rules(rules).build().unwrap();
     let mut held = Vec::new();
     for (class, second) in
@@ -148,7 +148,7 @@ async fn rules_that_observe() {
 #[tokio::test(start_paused = true)]
 async fn who_has_waited_is_told_of_with_its_own_verdict() {
     let traced = Traced::new();
-    let rules = Rules::new().class("cap", Limits::new().max_in_flight(one().observe()));
+    let rules = Rules::new().class("cap", ClassLimits::new().max_in_flight(one().observe()));
     let admission = Admission::builder().limit(Fixed::new(2)).queue(10).rules(rules).build().unwrap();
     let (_, first) = traced.send(&admission, of("a").class("cap")).await;
     let (_, second) = traced.send(&admission, of("b")).await;
@@ -170,9 +170,9 @@ async fn who_has_waited_is_told_of_with_its_own_verdict() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_a_store_as_well() {
     let traced = Traced::new();
-    let limits = Limits::new().max_in_flight(9).max_per_minute(Rate::per_minute(1).observe());
+    let limits = ClassLimits::new().max_in_flight(9).max_per_minute(Rate::from(1).observe());
     let leases = Leases::builder().build(Arc::new(Moody::new()));
-    let admission = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().others(limits));
+    let admission = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(limits));
     let admission = admission.shared(leases, Keys::new("test").unwrap()).build().unwrap();
     let (first, _first) = traced.send(&admission, of("a")).await;
     let (second, _second) = traced.send(&admission, of("a")).await;

@@ -16,10 +16,12 @@ use tower::{
     load_shed::LoadShed,
 };
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Hold, Outcome, Policy, Rejections,
-    Ticket, by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Clock, Outcome, Ticket,
+    classify::by_header,
     limit::{Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas},
     percent,
+    policy::{Policy, ReleaseAt},
+    response::Rejections,
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
@@ -65,7 +67,7 @@ pub const SERVICES: &[Contestant] = &[
     rejecting(BARE_DROPPING, || accepts(Handler::<false>)),
     accepting("AdmissionLayer", || accepts(fixed(MANY, Rejections::new()).layer(HANDLER))),
     accepting("AdaptiveConcurrencyLayer, no partitions, until the head", || {
-        let until_the_head = Policy::new().hold(Hold::Head);
+        let until_the_head = Policy::new().release_at(ReleaseAt::ResponseHead);
         accepts(adaptive_alone().map(|layer| layer.policy(until_the_head)).layer(HANDLER))
     }),
     accepting("AdaptiveConcurrencyLayer, no partitions", || accepts(adaptive_alone().layer(HANDLER))),

@@ -12,8 +12,8 @@ use std::{
 
 use tower::Layer;
 use tower_admission::{
-    Admission, AdmissionBuilder, AdmissionLayer, Cap, Labels, Limits, Outcome, Rate, RequestHead, Rules, Ticket,
-    WhenFull, WorkerReport, limit::Fixed, percent,
+    Admission, AdmissionBuilder, AdmissionLayer, Cap, ClassLimits, Labels, Outcome, Rate, Rules, Ticket, WhenFull,
+    WorkerReport, classify::RequestHead, limit::Fixed, percent,
 };
 
 use crate::contestants::{Contestant, HANDLER, Prepared, accepts};
@@ -54,10 +54,10 @@ fn labels(labels: Labels) -> AdmissionBuilder {
 
 /// One of each kind, and room in all of them.
 fn nine_rules(with: Labels) -> AdmissionBuilder {
-    let rate = || Rate::per_minute(1_000_000_000);
-    let limits = Limits::new()
-        .max_in_flight(Cap::of(MANY))
-        .max_in_flight_per_namespace(Cap::of(MANY).when_full(WhenFull::Wait))
+    let rate = || Rate::from(1_000_000_000);
+    let limits = ClassLimits::new()
+        .max_in_flight(Cap::from(MANY))
+        .max_in_flight_per_namespace(Cap::from(MANY).when_full(WhenFull::Queue))
         .max_per_minute(rate().smooth())
         .max_per_minute_per_namespace(rate())
         .budget("shared", rate().smooth())

@@ -5,9 +5,11 @@ use std::cell::Cell;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 use tower::Layer;
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Rejections, by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer,
+    classify::by_header,
     limit::{Aimd, Fixed},
     percent,
+    response::Rejections,
 };
 
 use crate::{

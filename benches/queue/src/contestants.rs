@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-use tower_admission::{Admission, AdmissionBuilder, Admit, Labels, Permit, Rejection, Ticket, limit::Fixed};
+use tower_admission::{Admission, AdmissionBuilder, Labels, Permit, Rejection, Ticket, limit::Fixed, permit::Admit};
 
 /// A line for a single slot.
 pub trait Line: Sized + 'static {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tower_admission::{Admission, Cap, Limits, Outcome, Rules, Ticket, limit::Fixed, store::Leases};
+use tower_admission::{Admission, Cap, ClassLimits, Outcome, Rules, Ticket, limit::Fixed, store::Leases};
 
 use crate::{
     server::Server,
@@ -23,7 +23,10 @@ enum Rule {
 }
 
 pub async fn run(server: &Server) {
-    println!("\n## A request\n\none task, admit and finish, {ROUNDS} rounds of {} s each, the median round\n", TIME.as_secs());
+    println!(
+        "\n## A request\n\none task, admit and finish, {ROUNDS} rounds of {} s each, the median round\n",
+        TIME.as_secs()
+    );
     head(&["the request's label has", "per request", "of a local cap"]);
     let rules = [Rule::None, Rule::Local, Rule::Share, Rule::Asked];
     let handles = rules.map(|rule| admission(server, rule));
@@ -49,14 +52,14 @@ pub async fn run(server: &Server) {
 
 fn admission(server: &Server, rule: Rule) -> Admission {
     let cap = match rule {
-        Rule::None => Limits::new(),
-        Rule::Local => Limits::new().max_in_flight(Cap::of(1_000).local()),
-        Rule::Share | Rule::Asked => Limits::new().max_in_flight(1_000),
+        Rule::None => ClassLimits::new(),
+        Rule::Local => ClassLimits::new().max_in_flight(Cap::from(1_000).local()),
+        Rule::Share | Rule::Asked => ClassLimits::new().max_in_flight(1_000),
     };
     let leases = Leases::builder().local_shares(matches!(rule, Rule::Share)).build(Arc::new(server.store()));
     Admission::builder()
         .limit(Fixed::new(2_000))
-        .rules(Rules::new().others(cap))
+        .rules(Rules::new().default_limits(cap))
         .shared(leases, Server::keys())
         .build()
         .expect("valid settings")

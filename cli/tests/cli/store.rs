@@ -1,7 +1,7 @@
 //! `check` judges what a file says of the store without a client of it: the command as it is installed has none.
 
 use serde_json::json;
-use tower_admission::{AdmissionBuilder, AdmissionConfig};
+use tower_admission::{AdmissionBuilder, configuration::AdmissionConfig};
 
 use crate::{
     offline::File,

@@ -15,7 +15,7 @@ use tokio::{
     time::sleep,
 };
 use tower_admission::{
-    Admission, Cap, Clock, Limits, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
+    Admission, Cap, ClassLimits, Clock, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
 };
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_admission");
@@ -55,16 +55,16 @@ impl Site {
 
     /// A label at its cap with five that wait, one that used up its rate, and a quiet one.
     pub(crate) async fn busy() -> Self {
-        let tight = Limits::new()
-            .max_in_flight(Cap::of(8).when_full(WhenFull::Wait))
+        let tight = ClassLimits::new()
+            .max_in_flight(Cap::from(8).when_full(WhenFull::Queue))
             .max_per_minute(120)
-            .budget("downstream-openai", Rate::per_minute(600));
+            .budget("downstream-openai", Rate::from(600));
         let rules = Rules::new()
-            .class("workflow_tasks", Limits::new())
-            .class("query_tasks", Limits::new().fail_fast())
-            .over("production:payments", "workflow_tasks", tight)
-            .over("production:*", "workflow_tasks", Limits::new().max_in_flight_per_namespace(300))
-            .over("production:mail", "workflow_tasks", Limits::new().max_per_minute(3));
+            .class("workflow_tasks", ClassLimits::new())
+            .class("query_tasks", ClassLimits::new().fail_fast())
+            .override_key("production:payments", "workflow_tasks", tight)
+            .override_key("production:*", "workflow_tasks", ClassLimits::new().max_in_flight_per_namespace(300))
+            .override_key("production:mail", "workflow_tasks", ClassLimits::new().max_per_minute(3));
         let admission =
             Admission::builder().name("shop").limit(Fixed::new(100)).queue(400).rules(rules).clock(Still).build();
         let mut site = Self::start(admission.unwrap()).await;

@@ -135,7 +135,7 @@ async fn what_happens_is_shown_as_it_happens() {
     }
     // The colour comes in between.
     terminal.until("mlimit ").await;
-    site.admission.drain(tower_admission::Leave::Now);
+    site.admission.drain(tower_admission::DrainMode::RejectWaiting);
     terminal.until("draining").await;
     drop(site);
     terminal.until("nobody listens there").await;

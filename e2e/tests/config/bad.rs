@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tower_admission::Sources;
+use tower_admission::configuration::Sources;
 
 /// How a configuration is written.
 #[derive(Clone, Copy, PartialEq)]

@@ -3,8 +3,8 @@
 use std::{fs, time::Duration};
 
 use tower_admission::{
-    AdmissionBuilder, AdmissionConfig, Discipline, Mode, PartitionMode, Sources, Ticket,
-    configuration::{LimitConfig, Loaded},
+    AdmissionBuilder, Discipline, Mode, PartitionMode, Ticket,
+    configuration::{AdmissionConfig, LimitConfig, Loaded, Sources},
     percent,
 };
 

@@ -1,6 +1,6 @@
 //! The page about configuration says what is so.
 
-use tower_admission::{AdmissionBuilder, AdmissionConfig};
+use tower_admission::{AdmissionBuilder, configuration::AdmissionConfig};
 
 const PAGE: &str = include_str!("../../../src/docs/configuration.md");
 

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use proptest::prelude::*;
-use tower_admission::{AdmissionConfig, Sources};
+use tower_admission::configuration::{AdmissionConfig, Sources};
 
 /// What is in the folder of the fuzz target, too, so that both start from the same.
 fn corpus(kind: &str) -> Vec<String> {

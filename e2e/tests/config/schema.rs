@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use serde_json::Value;
-use tower_admission::AdmissionConfig;
+use tower_admission::configuration::AdmissionConfig;
 
 use super::bad::{BAD, Kind, Schema};
 

@@ -3,7 +3,9 @@
 use std::{future::Future, pin::pin, sync::Arc, sync::atomic::AtomicU64, sync::atomic::Ordering, task, time::Duration};
 
 use tower_admission::{
-    Admission, AdmissionBuilder, AdmissionConfig, Clock, Permit, Reason, RuleSnapshot, Sources, Ticket,
+    Admission, AdmissionBuilder, Clock, Permit, Reason, Ticket,
+    configuration::{AdmissionConfig, Sources},
+    snapshot::RuleSnapshot,
 };
 
 /// As it stands on the page.

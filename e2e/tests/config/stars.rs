@@ -1,6 +1,6 @@
 //! A `*` that can match nothing is an error, wherever a setting is named by a label, a namespace or a class.
 
-use tower_admission::{Admission, BuildError, Labels, Limits, Rules, Sources};
+use tower_admission::{Admission, BuildError, ClassLimits, Labels, Rules, configuration::Sources};
 
 const TOGGLES: [&str; 5] = [
     "",
@@ -103,7 +103,11 @@ fn code_is_held_to_the_same() {
         outcome.err().map_or_else(Vec::new, |error| error.problems().iter().map(|it| it.path().to_owned()).collect())
     };
     let over = |key: &str| {
-        let rules = Rules::new().class("mail", Limits::new()).over(key, "mail", Limits::new().max_in_flight(2));
+        let rules = Rules::new().class("mail", ClassLimits::new()).override_key(
+            key,
+            "mail",
+            ClassLimits::new().max_in_flight(2),
+        );
         Admission::builder().rules(rules).build()
     };
     assert_eq!(paths(over("prod*")), ["overrides.prod*.mail"]);
@@ -112,6 +116,7 @@ fn code_is_held_to_the_same() {
     assert_eq!((paths(cap(false)), paths(cap(true))), (vec!["labels.caps.a:*".to_owned()], Vec::new()));
     // A reload is held to the same, and changes nothing then.
     let admission = over("prod:*").unwrap();
-    let rules = Rules::new().class("mail", Limits::new()).over("*:x", "mail", Limits::new().max_in_flight(2));
+    let rules =
+        Rules::new().class("mail", ClassLimits::new()).override_key("*:x", "mail", ClassLimits::new().max_in_flight(2));
     assert!(admission.reload(Admission::builder().rules(rules)).is_err());
 }

@@ -1,6 +1,9 @@
 //! The store of shared rules, as settings: what they mean, and that an address is a secret.
 
-use tower_admission::{Admission, AdmissionBuilder, AdmissionConfig, Limits, Sources, configuration::WhenGoneConfig};
+use tower_admission::{
+    Admission, AdmissionBuilder, ClassLimits,
+    configuration::{AdmissionConfig, OnStoreFailureConfig, Sources},
+};
 
 const SECRET: &str = "planted-password";
 
@@ -20,14 +23,14 @@ fn a_rule_says_for_itself_what_becomes_of_it() {
          max_per_minute = { max = 60, mode = \"smooth\", local = true }\n\
          max_per_minute_per_namespace = { max = 90, when_gone = \"local_share\", instances = 4 }",
     );
-    assert_eq!(config.store.when_gone, WhenGoneConfig::LocalShare);
+    assert_eq!(config.store.when_gone, OnStoreFailureConfig::LocalShare);
     let text = config.to_toml();
     for part in ["when_gone = \"open\"", "local = true", "instances = 4", "prefix = \"shop\""] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(AdmissionConfig::from_toml(&text).unwrap(), config);
     let plain = loads("[classes.run]\nmax_in_flight = 2");
-    assert_eq!(plain.classes["run"], Limits::new().max_in_flight(2), "control: nothing is said");
+    assert_eq!(plain.classes["run"], ClassLimits::new().max_in_flight(2), "control: nothing is said");
 }
 
 #[test]

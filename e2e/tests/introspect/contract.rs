@@ -2,7 +2,7 @@
 //! names of the fields come from.
 
 use serde_json::{Value, json};
-use tower_admission::{Admission, Cap, Limits, Rate, Rules, WhenFull, limit::Fixed};
+use tower_admission::{Admission, Cap, ClassLimits, Rate, Rules, WhenFull, limit::Fixed};
 
 use crate::support::{Site, Still};
 
@@ -58,23 +58,27 @@ fn documented() -> Value {
 
 /// The overrides of the document.
 fn rules() -> Rules {
-    let waits = |max| Cap::of(max).when_full(WhenFull::Wait);
-    let budget = || Limits::new().budget("downstream-openai", Rate::per_minute(600).when_full(WhenFull::Wait));
+    let waits = |max| Cap::from(max).when_full(WhenFull::Queue);
+    let budget = || ClassLimits::new().budget("downstream-openai", Rate::from(600).when_full(WhenFull::Queue));
     Rules::new()
-        .class("workflow_tasks", Limits::new())
-        .class("activity_tasks", Limits::new())
-        .class("query_tasks", Limits::new().fail_fast())
-        .over(
+        .class("workflow_tasks", ClassLimits::new())
+        .class("activity_tasks", ClassLimits::new())
+        .class("query_tasks", ClassLimits::new().fail_fast())
+        .override_key(
             "production:payments",
             "workflow_tasks",
-            budget().max_in_flight(waits(8)).max_per_minute(Rate::per_minute(120).when_full(WhenFull::Wait)),
+            budget().max_in_flight(waits(8)).max_per_minute(Rate::from(120).when_full(WhenFull::Queue)),
         )
-        .over("production:search", "workflow_tasks", budget())
-        .over("production:payments", "activity_tasks", Limits::new().max_in_flight(waits(12)).max_per_minute(240))
-        .over(
+        .override_key("production:search", "workflow_tasks", budget())
+        .override_key(
+            "production:payments",
+            "activity_tasks",
+            ClassLimits::new().max_in_flight(waits(12)).max_per_minute(240),
+        )
+        .override_key(
             "production:*",
             "workflow_tasks",
-            Limits::new().max_in_flight_per_namespace(300).max_per_minute_per_namespace(6_000),
+            ClassLimits::new().max_in_flight_per_namespace(300).max_per_minute_per_namespace(6_000),
         )
 }
 

@@ -183,7 +183,7 @@ fn gauges_follow_the_state() {
     ] {
         assert!(scrape.lines().any(|it| it == line), "{line} in\n{scrape}");
     }
-    admission.drain(tower_admission::Leave::Now);
+    admission.drain(tower_admission::DrainMode::RejectWaiting);
     admission.set_mode(Mode::Observe);
     let scrape = read();
     for line in ["admission_draining{limiter=\"api\"} 1", "admission_mode{limiter=\"api\",mode=\"observe\"} 1"] {

@@ -7,12 +7,12 @@ use http::{
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tower_admission::{Admission, Limits, Rules, Ticket, limit::Fixed};
+use tower_admission::{Admission, ClassLimits, Rules, Ticket, limit::Fixed};
 
 use crate::support::{Site, TOKEN};
 
 fn admission() -> Admission {
-    Admission::builder().limit(Fixed::new(10)).rules(Rules::new().class("job", Limits::new())).build().unwrap()
+    Admission::builder().limit(Fixed::new(10)).rules(Rules::new().class("job", ClassLimits::new())).build().unwrap()
 }
 
 fn request(method: Method, path: &str, headers: &[(&str, &str)]) -> Request<String> {

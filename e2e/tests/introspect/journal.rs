@@ -17,7 +17,7 @@ async fn it_tells_who_was_turned_away_by_which_rule() {
     let mut site = Site::start(&admission).await;
     site.hold(2, &[("x-label", "capped"), ("x-secret", "hush")]);
     site.section_when("capped", "*", "ready_count", 1).await;
-    admission.drain(tower_admission::Leave::Now);
+    admission.drain(tower_admission::DrainMode::RejectWaiting);
     assert_eq!(site.work("/quick?token=hush", &[("x-label", "late")]).await, 503);
 
     let page = site.json("/admission/journal").await;

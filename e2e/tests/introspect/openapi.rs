@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc, ti
 use admission_testkit::{Mood, Moody};
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, Discipline, Labels, Limits, Mode, Rate, Reason, Rules,
+    Admission, ClassLimits, Discipline, Labels, Mode, Rate, Reason, Rules,
     limit::Fixed,
     percent,
     store::{Keys, Leases},
@@ -19,10 +19,10 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_description_is_valid_and_the_answers_are_as_described() {
-    let limits = || Limits::new().max_in_flight(3).max_in_flight_per_namespace(9).max_per_minute(50);
+    let limits = || ClassLimits::new().max_in_flight(3).max_in_flight_per_namespace(9).max_per_minute(50);
     let rules = Rules::new()
-        .class("workflow", limits().max_per_minute_per_namespace(60).budget("shared", Rate::per_minute(70).smooth()))
-        .class("query", Limits::new().max_pending(1));
+        .class("workflow", limits().max_per_minute_per_namespace(60).budget("shared", Rate::from(70).smooth()))
+        .class("query", ClassLimits::new().max_pending(1));
     let store = Moody::new();
     let admission = Admission::builder()
         .limit(Fixed::new(4))

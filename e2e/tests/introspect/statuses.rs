@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use tower_admission::{Admission, AdmissionBuilder, Labels, Leave, Limits, Rate, Rules, limit::Fixed, percent};
+use tower_admission::{
+    Admission, AdmissionBuilder, ClassLimits, DrainMode, Labels, Rate, Rules, limit::Fixed, percent,
+};
 
 use crate::support::{Site, Still};
 
@@ -13,7 +15,7 @@ fn ten() -> AdmissionBuilder {
 }
 
 /// Starts a server with these rules for the class `job`.
-async fn with_rules(limits: Limits) -> Site {
+async fn with_rules(limits: ClassLimits) -> Site {
     let rules = Rules::new().class("job", limits);
     Site::start(&ten().rules(rules).clock(Still).build().unwrap()).await
 }
@@ -70,11 +72,11 @@ async fn workers_without_slots_and_silent_workers_are_told_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_kind_of_cap_throttles() {
     let cases = [
-        (Limits::new().max_in_flight(1), "max_in_flight", "wait"),
-        (Limits::new().max_in_flight_per_namespace(1), "max_in_flight_per_namespace", "reject"),
-        (Limits::new().max_per_minute(1), "max_per_minute", "reject"),
-        (Limits::new().max_per_minute_per_namespace(1), "max_per_minute_per_namespace", "reject"),
-        (Limits::new().budget("downstream", Rate::per_minute(1)), "budget", "reject"),
+        (ClassLimits::new().max_in_flight(1), "max_in_flight", "wait"),
+        (ClassLimits::new().max_in_flight_per_namespace(1), "max_in_flight_per_namespace", "reject"),
+        (ClassLimits::new().max_per_minute(1), "max_per_minute", "reject"),
+        (ClassLimits::new().max_per_minute_per_namespace(1), "max_per_minute_per_namespace", "reject"),
+        (ClassLimits::new().budget("downstream", Rate::from(1)), "budget", "reject"),
     ];
     for (limits, rule, when_full) in cases {
         let mut site = with_rules(limits).await;
@@ -107,7 +109,7 @@ async fn a_cap_on_a_label_throttles_it_and_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_important_statuses_come_first() {
-    let rules = Rules::new().class("job", Limits::new().max_in_flight(1));
+    let rules = Rules::new().class("job", ClassLimits::new().max_in_flight(1));
     let mut site = Site::start(&ten().rules(rules).build().unwrap()).await;
     let worker =
         |slots: usize, ttl| json!({"worker_id": "w", "task_queue": "a", "max_concurrent_job": slots, "ttl": ttl});
@@ -125,7 +127,7 @@ async fn more_important_statuses_come_first() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pending_work_is_accepted_or_full() {
-    let mut site = with_rules(Limits::new().max_pending(2)).await;
+    let mut site = with_rules(ClassLimits::new().max_pending(2)).await;
     site.hold(1, &JOB);
     let section = site.section_when("a", "job", "approximate_pending_count", 1).await;
     assert_eq!((&section["status"], &section["remaining_pending_capacity"]), (&json!("accepting"), &json!(1)));
@@ -163,7 +165,7 @@ async fn draining_is_in_everybodys_way() {
     let site = Site::start(&ten().build().unwrap()).await;
     site.quick(1, &[("x-label", "a")]).await;
     assert_eq!(site.json("/admission/ready").await, json!({"ready": true, "draining": false}));
-    site.admission.drain(Leave::Now);
+    site.admission.drain(DrainMode::RejectWaiting);
     assert_eq!(site.section("a", "*").await["blocked_by"]["rule"], "draining");
     let response = site.get("/admission/ready").await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

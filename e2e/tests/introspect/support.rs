@@ -17,7 +17,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
-use tower_admission::{Admission, AdmissionLayer, Clock, Introspection, by_header};
+use tower_admission::{Admission, AdmissionLayer, Clock, classify::by_header, introspection::Introspection};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,10 +7,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, Labels, Leave, Limits, Rate, Rules, WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Rate, Rules, WhenFull,
     limit::Fixed,
     percent,
-    store::{Keys, Leases, WhenGone},
+    store::{Keys, Leases, OnStoreFailure},
 };
 
 use crate::support::Site;
@@ -64,7 +64,7 @@ async fn a_partition_of_which_most_is_refused_does_not_accept_although_a_slot_is
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_callers_ran_into_by_themselves_is_throttled() {
-    let rules = Rules::new().class("job", Limits::new().max_per_minute(Rate::per_minute(1).smooth()));
+    let rules = Rules::new().class("job", ClassLimits::new().max_per_minute(Rate::from(1).smooth()));
     let admission = Admission::builder().limit(Fixed::new(100)).rules(rules).partition("web", percent(50)).build();
     let site = Site::start(&admission.unwrap()).await;
     let job = [("x-tenant", "web"), ("x-label", "a"), ("x-class", "job")];
@@ -79,7 +79,7 @@ async fn nothing_accepts_while_the_handle_drains() {
     let site = Site::start(&single_slot().build().unwrap()).await;
     all(&site, 1, &WEB, StatusCode::OK).await;
     assert_eq!(site.section("a", "*").await["status"], "accepting", "control");
-    site.admission.drain(Leave::Now);
+    site.admission.drain(DrainMode::RejectWaiting);
     for name in ["web", "default"] {
         assert_eq!(partition(&site, name).await, "unavailable");
     }
@@ -90,11 +90,11 @@ async fn nothing_accepts_while_the_handle_drains() {
 
 /// A server whose label `a` has a shared cap, and whose label `open` has one that doesn't bind without the store.
 async fn shared(store: &Moody) -> Site {
-    let cap = || Cap::of(9).when_full(WhenFull::Reject);
-    let rules = Rules::new().others(Limits::new().max_in_flight(cap())).over(
+    let cap = || Cap::from(9).when_full(WhenFull::Reject);
+    let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(cap())).override_key(
         "open",
         "*",
-        Limits::new().max_in_flight(cap().when_gone(WhenGone::Open)),
+        ClassLimits::new().max_in_flight(cap().when_gone(OnStoreFailure::FailOpen)),
     );
     let leases = Leases::builder().build(Arc::new(store.clone()));
     let admission = Admission::builder().limit(Fixed::new(100)).labels(Labels::new()).rules(rules);

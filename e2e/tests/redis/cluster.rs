@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use tower_admission::store::{
-    AdmissionLock, AfterRestart, BlockRequest, Claim, Claims, Health, Leases, LockCaller, LockRetry, RateMode,
+    AdmissionLock, AfterRestart, AllotmentRequest, Claim, Claims, Health, Leases, LockCaller, LockRetry, RateMode,
     RedisStore, StoreError, Token,
 };
 
@@ -73,9 +73,10 @@ async fn after_an_empty_restart_a_node_is_quiet() {
     let Err(StoreError::Restarted { retry_after }) = store.acquire(&request).await else { panic!("it grants") };
     assert!(retry_after > Duration::from_secs(3_000), "{retry_after:?}");
     // A lease that it doesn't know is taken down again, and keeps its place.
-    let mut held = BlockRequest::new(Token::random().unwrap(), one.as_slice()[0].key().clone(), number(1), ms(60_000));
+    let mut held =
+        AllotmentRequest::new(Token::random().unwrap(), one.as_slice()[0].key().clone(), number(1), ms(60_000));
     (held.used, held.had) = (1, 1);
-    assert_eq!(store.hold(&held).await.unwrap().units, 1);
+    assert_eq!(store.reserve(&held).await.unwrap().units, 1);
     assert!(matches!(store.acquire(&request).await, Err(StoreError::Restarted { .. })));
 }
 

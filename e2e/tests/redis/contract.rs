@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_admission::store::{
-    Block, BlockRequest, Debt, LockAnswer, LockRequest, Locked, MemoryStore, Notice, RateMode, Store, StoreError, Token,
+    Allotment, AllotmentRequest, LockAnswer, LockRequest, Locked, MemoryStore, Notice, PendingRelease, RateMode, Store,
+    StoreError, Token,
 };
 
 use crate::support::{acquire, bounded, cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
@@ -138,9 +139,9 @@ async fn units_of_a_rate_are_drawn_in_advance() {
     .await;
 }
 
-async fn hold(store: &dyn Store, request: &mut BlockRequest, want: u32, used: u32) -> Block {
+async fn hold(store: &dyn Store, request: &mut AllotmentRequest, want: u32, used: u32) -> Allotment {
     (request.want, request.used) = (want, used);
-    let block = store.hold(request).await.unwrap();
+    let block = store.reserve(request).await.unwrap();
     (request.sequence, request.had) = (request.sequence + 1, block.units);
     block
 }
@@ -150,7 +151,7 @@ async fn blocks_share_a_cap_with_leases_and_with_each_other() {
     on_both(async |store| {
         let ten = claims([cap("ten", 10)]);
         let key = ten.as_slice()[0].key().clone();
-        let mut block = BlockRequest::new(Token::random().unwrap(), key.clone(), number(10), LONG);
+        let mut block = AllotmentRequest::new(Token::random().unwrap(), key.clone(), number(10), LONG);
         let lease = acquire(&*store, &ten, LONG).await.unwrap();
         assert_eq!(hold(&*store, &mut block, 10, 0).await.units, 4, "half of what nobody holds");
         assert_eq!(hold(&*store, &mut block, 10, 0).await.units, 6);
@@ -161,7 +162,7 @@ async fn blocks_share_a_cap_with_leases_and_with_each_other() {
         assert_eq!(hold(&*store, &mut block, 2, 3).await.units, 3, "what is in use is not taken away");
         let late = block.clone();
         assert_eq!(hold(&*store, &mut block, 5, 3).await.units, 5);
-        assert_eq!(store.hold(&late).await.unwrap().units, 5, "what comes late changes nothing");
+        assert_eq!(store.reserve(&late).await.unwrap().units, 5, "what comes late changes nothing");
         for _ in 0..4 {
             acquire(&*store, &ten, LONG).await.unwrap();
         }
@@ -181,9 +182,10 @@ async fn blocks_share_a_cap_with_leases_and_with_each_other() {
 async fn a_block_expires_as_a_whole() {
     on_both(async |store| {
         let ten = claims([cap("ten", 10)]);
-        let mut block = BlockRequest::new(Token::random().unwrap(), ten.as_slice()[0].key().clone(), number(10), SHORT);
+        let mut block =
+            AllotmentRequest::new(Token::random().unwrap(), ten.as_slice()[0].key().clone(), number(10), SHORT);
         block.want = 10;
-        assert_eq!(store.hold(&block).await.unwrap().units, 5);
+        assert_eq!(store.reserve(&block).await.unwrap().units, 5);
         eventually("all ten are free", async || {
             let mut leases = Vec::new();
             while let Ok(lease) = acquire(&*store, &ten, LONG).await {
@@ -240,7 +242,7 @@ async fn the_queue_of_a_lock_keeps_its_order_and_forgets_who_leaves() {
             let ahead = u32::try_from(ahead).unwrap();
             assert_eq!(store.lock(request).await, Ok(LockAnswer::Busy { ahead }));
         }
-        store.settle(Debt::Lock(all[1].lock.clone()));
+        store.settle(PendingRelease::Lock(all[1].lock.clone()));
         eventually("one has left", async || store.lock(&all[3]).await == Ok(LockAnswer::Busy { ahead: 1 })).await;
         store.unlock(&all[0].lock).await.unwrap();
         assert_eq!(store.lock(&all[3]).await, Ok(LockAnswer::Busy { ahead: 1 }), "it is not its turn");
@@ -259,7 +261,7 @@ async fn debts_are_paid_and_notice_is_given_to_those_who_wait() {
         let mut notices = store.notices();
         let waiting = crate::support::request(&one, LONG).waiting();
         store.acquire(&waiting).await.unwrap();
-        store.settle(Debt::Lease(lease));
+        store.settle(PendingRelease::Lease(lease));
         let key: Arc<str> = one.as_slice()[0].key().as_str().into();
         let mut heard = Vec::new();
         bounded("notice that it is free", async {

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tower_admission::store::{
-    AdmissionLock, AfterRestart, Claim, Health, Held, Keys, Leases, LockCaller, LockFailure, RedisStore, Refused,
-    Store, StoreError, WhenGone,
+    AdmissionLock, AfterRestart, Claim, Health, Held, Keys, Leases, LockCaller, LockFailure, OnStoreFailure,
+    RedisStore, Refused, Store, StoreError,
 };
 
 use crate::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
@@ -110,9 +110,9 @@ async fn admitted(leases: &Leases, claim: Claim) -> Result<Vec<Held>, Refused> {
 #[tokio::test]
 async fn each_rule_does_what_it_says_while_the_store_is_gone() {
     let leases = Leases::builder().build(shared(store(&nowhere())));
-    let local = WhenGone::LocalShare { instances: number(3) };
+    let local = OnStoreFailure::LocalShare { instances: number(3) };
     assert!(matches!(admitted(&leases, cap("closed", 9)).await, Err(Refused::Store(_))));
-    let open = admitted(&leases, cap("open", 9).when_gone(WhenGone::Open)).await.unwrap();
+    let open = admitted(&leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen)).await.unwrap();
     assert_eq!(open.len(), 20);
     assert!(open[0].is_without_store());
     let mut share = admitted(&leases, cap("local", 10).when_gone(local)).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_store_that_comes_back_is_used_again() {
     let mut server = Server::start().await;
     let leases = Leases::builder()
         .build(shared(server.builder().after_restart(AfterRestart::Grant).timeout(ms(50)).build().unwrap()));
-    let one = claims([cap("x", 9).when_gone(WhenGone::LocalShare { instances: number(3) })]);
+    let one = claims([cap("x", 9).when_gone(OnStoreFailure::LocalShare { instances: number(3) })]);
     assert!(!leases.admit(&one).await.unwrap().is_without_store(), "control");
     server.kill();
     assert!(leases.admit(&one).await.unwrap().is_without_store());

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use tower_admission::{
     Clock,
     store::{
-        Acquired, BlockRequest, Claim, Claims, Lease, LockRequest, Locked, MemoryStore, RateMode, Request, Store,
+        Acquired, AllotmentRequest, Claim, Claims, Lease, LockRequest, Locked, MemoryStore, RateMode, Request, Store,
         StoreTime, Token,
     },
 };
@@ -49,7 +49,7 @@ struct Run {
     time: ServerTime,
     rng: Rng,
     leases: Vec<(Lease, Lease)>,
-    blocks: Vec<BlockRequest>,
+    blocks: Vec<AllotmentRequest>,
     locks: Vec<Locked>,
     counts: [u64; 7],
 }
@@ -61,7 +61,7 @@ impl Run {
         let expiry = ms(rng.u64(2..20));
         let blocks = (0..4).map(|index| {
             let key = cap(&format!("c{}", index % 2), 8).key().clone();
-            BlockRequest::new(token(index), key, number(8), expiry)
+            AllotmentRequest::new(token(index), key, number(8), expiry)
         });
         let locks = (0..3).map(|index| Locked::new(keys().admission("acme"), token(index), Duration::from_secs(60)));
         let (blocks, locks) = (blocks.collect(), locks.collect());
@@ -135,9 +135,9 @@ impl Run {
                 request.waits = self.rng.bool();
                 // Some come late.
                 request.sequence += self.rng.u64(0..3);
-                let redis = self.redis.hold(request).await.unwrap();
+                let redis = self.redis.reserve(request).await.unwrap();
                 self.time.set(redis.at);
-                same(&redis, &self.memory.hold(request).await.unwrap())?;
+                same(&redis, &self.memory.reserve(request).await.unwrap())?;
                 request.had = redis.units;
             }
             4 => {

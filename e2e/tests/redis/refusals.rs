@@ -7,10 +7,11 @@ use tokio::{
     net::TcpListener,
 };
 use tower_admission::{
-    Admission, Cap, LabelStatus, Limits, Reason, Rules, Ticket,
+    Admission, Cap, ClassLimits, Reason, Rules, Ticket,
+    snapshot::LabelStatus,
     store::{
-        AfterRestart, Claim, Health, Held, Leases, LockRequest, Locked, RedisStore, Refused, Store, StoreError, Token,
-        WhenGone,
+        AfterRestart, Claim, Health, Held, Leases, LockRequest, Locked, OnStoreFailure, RedisStore, Refused, Store,
+        StoreError, Token,
     },
 };
 
@@ -23,8 +24,8 @@ fn leases(url: &str, local_shares: bool) -> Leases {
     Leases::builder().expiry(EXPIRY).local_shares(local_shares).build(shared(store.build().unwrap()))
 }
 
-fn third() -> WhenGone {
-    WhenGone::LocalShare { instances: number(3) }
+fn third() -> OnStoreFailure {
+    OnStoreFailure::LocalShare { instances: number(3) }
 }
 
 async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<Held>, Refused> {
@@ -42,7 +43,7 @@ async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<Held
 
 /// What each rule says for a store that is gone holds now, and the health says why.
 async fn is_gone(leases: &Leases, what: &str) -> StoreError {
-    let open = admitted(leases, cap("open", 9).when_gone(WhenGone::Open), 12).await;
+    let open = admitted(leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen), 12).await;
     let open = open.unwrap_or_else(|error| panic!("{what}: open answers {error}"));
     assert!(open.len() == 12 && open.iter().all(Held::is_without_store), "{what}");
     let share = admitted(leases, cap("share", 10).when_gone(third()), 12).await.unwrap();
@@ -109,7 +110,7 @@ async fn each_rule_does_what_it_says_while_the_server_can_not_work() {
             let user = ["ACL", "SETUSER", "tester", "on", ">secret", "~*", "&*", "+@all"];
             server.ask(&user).await.unwrap();
             let leases = leases(&format!("redis://tester:secret@127.0.0.1:{}/", server.port()), local_shares);
-            let before = admitted(&leases, cap("before", 9).when_gone(WhenGone::Open), 1).await.unwrap();
+            let before = admitted(&leases, cap("before", 9).when_gone(OnStoreFailure::FailOpen), 1).await.unwrap();
             assert!(!before[0].is_without_store(), "control: {code}");
             for command in begin {
                 server.ask(command).await.unwrap();
@@ -123,7 +124,7 @@ async fn each_rule_does_what_it_says_while_the_server_can_not_work() {
                 server.ask(command).await.unwrap();
             }
             eventually("the store is used again", async || {
-                let after = admitted(&leases, cap("after", 9).when_gone(WhenGone::Open), 1).await.unwrap();
+                let after = admitted(&leases, cap("after", 9).when_gone(OnStoreFailure::FailOpen), 1).await.unwrap();
                 !after[0].is_without_store() && leases.health() == Health::Up
             })
             .await;
@@ -156,8 +157,9 @@ async fn so_it_does_while_a_script_of_others_keeps_the_server_busy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admissions_answer_so_and_say_so() {
     let server = Server::start().await;
-    let nine = |when_gone| Limits::new().max_in_flight(Cap::of(9).when_gone(when_gone));
-    let rules = Rules::new().class("open", nine(WhenGone::Open)).class("closed", nine(WhenGone::Closed));
+    let nine = |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_gone(when_gone));
+    let rules =
+        Rules::new().class("open", nine(OnStoreFailure::FailOpen)).class("closed", nine(OnStoreFailure::FailClosed));
     let leases = leases(&server.url(), false);
     let admission = Admission::builder().rules(rules).shared(leases, keys()).build().unwrap();
     let admit = async |class: &'static str| admission.admit(Ticket::new().class(class).label("orders")).await;
@@ -259,7 +261,7 @@ async fn so_it_does_whatever_the_server_says() {
 async fn control_a_key_of_others_is_not_a_server_that_is_gone() {
     let server = Server::start().await;
     let leases = leases(&server.url(), false);
-    let open = cap("taken", 9).when_gone(WhenGone::Open);
+    let open = cap("taken", 9).when_gone(OnStoreFailure::FailOpen);
     server.ask(&["SET", open.key().as_str(), "1"]).await.unwrap();
     for _ in 0..20 {
         let refused = admitted(&leases, open.clone(), 1).await.unwrap_err();

@@ -14,8 +14,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, AdmissionBuilder, Capture, CaptureError, Clock, Outcome, ReplayError, Ticket, WorkerReport,
-    limit::{Fixed, Law, Limit, Sample},
+    Admission, AdmissionBuilder, Clock, Outcome, Ticket, WorkerReport,
+    capture::{Capture, CaptureError, ReplayError},
+    limit::{Fixed, Limit, LimitAlgorithm, Sample},
 };
 
 use crate::server::Sink;
@@ -151,7 +152,7 @@ fn somebody_who_asks_after_its_time_is_told_once() {
 #[derive(Debug)]
 struct Own;
 
-impl Law for Own {
+impl LimitAlgorithm for Own {
     fn limit(&self) -> usize {
         2
     }

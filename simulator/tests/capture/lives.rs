@@ -9,8 +9,9 @@ use std::{
 
 use admission_simulator::{captured::Captured, policy::Policy};
 use tower_admission::{
-    Admission, AdmissionBuilder, Capture, Labels, Outcome, Permit, Ticket, WorkerReport,
-    limit::{Fixed, Law, Limit, Sample, TwoPoint},
+    Admission, AdmissionBuilder, Labels, Outcome, Permit, Ticket, WorkerReport,
+    capture::Capture,
+    limit::{Fixed, Limit, LimitAlgorithm, Sample, TwoPoint},
     percent,
 };
 
@@ -134,7 +135,7 @@ fn reports_of_workers_whose_slots_bind_are_replayed_exactly() {
 #[derive(Debug)]
 struct Own;
 
-impl Law for Own {
+impl LimitAlgorithm for Own {
     fn limit(&self) -> usize {
         2
     }

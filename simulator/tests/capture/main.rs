@@ -15,7 +15,8 @@ use admission_simulator::{
 };
 use serde_json::Value;
 use tower_admission::{
-    Admission, AdmissionBuilder, Capture, Criticality, Discipline, Labels, Mode, Outcome, Replayed, Ticket,
+    Admission, AdmissionBuilder, Criticality, Discipline, Labels, Mode, Outcome, Ticket,
+    capture::{Capture, Replayed},
     limit::{Aimd, Fixed, Limit, TwoPoint, Windowed},
     percent,
 };
@@ -185,7 +186,7 @@ fn what_operators_do_is_recorded() {
     first.finish(Outcome::Success);
     drop(beyond);
     admission.tick();
-    admission.drain(tower_admission::Leave::Now);
+    admission.drain(tower_admission::DrainMode::RejectWaiting);
     assert!(admission.try_admit(Ticket::new()).is_err());
     assert!(recording.is_running());
     assert_eq!(recording.stop().unwrap(), 9);

@@ -14,7 +14,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
-use tower_admission::{Admission, AdmissionLayer, by_header};
+use tower_admission::{Admission, AdmissionLayer, classify::by_header};
 
 /// What was written.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +80,6 @@ pub(crate) async fn overload(admission: &Admission, requests: usize) {
     let all = async { while clients.join_next().await.is_some_and(|it| it.is_ok()) {} };
     timeout(PATIENCE, all).await.expect("the clients come to an end");
     drop(client);
-    admission.drain(tower_admission::Leave::Now);
+    admission.drain(tower_admission::DrainMode::RejectWaiting);
     timeout(PATIENCE, admission.drained()).await.expect("nobody is left");
 }

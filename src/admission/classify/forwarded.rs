@@ -8,15 +8,15 @@ use std::{
 
 use http::HeaderName;
 
-use super::By;
+use super::KeyExtractor;
 use crate::admission::RequestHead;
 
 /// By the IP address of the connection: a `SocketAddr` in the extensions of the request, or axum's `ConnectInfo` with
 /// the feature `axum`. Missing where the server puts neither there.
 ///
 /// tonic's own server has it elsewhere: `by_extension(|info: &TcpConnectInfo| ...)`.
-pub fn by_peer_ip() -> By {
-    By::new(|request| peer(request).map(|ip| Cow::Owned(ip.to_string())))
+pub fn by_peer_ip() -> KeyExtractor {
+    KeyExtractor::new(|request| peer(request).map(|ip| Cow::Owned(ip.to_string())))
 }
 
 /// By the client's IP address in `X-Forwarded-For`, behind `proxies` proxies that you trust.
@@ -30,8 +30,8 @@ pub fn by_peer_ip() -> By {
 /// name, tells nothing about its caller. All such requests have the key of the last proxy.
 ///
 /// Each address is a key of its own, and a client with IPv6 commonly has 2⁶⁴ of them.
-pub fn by_forwarded_ip(proxies: NonZeroU8) -> By {
-    By::new(move |request| {
+pub fn by_forwarded_ip(proxies: NonZeroU8) -> KeyExtractor {
+    KeyExtractor::new(move |request| {
         let ip = forwarded(request, proxies).or_else(|| peer(request))?;
         Some(Cow::Owned(ip.to_string()))
     })

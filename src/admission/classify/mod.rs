@@ -16,7 +16,7 @@ use crate::{criticality::Criticality, ticket::Ticket};
 /// Fills in the ticket of a request. Implemented for closures; for those that borrow from the request see [`classify_fn`].
 ///
 /// ```
-/// use tower_admission::{Admission, AdmissionLayer, RequestHead, Ticket, percent};
+/// use tower_admission::{Admission, AdmissionLayer, Ticket, classify::RequestHead, percent};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let admission = Admission::builder().partition("reports", percent(20)).build()?;
@@ -50,7 +50,7 @@ fn _obj_safe(_: &dyn Classify) {}
 /// and ticket are unrelated, and says `lifetime may not live long enough`.
 ///
 /// ```
-/// use tower_admission::{Admission, AdmissionLayer, classify_fn};
+/// use tower_admission::{Admission, AdmissionLayer, classify::classify_fn};
 ///
 /// # let admission = Admission::builder().build().unwrap();
 /// let layer = AdmissionLayer::new(&admission).classify(classify_fn(|request, ticket| {
@@ -70,10 +70,10 @@ type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Syn
 
 /// Classifies by a key in the request. Made by [`by_header`] and its siblings.
 ///
-/// The key is the name of the partition, unless there is a [table](Self::table). Keys come from strangers: one that
+/// The key is the name of the partition, unless there is a [table](Self::map). Keys come from strangers: one that
 /// names no partition is one of the default partition.
 #[must_use]
-pub struct By {
+pub struct KeyExtractor {
     key: Box<Key>,
     sets: Sets,
     table: Option<HashMap<String, String>>,
@@ -91,7 +91,7 @@ enum Sets {
     Run,
 }
 
-impl By {
+impl KeyExtractor {
     fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
         Self { key: Box::new(key), sets: Sets::Partition, table: None, next: None }
     }
@@ -99,9 +99,9 @@ impl By {
     /// Translates keys into partitions; a key that is not in the table counts as missing.
     ///
     /// ```
-    /// let by_tenant = tower_admission::by_header("x-tenant").table([("acme", "gold"), ("globex", "gold")]);
+    /// let by_tenant = tower_admission::classify::by_header("x-tenant").map([("acme", "gold"), ("globex", "gold")]);
     /// ```
-    pub fn table<K, V>(mut self, table: impl IntoIterator<Item = (K, V)>) -> Self
+    pub fn map<K, V>(mut self, table: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<String>,
         V: Into<String>,
@@ -113,7 +113,7 @@ impl By {
     /// The key is the kind of work rather than the partition; see [`Ticket::class`].
     ///
     /// ```
-    /// use tower_admission::{by_grpc_method, by_header};
+    /// use tower_admission::classify::{by_grpc_method, by_header};
     ///
     /// let classify = (by_header("x-tenant"), by_grpc_method().as_class());
     /// ```
@@ -125,7 +125,7 @@ impl By {
     /// The key is the label rather than the partition; see [`Ticket::label`].
     ///
     /// ```
-    /// use tower_admission::{by_header, by_peer_ip};
+    /// use tower_admission::classify::{by_header, by_peer_ip};
     ///
     /// let classify = (by_header("x-pool").as_label().or(by_peer_ip().as_label()), by_header("x-run-id").as_run());
     /// ```
@@ -209,15 +209,15 @@ classify_all!(A 0, B 1);
 classify_all!(A 0, B 1, C 2);
 classify_all!(A 0, B 1, C 2, D 3);
 
-impl Classify for By {
+impl Classify for KeyExtractor {
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
         self.classify_by(request, ticket);
     }
 }
 
-impl fmt::Debug for By {
+impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("By").field("table", &self.table).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("KeyExtractor").field("table", &self.table).field("next", &self.next).finish_non_exhaustive()
     }
 }
 
@@ -229,9 +229,9 @@ impl fmt::Debug for By {
 /// # Panics
 ///
 /// If `name` can't be the name of a header.
-pub fn by_header(name: &str) -> By {
+pub fn by_header(name: &str) -> KeyExtractor {
     let name = HeaderName::try_from(name).unwrap_or_else(|_| panic!("{name:?} can't be the name of a header"));
-    By::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())))
+    KeyExtractor::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())))
 }
 
 /// By something that an outer layer has put into the extensions of the request, such as the claims of a token.
@@ -240,32 +240,32 @@ pub fn by_header(name: &str) -> By {
 /// #[derive(Clone)]
 /// struct Claims { tenant: String }
 ///
-/// let by_tenant = tower_admission::by_extension(|claims: &Claims| Some(claims.tenant.as_str().into()));
+/// let by_tenant = tower_admission::classify::by_extension(|claims: &Claims| Some(claims.tenant.as_str().into()));
 /// ```
-pub fn by_extension<T, F>(key: F) -> By
+pub fn by_extension<T, F>(key: F) -> KeyExtractor
 where
     T: Clone + Send + Sync + 'static,
     F: for<'t> Fn(&'t T) -> Option<Cow<'t, str>> + Send + Sync + 'static,
 {
-    By::new(move |request| key(request.extensions().get::<T>()?))
+    KeyExtractor::new(move |request| key(request.extensions().get::<T>()?))
 }
 
 /// By the route that axum has matched, such as `/users/{id}`. Missing where the layer wraps the whole router: use
 /// `Router::layer` or `Router::route_layer`.
 #[cfg(feature = "axum")]
 #[cfg_attr(docsrs, doc(cfg(feature = "axum")))]
-pub fn by_matched_path() -> By {
+pub fn by_matched_path() -> KeyExtractor {
     by_extension(|path: &axum::extract::MatchedPath| Some(Cow::Borrowed(path.as_str())))
 }
 
 /// By the gRPC service, such as `grpc.health.v1.Health`. Missing where the request is not gRPC.
-pub fn by_grpc_service() -> By {
-    By::new(|request| grpc_path(request).map(|(service, _)| Cow::Borrowed(service)))
+pub fn by_grpc_service() -> KeyExtractor {
+    KeyExtractor::new(|request| grpc_path(request).map(|(service, _)| Cow::Borrowed(service)))
 }
 
 /// By the gRPC service and method, such as `grpc.health.v1.Health/Check`. Missing where the request is not gRPC.
-pub fn by_grpc_method() -> By {
-    By::new(|request| {
+pub fn by_grpc_method() -> KeyExtractor {
+    KeyExtractor::new(|request| {
         grpc_path(request)?;
         Some(Cow::Borrowed(&request.uri().path()[1..]))
     })
@@ -280,7 +280,7 @@ fn grpc_path<'r>(request: &RequestHead<'r>) -> Option<(&'r str, &'r str)> {
 ///
 /// ```
 /// # let admission = tower_admission::Admission::builder().build().unwrap();
-/// use tower_admission::{AdmissionLayer, paths};
+/// use tower_admission::{AdmissionLayer, classify::paths};
 ///
 /// let layer = AdmissionLayer::new(&admission).exempt(paths(["/healthz", "/readyz", "/metrics"]));
 /// ```
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    fn partition(by: &By, request: &Request<()>) -> Option<String> {
+    fn partition(by: &KeyExtractor, request: &Request<()>) -> Option<String> {
         let mut ticket = Ticket::new();
         by.classify(&RequestHead::of(request), &mut ticket);
         ticket.partition_name().map(str::to_owned)
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn missing_keys_fall_through_to_the_next_classifier_and_then_to_the_default() {
         let by = by_header("X-Tenant")
-            .table([("acme", "gold")])
+            .map([("acme", "gold")])
             .or(by_header("x-plan"))
             .or(by_extension(|n: &u32| Some(n.to_string().into())));
         let request = |tenant: &str, plan: &str| {

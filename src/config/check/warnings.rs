@@ -197,7 +197,7 @@ fn written(key: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Labels, Limits, Partitions, Rate, Rules, Settings};
+    use crate::config::{ClassLimits, Labels, Partitions, Rate, Rules, Settings};
 
     use super::*;
 
@@ -285,8 +285,11 @@ mod tests {
         assert_eq!(warning(capped(100)), "");
         let default = settings(Labels::new().cap(200).label_cap("a", 3), Rules::new());
         assert!(warning(default).starts_with("labels.cap is 200"));
-        let rules =
-            Rules::new().class("w", Limits::new()).over("ns:*", "w", Limits::new().max_in_flight_per_namespace(300));
+        let rules = Rules::new().class("w", ClassLimits::new()).override_key(
+            "ns:*",
+            "w",
+            ClassLimits::new().max_in_flight_per_namespace(300),
+        );
         let warning = warning(settings(Labels::new(), rules));
         assert!(warning.starts_with("overrides.ns:*.w.max_in_flight_per_namespace is 300"), "{warning}");
     }
@@ -294,8 +297,9 @@ mod tests {
     #[test]
     fn rates_that_can_never_be_reached() {
         let settings = |own: u32| {
-            let class = Limits::new().max_per_minute_per_namespace(600);
-            let rules = Rules::new().class("w", class).over("ns:a", "w", Limits::new().max_per_minute(own));
+            let class = ClassLimits::new().max_per_minute_per_namespace(600);
+            let rules =
+                Rules::new().class("w", class).override_key("ns:a", "w", ClassLimits::new().max_per_minute(own));
             Settings { rules, ..Settings::default() }
         };
         assert_eq!(
@@ -303,7 +307,7 @@ mod tests {
             "overrides.ns:a.w.max_per_minute is 601 and can't be reached: max_per_minute_per_namespace is 600"
         );
         assert_eq!(warning(settings(600)), "");
-        let budget = Limits::new().max_per_minute(700).budget("mail", Rate::per_minute(300));
+        let budget = ClassLimits::new().max_per_minute(700).budget("mail", Rate::from(300));
         let rules = Rules::new().class("w", budget);
         assert_eq!(
             warning(Settings { rules, ..Settings::default() }),
@@ -315,8 +319,16 @@ mod tests {
     fn fewer_metrics_than_labels_that_are_named() {
         let settings = |most| {
             let labels = Labels::new().label_cap("a", 1).label_weight("a", 2).label_cap_in("ns", "b", 1).metrics(most);
-            let over = Rules::new().class("w", Limits::new()).over("ns:c", "w", Limits::new().max_in_flight(1));
-            Settings { labels, rules: over.over("*", "w", Limits::new().max_in_flight(2)), ..Settings::default() }
+            let over = Rules::new().class("w", ClassLimits::new()).override_key(
+                "ns:c",
+                "w",
+                ClassLimits::new().max_in_flight(1),
+            );
+            Settings {
+                labels,
+                rules: over.override_key("*", "w", ClassLimits::new().max_in_flight(2)),
+                ..Settings::default()
+            }
         };
         // Two labels in each of two classes, and one in one of them.
         assert!(warning(settings(4)).starts_with("settings name 5 labels"), "{}", warning(settings(4)));

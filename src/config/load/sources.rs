@@ -23,7 +23,7 @@ use crate::config::schema::{
 /// one that was named last holds.
 ///
 /// ```
-/// use tower_admission::Sources;
+/// use tower_admission::configuration::Sources;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let loaded = Sources::new()

@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 
 use super::setting::{At, Setting, any_of, settings};
 use crate::config::load::value::{Value, word};
-use crate::engine::limit::{Aggregate, Aimd, Gradient, Gradient2, Law, QueueSize, TwoPoint, Vegas, Windowed};
+use crate::engine::limit::{
+    Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, QueueSize, TwoPoint, Vegas, Windowed,
+};
 
 settings! {
     /// A limit that is always the same.
@@ -153,7 +155,7 @@ impl AimdConfig {
 }
 
 impl WindowedAimdConfig {
-    pub(in crate::config) fn to_law(&self) -> Windowed<impl Law + 'static> {
+    pub(in crate::config) fn to_law(&self) -> Windowed<impl LimitAlgorithm + 'static> {
         let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
         let law = Windowed::new(law.backoff(self.backoff).stabilizing(self.stabilizing));
         law.aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))

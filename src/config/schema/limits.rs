@@ -13,7 +13,7 @@ use crate::config::load::{
     value::{Node, Origin, Value, join},
 };
 use crate::{
-    config::settings::limits::{Cap, Limits, Rate, Sharing},
+    config::settings::limits::{Cap, ClassLimits, Rate, Sharing},
     engine::rules::{RateMode, WhenFull},
 };
 
@@ -28,12 +28,17 @@ pub struct LabelOverride {
     /// The class of work; `*` for requests whose class has no rules.
     pub class: String,
     /// What holds for it.
-    pub limits: Limits,
+    pub limits: ClassLimits,
 }
 
 impl LabelOverride {
     /// What holds for a label of a class, in one namespace or in any.
-    pub fn new(namespace: Option<&str>, label: impl Into<String>, class: impl Into<String>, limits: Limits) -> Self {
+    pub fn new(
+        namespace: Option<&str>,
+        label: impl Into<String>,
+        class: impl Into<String>,
+        limits: ClassLimits,
+    ) -> Self {
         Self { namespace: namespace.map(Into::into), label: label.into(), class: class.into(), limits }
     }
 }
@@ -54,7 +59,7 @@ impl Setting for LabelOverride {
         if let Value::Table(table) = &mut rest.value {
             table.retain(|key, _| !["namespace", "label", "class"].contains(&key.as_str()));
         }
-        let limits = Limits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
+        let limits = ClassLimits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
         Some(Self { namespace, label: label?, class: class?, limits })
     }
 
@@ -68,7 +73,7 @@ impl Setting for LabelOverride {
     }
 
     fn schema() -> Json {
-        let mut schema = Limits::schema();
+        let mut schema = ClassLimits::schema();
         schema["properties"]["namespace"] = json!({ "type": "string", "description": "Any unless set." });
         schema["properties"]["label"] = json!({ "type": "string", "minLength": 1 });
         schema["properties"]["class"] = json!({ "type": "string", "minLength": 1 });
@@ -141,7 +146,7 @@ fn rename(path: &str, limits: &mut Node, problems: &Problems) {
     *table = renamed.into_iter().map(|(name, (_, node))| (name.to_owned(), node)).collect();
 }
 
-impl Setting for Limits {
+impl Setting for ClassLimits {
     fn read(at: &At<'_>) -> Option<Self> {
         at.fields_or_aliases(&FIELDS, &ALIASES)?;
         let budget = match (at.get(GROUP), at.get(GROUP_RATE)) {

@@ -22,11 +22,12 @@ pub use self::{
     laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
     limit::LimitConfig,
     limits::LabelOverride,
-    store::{StoreConfig, WhenGoneConfig},
+    store::{OnStoreFailureConfig, StoreConfig},
     times::{parse_time, write_time},
 };
 use crate::config::{
-    ForAll, Hints, Limits, Partitions, Rules, Settings, Share, Waiting, load::nearest::nearest, settings::rules::OTHERS,
+    ClassLimits, ForAll, Hints, Partitions, Rules, Settings, Share, Waiting, load::nearest::nearest,
+    settings::rules::OTHERS,
 };
 use crate::{
     engine::plan::{Discipline, JOURNAL, Mode, PartitionMode},
@@ -41,7 +42,7 @@ settings! {
     /// building a handle.
     ///
     /// ```
-    /// use tower_admission::{AdmissionBuilder, AdmissionConfig};
+    /// use tower_admission::{AdmissionBuilder, configuration::AdmissionConfig};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let config = AdmissionConfig::from_toml(r#"
@@ -88,9 +89,9 @@ settings! {
         /// What holds for requests with a label.
         pub labels: LabelsConfig = LabelsConfig::default(),
         /// Caps, rates and budgets by class of work; `*` is for requests whose class has none.
-        pub classes: BTreeMap<String, Limits> = BTreeMap::new(),
+        pub classes: BTreeMap<String, ClassLimits> = BTreeMap::new(),
         /// The same for some labels, by key (`namespace:label`, `namespace:*`, `label`, `*`) and class.
-        pub overrides: BTreeMap<String, BTreeMap<String, Limits>> = BTreeMap::new(),
+        pub overrides: BTreeMap<String, BTreeMap<String, ClassLimits>> = BTreeMap::new(),
         /// The same for labels whose name has a colon.
         pub label_overrides: Vec<LabelOverride> = Vec::new(),
         /// Where caps, rates and budgets are counted for all instances.
@@ -168,21 +169,21 @@ impl AdmissionConfig {
         let mut rules = Rules::new();
         for (class, limits) in &self.classes {
             rules = match class.as_str() {
-                OTHERS => rules.others(limits.clone()),
+                OTHERS => rules.default_limits(limits.clone()),
                 _ => rules.class(class, limits.clone()),
             };
         }
         // A class that has overrides needs nothing else to be one.
         for class in self.overridden().filter(|class| *class != OTHERS && !self.classes.contains_key(*class)) {
-            rules = rules.class(class, Limits::new());
+            rules = rules.class(class, ClassLimits::new());
         }
         for (key, classes) in &self.overrides {
             for (class, limits) in classes {
-                rules = rules.over(key, class, limits.clone());
+                rules = rules.override_key(key, class, limits.clone());
             }
         }
         for LabelOverride { namespace, label, class, limits } in &self.label_overrides {
-            rules = rules.over_label(namespace.as_deref(), label, class, limits.clone());
+            rules = rules.override_label(namespace.as_deref(), label, class, limits.clone());
         }
         rules
     }

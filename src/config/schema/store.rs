@@ -8,7 +8,7 @@ use super::setting::{At, Setting, settings};
 use crate::config::load::value::Value;
 use crate::{
     config::{StoreSettings, StoreUrl, settings::limits::Sharing},
-    engine::rules::WhenGone,
+    engine::rules::OnStoreFailure,
     problem::Problem,
 };
 
@@ -31,42 +31,42 @@ settings! {
         /// Whether each instance holds capacity from which it admits without asking.
         pub local_shares: bool = false,
         /// What becomes of rules while the store is gone, for those that don't say so.
-        pub when_gone: WhenGoneConfig = WhenGoneConfig::Closed,
+        pub when_gone: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
         /// How many instances there are, for `when_gone = "local_share"`.
         pub instances: Option<NonZeroU32> = None,
     }
 }
 
-/// What becomes of a rule while the store is gone, as a word; see [`WhenGone`].
+/// What becomes of a rule while the store is gone, as a word; see [`OnStoreFailure`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum WhenGoneConfig {
+pub enum OnStoreFailureConfig {
     /// `closed`: nobody is admitted.
-    Closed,
+    FailClosed,
     /// `open`: the rule doesn't count.
-    Open,
+    FailOpen,
     /// `local_share`: each instance admits its share.
     LocalShare,
 }
 
-impl WhenGoneConfig {
+impl OnStoreFailureConfig {
     const WORDS: [(&'static str, Self); 3] =
-        [("closed", Self::Closed), ("open", Self::Open), ("local_share", Self::LocalShare)];
+        [("closed", Self::FailClosed), ("open", Self::FailOpen), ("local_share", Self::LocalShare)];
 
     fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
     }
 
-    fn with(self, instances: Option<NonZeroU32>) -> Option<WhenGone> {
+    fn with(self, instances: Option<NonZeroU32>) -> Option<OnStoreFailure> {
         match self {
-            Self::Closed => Some(WhenGone::Closed),
-            Self::Open => Some(WhenGone::Open),
-            Self::LocalShare => instances.map(|instances| WhenGone::LocalShare { instances }),
+            Self::FailClosed => Some(OnStoreFailure::FailClosed),
+            Self::FailOpen => Some(OnStoreFailure::FailOpen),
+            Self::LocalShare => instances.map(|instances| OnStoreFailure::LocalShare { instances }),
         }
     }
 }
 
-impl Setting for WhenGoneConfig {
+impl Setting for OnStoreFailureConfig {
     fn read(at: &At<'_>) -> Option<Self> {
         at.one_of(&Self::WORDS)
     }
@@ -112,7 +112,7 @@ impl StoreConfig {
     }
 
     /// For all rules that don't say so themselves.
-    pub(in crate::config) fn when_gone(&self) -> WhenGone {
+    pub(in crate::config) fn when_gone(&self) -> OnStoreFailure {
         self.when_gone.with(self.instances).unwrap_or_default()
     }
 
@@ -129,12 +129,12 @@ pub(in crate::config) const SHARING: [&str; 3] = ["local", "when_gone", "instanc
 /// Reads what a rule says about the store.
 pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
     let instances = at.field("instances");
-    let word = at.field::<WhenGoneConfig>("when_gone");
+    let word = at.field::<OnStoreFailureConfig>("when_gone");
     let when_gone = word.and_then(|word| word.with(instances));
-    if word == Some(WhenGoneConfig::LocalShare) && at.get("instances").is_none() {
+    if word == Some(OnStoreFailureConfig::LocalShare) && at.get("instances").is_none() {
         at.problem("instances is missing, allowed is how many instances share the rule");
     }
-    if let Some(instances) = at.get("instances").filter(|_| word != Some(WhenGoneConfig::LocalShare)) {
+    if let Some(instances) = at.get("instances").filter(|_| word != Some(OnStoreFailureConfig::LocalShare)) {
         instances.problem("found instances without when_gone = \"local_share\", allowed is one with it");
     }
     Sharing { local: at.field("local").unwrap_or(false), when_gone }
@@ -144,9 +144,9 @@ pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
 pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
     let (word, instances) = match sharing.when_gone {
         None => (None, None),
-        Some(WhenGone::Closed) => (Some(WhenGoneConfig::Closed), None),
-        Some(WhenGone::Open) => (Some(WhenGoneConfig::Open), None),
-        Some(WhenGone::LocalShare { instances }) => (Some(WhenGoneConfig::LocalShare), Some(instances)),
+        Some(OnStoreFailure::FailClosed) => (Some(OnStoreFailureConfig::FailClosed), None),
+        Some(OnStoreFailure::FailOpen) => (Some(OnStoreFailureConfig::FailOpen), None),
+        Some(OnStoreFailure::LocalShare { instances }) => (Some(OnStoreFailureConfig::LocalShare), Some(instances)),
     };
     let fields = [
         sharing.local.then(|| ("local", true.write())),
@@ -159,7 +159,7 @@ pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item =
 pub(in crate::config) fn sharing_schema() -> [(&'static str, String, Json); 3] {
     [
         ("local", "Whether it is counted in this process alone, although rules are shared.".to_owned(), bool::schema()),
-        ("when_gone", "What becomes of it while the store is gone.".to_owned(), WhenGoneConfig::schema()),
+        ("when_gone", "What becomes of it while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
         ("instances", "How many instances share it, for a local share.".to_owned(), NonZeroU32::schema()),
     ]
 }

@@ -43,7 +43,7 @@ words!(
     "hard_cap" => PartitionMode::HardCap,
     "overcommit" => PartitionMode::Overcommit
 );
-words!(WhenFull, "wait" => WhenFull::Wait, "reject" => WhenFull::Reject, "empty" => WhenFull::Empty);
+words!(WhenFull, "wait" => WhenFull::Queue, "reject" => WhenFull::Reject, "empty" => WhenFull::RespondEmpty);
 
 /// Maurer's figures.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -158,10 +158,10 @@ impl Labels {
 
     /// How many labels have metrics of their own, `admission_label_*`: 0 unless set, which publishes none; at most 1,000.
     ///
-    /// Labels that caps, weights and [overrides](crate::Rules::over) name have their places from the start, one for each class
-    /// that has rules; where no namespace is named, it is the label without one. Of all others the first to come have
-    /// one each for as long as the handle lives, so that no series ever changes whose it is. The rest are counted together. Each
-    /// series takes 4 KiB, and some 45 lines of a scrape.
+    /// Labels that caps, weights and [overrides](crate::Rules::override_key) name have their places from the start, one
+    /// for each class that has rules; where no namespace is named, it is the label without one. Of all others the first
+    /// to come have one each for as long as the handle lives, so that no series ever changes whose it is. The rest are
+    /// counted together. Each series takes 4 KiB, and some 45 lines of a scrape.
     ///
     /// ```
     /// use tower_admission::{Admission, Labels};

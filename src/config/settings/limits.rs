@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::{
-    engine::rules::{LimitsPlan, RateMode, RateRule, Setting, WhenFull, WhenGone},
+    engine::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
     problem::Problem,
     ticket::normal,
 };
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sharing {
     pub(crate) local: bool,
-    pub(crate) when_gone: Option<WhenGone>,
+    pub(crate) when_gone: Option<OnStoreFailure>,
 }
 
 impl Sharing {
@@ -21,7 +21,7 @@ impl Sharing {
     }
 
     /// What becomes of it without the store, if it is shared: `shared` is what is said for all rules.
-    fn of(self, shared: Option<WhenGone>) -> Option<WhenGone> {
+    fn of(self, shared: Option<OnStoreFailure>) -> Option<OnStoreFailure> {
         let for_all = shared.filter(|_| !self.local)?;
         Some(self.when_gone.unwrap_or(for_all))
     }
@@ -51,7 +51,7 @@ macro_rules! setters {
         #[doc = concat!("What becomes of this ", $what, " while the shared store is gone, if it is shared: what is said")]
         /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
         $(#[$when_gone])*
-        pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+        pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
             self.shared.when_gone = Some(when_gone);
             self
         }
@@ -76,8 +76,8 @@ impl Cap {
 
     setters! {
         "cap";
-        /// Stops nobody, and says what it would do: one more counts as
-        /// [would-be rejected or queued](crate::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
+        /// Stops nobody, and says what it would do: one more counts as [would-be rejected or
+        /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
         /// process alone then.
         observe;
         ///
@@ -85,7 +85,7 @@ impl Cap {
         when_gone
     }
 
-    fn setting(self, default: WhenFull, shared: Option<WhenGone>) -> Option<Setting<usize>> {
+    fn setting(self, default: WhenFull, shared: Option<OnStoreFailure>) -> Option<Setting<usize>> {
         let when_full = self.when_full.unwrap_or(default);
         let shared = self.shared.of(shared.filter(|_| !self.observes));
         (self.max > 0).then_some(Setting { bound: self.max, when_full, shared, observes: self.observes })
@@ -134,7 +134,12 @@ impl Rate {
         when_gone
     }
 
-    fn setting(self, path: &str, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> Option<Setting<RateRule>> {
+    fn setting(
+        self,
+        path: &str,
+        shared: Option<OnStoreFailure>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Setting<RateRule>> {
         let Some(max) = NonZeroU32::new(self.max) else {
             problems
                 .push(Problem::new(path, "found 0, allowed is 1 or more; a rate that lets nothing start is a mistake"));
@@ -156,7 +161,7 @@ impl From<u32> for Rate {
 /// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`](crate::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
-pub struct Limits {
+pub struct ClassLimits {
     pub(crate) in_flight: Option<Cap>,
     pub(crate) in_flight_per_namespace: Option<Cap>,
     pub(crate) per_minute: Option<Rate>,
@@ -168,7 +173,7 @@ pub struct Limits {
 /// How many of a class that must fail fast may be pending per label, unless told otherwise.
 pub(crate) const PENDING: usize = 1_024;
 
-impl Limits {
+impl ClassLimits {
     /// No limits.
     pub fn new() -> Self {
         Self::default()
@@ -221,7 +226,7 @@ impl Limits {
     pub(in crate::config) fn plan(
         &self,
         path: &str,
-        shared: Option<WhenGone>,
+        shared: Option<OnStoreFailure>,
         problems: &mut Vec<Problem>,
     ) -> LimitsPlan {
         let mut rate = |name: &str, rate: Option<Rate>| rate?.setting(&format!("{path}.{name}"), shared, problems);
@@ -236,7 +241,7 @@ impl Limits {
             ));
         }
         LimitsPlan {
-            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Wait, shared)),
+            in_flight: self.in_flight.map(|cap| cap.setting(WhenFull::Queue, shared)),
             in_flight_per_namespace: self.in_flight_per_namespace.map(|cap| cap.setting(WhenFull::Reject, shared)),
             per_minute,
             per_minute_per_namespace,

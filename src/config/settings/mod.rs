@@ -17,14 +17,14 @@ pub(crate) use self::store::StoreSettings;
 pub use self::store::StoreUrl;
 pub use self::{
     labels::Labels,
-    limits::{Cap, Limits, Rate},
+    limits::{Cap, ClassLimits, Rate},
     rules::Rules,
     share::{Share, percent},
 };
 use crate::engine::{
     limit::{Fixed, Limit},
     plan::{Discipline, JOURNAL, Mode, PartitionMode},
-    rules::WhenGone,
+    rules::OnStoreFailure,
 };
 
 /// Settings of a handle, before they were looked at.
@@ -102,7 +102,7 @@ pub(crate) struct Partitions {
 pub(crate) struct ForAll {
     pub(crate) is_shared: bool,
     /// What becomes of rules without the store, unless they say so.
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
     /// The store, where it comes from a configuration.
     #[cfg(feature = "config")]
     pub(crate) store: Option<StoreSettings>,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::limits::Limits;
+use super::limits::ClassLimits;
 use crate::{
-    engine::rules::{ClassPlan, RateRule, RulesPlan, Target, WhenGone},
+    engine::rules::{ClassPlan, OnStoreFailure, RateRule, RulesPlan, Target},
     matching::has_star,
     problem::Problem,
     ticket::normal,
@@ -16,22 +16,22 @@ use crate::{
 /// key; per field, the first of these that says something holds: `namespace:label`, `namespace:*`, `label`, `*`, the class.
 ///
 /// ```
-/// use tower_admission::{Cap, Limits, Rate, Rules, WhenFull};
+/// use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
 ///
 /// let rules = Rules::new()
-///     .class("workflow", Limits::new().max_in_flight(25).max_per_minute(600))
-///     .class("query", Limits::new().fail_fast())
-///     .over("production:payments", "workflow", Limits::new()
-///         .max_in_flight(Cap::of(8).when_full(WhenFull::Empty))
-///         .budget("downstream-openai", Rate::per_minute(600).smooth()))
-///     .over("production:*", "workflow", Limits::new().max_in_flight_per_namespace(300));
+///     .class("workflow", ClassLimits::new().max_in_flight(25).max_per_minute(600))
+///     .class("query", ClassLimits::new().fail_fast())
+///     .override_key("production:payments", "workflow", ClassLimits::new()
+///         .max_in_flight(Cap::from(8).when_full(WhenFull::RespondEmpty))
+///         .budget("downstream-openai", Rate::from(600).smooth()))
+///     .override_key("production:*", "workflow", ClassLimits::new().max_in_flight_per_namespace(300));
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Rules {
-    pub(crate) others: Limits,
-    pub(crate) classes: Vec<(String, Limits)>,
-    pub(crate) overrides: Vec<(Key, String, Limits)>,
+    pub(crate) others: ClassLimits,
+    pub(crate) classes: Vec<(String, ClassLimits)>,
+    pub(crate) overrides: Vec<(Key, String, ClassLimits)>,
 }
 
 /// Whom an override is for: text as in a file, or a label that may contain a colon.
@@ -51,31 +51,31 @@ impl Rules {
     }
 
     /// What holds for requests of a class.
-    pub fn class(mut self, class: impl Into<String>, limits: Limits) -> Self {
+    pub fn class(mut self, class: impl Into<String>, limits: ClassLimits) -> Self {
         self.classes.push((class.into(), limits));
         self
     }
 
     /// What holds for requests whose class has no rules, or that have no class. Overridden as class `*`.
-    pub fn others(mut self, limits: Limits) -> Self {
+    pub fn default_limits(mut self, limits: ClassLimits) -> Self {
         self.others = limits;
         self
     }
 
     /// What holds for one key of a class: `namespace:label`, `namespace:*`, `label`, or `*`. The first colon separates the
     /// namespace. A `*` anywhere else matches nothing and is an error when the handle is built.
-    pub fn over(mut self, key: impl Into<String>, class: impl Into<String>, limits: Limits) -> Self {
+    pub fn override_key(mut self, key: impl Into<String>, class: impl Into<String>, limits: ClassLimits) -> Self {
         self.overrides.push((Key::Text(key.into()), class.into(), limits));
         self
     }
 
     /// What holds for one label of a class, in one namespace or in any; the label may contain colons.
-    pub fn over_label(
+    pub fn override_label(
         mut self,
         namespace: Option<&str>,
         label: impl Into<String>,
         class: impl Into<String>,
-        limits: Limits,
+        limits: ClassLimits,
     ) -> Self {
         let key = Key::Label { namespace: namespace.map(Into::into), label: label.into() };
         self.overrides.push((key, class.into(), limits));
@@ -83,7 +83,7 @@ impl Rules {
     }
 
     /// `shared`: rules are counted for all instances unless they say otherwise, and what becomes of them without the store.
-    pub(crate) fn into_plan(self, shared: Option<WhenGone>, problems: &mut Vec<Problem>) -> RulesPlan {
+    pub(crate) fn into_plan(self, shared: Option<OnStoreFailure>, problems: &mut Vec<Problem>) -> RulesPlan {
         if self == Self::default() {
             return RulesPlan::default();
         }

@@ -62,7 +62,7 @@ impl Share {
     }
 
     /// Stops nobody, and says what it would do: what its share, its cap or the queue would have turned away runs beside the
-    /// limit, and [is counted](crate::PartitionSnapshot::would_reject) by reason.
+    /// limit, and [is counted](crate::snapshot::PartitionSnapshot::would_reject) by reason.
     ///
     /// Others are served as if it enforced. So nothing bounds what such a partition adds to the load of the server; caps
     /// and rates of labels bind it all the same.

@@ -12,9 +12,9 @@ mod tests;
 mod view;
 
 pub(crate) use view::Wanted;
-pub use view::{Change, Decided, Decision, JournalEntry, JournalEvent};
+pub use view::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 
-use super::{labels::LabelId, limit::Basis, outage::StoreChange, plan::Mode};
+use super::{labels::LabelId, limit::LimitInputs, outage::StoreChange, plan::Mode};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// No more entries than this, so that the low half of a sequence number says which one it is.
@@ -177,7 +177,7 @@ pub(super) struct Party {
 /// What changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    Limit { from: u32, basis: Basis },
+    Limit { from: u32, basis: LimitInputs },
     Mode { from: Mode, to: Mode },
     Reload { from: u32 },
     Drain,

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use super::{Decided, Decision, JournalEvent, Ring, Verdict, Wanted};
+use super::{DecisionEntry, DecisionKind, JournalEvent, Ring, Verdict, Wanted};
 use crate::{
     criticality::Criticality,
     engine::{
-        Arrival, Ask, Change, Engine, JournalEntry, Subject,
+        Arrival, Ask, ChangeEntry, Engine, JournalEntry, Subject,
         limit::{Aimd, Fixed, Limit},
         plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
         shares::WHOLE,
@@ -41,14 +41,14 @@ fn pass(engine: &mut Engine, now: Timestamp, label: &str) {
     engine.finish(now, &mut slot);
 }
 
-fn decided(entry: &JournalEntry) -> &Decided {
+fn decided(entry: &JournalEntry) -> &DecisionEntry {
     match &entry.event {
         JournalEvent::Decision(decided) => decided,
         JournalEvent::Change(change) => panic!("{change:?} is no decision"),
     }
 }
 
-fn decisions(engine: &Engine) -> Vec<Decided> {
+fn decisions(engine: &Engine) -> Vec<DecisionEntry> {
     let all = engine.journal_since(0, usize::MAX, Wanted::All);
     all.iter().filter(|it| matches!(it.event, JournalEvent::Decision(_))).map(|it| decided(it).clone()).collect()
 }
@@ -71,18 +71,18 @@ fn every_verdict_survives_its_byte() {
     for reason in Reason::ALL {
         assert_eq!(Verdict::rejected(reason).reason(), Some(reason));
         assert_eq!(Verdict::would_reject(reason).reason(), Some(reason));
-        assert_eq!(Verdict::would_reject(reason).decision(false), Decision::WouldReject);
-        assert_eq!(Verdict::rejected(reason).decision(false), Decision::Rejected);
+        assert_eq!(Verdict::would_reject(reason).decision(false), DecisionKind::WouldReject);
+        assert_eq!(Verdict::rejected(reason).decision(false), DecisionKind::Rejected);
         assert_eq!(Verdict::timed_out(reason).reason(), Some(reason));
-        assert_eq!(Verdict::timed_out(reason).decision(false), Decision::TimedOut);
+        assert_eq!(Verdict::timed_out(reason).decision(false), DecisionKind::TimedOut);
     }
-    assert_eq!(Verdict::rejected(Reason::Deadline).decision(true), Decision::TimedOut);
+    assert_eq!(Verdict::rejected(Reason::Deadline).decision(true), DecisionKind::TimedOut);
     for (verdict, decision) in [
-        (Verdict::ADMITTED, Decision::Admitted),
-        (Verdict::QUEUED, Decision::Queued),
-        (Verdict::GRANTED, Decision::Granted),
-        (Verdict::CANCELLED, Decision::Cancelled),
-        (Verdict::WOULD_QUEUE, Decision::WouldQueue),
+        (Verdict::ADMITTED, DecisionKind::Admitted),
+        (Verdict::QUEUED, DecisionKind::Queued),
+        (Verdict::GRANTED, DecisionKind::Granted),
+        (Verdict::CANCELLED, DecisionKind::Cancelled),
+        (Verdict::WOULD_QUEUE, DecisionKind::WouldQueue),
     ] {
         assert_eq!((verdict.decision(true), verdict.reason()), (decision, None));
     }
@@ -116,14 +116,14 @@ fn each_step_of_a_request_is_told_with_its_numbers() {
     assert_eq!(
         told,
         [
-            row("a", Decision::Admitted, None, nothing, None, 0.0_f32),
-            row("b", Decision::Queued, None, limit, Some("r-1"), 0.0),
-            row("b", Decision::Queued, None, limit, Some("r-2"), 0.0),
-            row("c", Decision::Queued, None, limit, None, 0.0),
-            row("c", Decision::Cancelled, None, nothing, None, 0.01),
-            row("b", Decision::Granted, None, nothing, Some("r-1"), 0.05),
-            row("b", Decision::TimedOut, Some(Reason::QueueTimeout), limit, Some("r-2"), 9.0),
-            row("d", Decision::Rejected, Some(Reason::Limit), limit, None, 0.0),
+            row("a", DecisionKind::Admitted, None, nothing, None, 0.0_f32),
+            row("b", DecisionKind::Queued, None, limit, Some("r-1"), 0.0),
+            row("b", DecisionKind::Queued, None, limit, Some("r-2"), 0.0),
+            row("c", DecisionKind::Queued, None, limit, None, 0.0),
+            row("c", DecisionKind::Cancelled, None, nothing, None, 0.01),
+            row("b", DecisionKind::Granted, None, nothing, Some("r-1"), 0.05),
+            row("b", DecisionKind::TimedOut, Some(Reason::QueueTimeout), limit, Some("r-2"), 9.0),
+            row("d", DecisionKind::Rejected, Some(Reason::Limit), limit, None, 0.0),
         ]
     );
     let all = engine.journal_since(0, usize::MAX, Wanted::All);
@@ -153,10 +153,10 @@ fn decisions_do_not_push_changes_out() {
         JournalEvent::Decision(_) => None,
     });
     let changes: Vec<_> = changes.collect();
-    let learned = Change::Limit { from: 4, rtt_seconds: Some(0.25), reference_seconds: Some(0.1), ratio: None };
-    let mode = |from, to| Change::Mode { from, to };
+    let learned = ChangeEntry::Limit { from: 4, rtt_seconds: Some(0.25), reference_seconds: Some(0.1), ratio: None };
+    let mode = |from, to| ChangeEntry::Mode { from, to };
     let expected =
-        [learned, mode("enforce", "observe"), mode("observe", "enforce"), Change::Drain].map(|change| (3, change));
+        [learned, mode("enforce", "observe"), mode("observe", "enforce"), ChangeEntry::Drain].map(|change| (3, change));
     assert_eq!(changes, expected);
 }
 
@@ -203,5 +203,5 @@ fn it_can_be_off_and_takes_another_size() {
     engine.reload(at(4), Plan { journal: 2, ..plan(Fixed::new(3), 0, 9) });
     let after = engine.journal_since(0, usize::MAX, Wanted::All);
     assert_eq!(after[..3], [before[0].clone(), before[5].clone(), before[6].clone()], "the newest stay");
-    assert_eq!((after.len(), &after[3].event), (4, &JournalEvent::Change(Change::Reload { from: 9 })));
+    assert_eq!((after.len(), &after[3].event), (4, &JournalEvent::Change(ChangeEntry::Reload { from: 9 })));
 }

@@ -34,23 +34,23 @@ pub struct JournalEntry {
 #[non_exhaustive]
 pub enum JournalEvent {
     /// Something was decided about a request.
-    Decision(Decided),
+    Decision(DecisionEntry),
     /// The handle changed.
-    Change(Change),
+    Change(ChangeEntry),
 }
 
 /// What was decided about a request.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Decided {
+pub struct DecisionEntry {
     /// What became of it.
-    pub decision: Decision,
+    pub decision: DecisionKind,
     /// Why it was not admitted, or would not have been.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<Reason>,
-    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::RuleSnapshot::rule), or `deadline`, `draining`, `gate`,
-    /// `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition` or `queue`.
+    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::snapshot::RuleSnapshot::rule), or `deadline`,
+    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition` or `queue`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<&'static str>,
     /// How many were counted by that.
@@ -81,7 +81,7 @@ pub struct Decided {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
-pub enum Decision {
+pub enum DecisionKind {
     /// It may run, as it came. Or decisions don't bind; see `reason`.
     Admitted,
     /// It has to wait.
@@ -100,7 +100,7 @@ pub enum Decision {
     WouldReject,
 }
 
-impl Decision {
+impl DecisionKind {
     /// The machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl Decision {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(tag = "change", rename_all = "snake_case"))]
 #[non_exhaustive]
-pub enum Change {
+pub enum ChangeEntry {
     /// The law moved the limit.
     #[non_exhaustive]
     Limit {
@@ -157,7 +157,8 @@ pub enum Change {
     /// The store that counts [shared rules](crate::AdmissionBuilder::shared) fails, is left alone, or answers again.
     #[non_exhaustive]
     Store {
-        /// Its state before: `up`, `failing` or `down`, as in [`StoreSnapshot::state`](crate::StoreSnapshot::state).
+        /// Its state before: `up`, `failing` or `down`, as in
+        /// [`StoreSnapshot::state`](crate::snapshot::StoreSnapshot::state).
         from: &'static str,
         /// Its state now.
         to: &'static str,
@@ -168,17 +169,17 @@ pub enum Change {
 }
 
 impl Verdict {
-    pub(super) fn decision(self, has_waited: bool) -> Decision {
+    pub(super) fn decision(self, has_waited: bool) -> DecisionKind {
         match (self, self.reason()) {
-            (Self::ADMITTED, _) => Decision::Admitted,
-            (Self::QUEUED, _) => Decision::Queued,
-            (Self::GRANTED, _) => Decision::Granted,
-            (Self::WOULD_QUEUE, _) => Decision::WouldQueue,
-            _ if self.is_timed_out() => Decision::TimedOut,
-            (_, Some(Reason::Deadline)) if self.is_rejected() && has_waited => Decision::TimedOut,
-            (_, Some(_)) if self.is_rejected() => Decision::Rejected,
-            (_, Some(_)) => Decision::WouldReject,
-            (_, None) => Decision::Cancelled,
+            (Self::ADMITTED, _) => DecisionKind::Admitted,
+            (Self::QUEUED, _) => DecisionKind::Queued,
+            (Self::GRANTED, _) => DecisionKind::Granted,
+            (Self::WOULD_QUEUE, _) => DecisionKind::WouldQueue,
+            _ if self.is_timed_out() => DecisionKind::TimedOut,
+            (_, Some(Reason::Deadline)) if self.is_rejected() && has_waited => DecisionKind::TimedOut,
+            (_, Some(_)) if self.is_rejected() => DecisionKind::Rejected,
+            (_, Some(_)) => DecisionKind::WouldReject,
+            (_, None) => DecisionKind::Cancelled,
         }
     }
 }
@@ -279,7 +280,7 @@ impl Engine {
         let (known, forgotten) = (Some(label).filter(named), !named(&label));
         let name = |of: fn(&Label) -> &str| known.map(of).unwrap_or_default().to_owned();
         let counted = |number: u32| record.bar.counts().then_some(number as usize);
-        let decided = Decided {
+        let decided = DecisionEntry {
             decision: record.verdict.decision(record.waited > 0.0),
             reason: record.verdict.reason(),
             rule: record.bar.as_str(),
@@ -307,17 +308,17 @@ impl Engine {
 impl Changed {
     fn view(&self, sequence: u64) -> JournalEntry {
         let change = match self.event {
-            Event::Limit { from, basis } => Change::Limit {
+            Event::Limit { from, basis } => ChangeEntry::Limit {
                 from: from as usize,
                 rtt_seconds: basis.rtt_seconds(),
                 reference_seconds: basis.reference_seconds(),
                 ratio: basis.ratio_if_known(),
             },
-            Event::Mode { from, to } => Change::Mode { from: from.as_str(), to: to.as_str() },
-            Event::Reload { from } => Change::Reload { from: from as usize },
-            Event::Drain => Change::Drain,
-            Event::LawPanic => Change::LawPanic,
-            Event::Store(it) => Change::Store {
+            Event::Mode { from, to } => ChangeEntry::Mode { from: from.as_str(), to: to.as_str() },
+            Event::Reload { from } => ChangeEntry::Reload { from: from as usize },
+            Event::Drain => ChangeEntry::Drain,
+            Event::LawPanic => ChangeEntry::LawPanic,
+            Event::Store(it) => ChangeEntry::Store {
                 from: it.from.as_str(),
                 to: it.to.as_str(),
                 down_seconds: it.down_for.map(|time| time.as_secs_f64()),

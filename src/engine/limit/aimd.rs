@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{Basis, Law, Sample, range_problems};
+use super::{LimitAlgorithm, LimitInputs, Sample, range_problems};
 #[cfg(feature = "introspect")]
 use crate::time::nanos;
 use crate::{outcome::Outcome, problem::Problem};
@@ -113,7 +113,7 @@ impl Aimd {
     }
 }
 
-impl Law for Aimd {
+impl LimitAlgorithm for Aimd {
     fn limit(&self) -> usize {
         // `max` before `min`: a range that `problems` refuses must not panic here either.
         self.limit.min(self.max).max(self.min)
@@ -123,8 +123,8 @@ impl Law for Aimd {
         self.limit = limit;
     }
 
-    fn basis(&self) -> Basis {
-        let known = self.rtt.map_or_else(Basis::default, Basis::of);
+    fn inputs(&self) -> LimitInputs {
+        let known = self.rtt.map_or_else(LimitInputs::default, LimitInputs::of);
         known.compared_with(self.threshold)
     }
 

@@ -2,32 +2,33 @@
 
 use std::time::Duration;
 
-/// The numbers that a law judged by, for those who ask why a limit is what it is. See [`Law::basis`](super::Law::basis).
+/// The numbers that a law judged by, for those who ask why a limit is what it is. See
+/// [`LimitAlgorithm::inputs`](super::LimitAlgorithm::inputs).
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_admission::limit::Basis;
+/// use tower_admission::limit::LimitInputs;
 ///
-/// let basis = Basis::of(Duration::from_millis(40)).compared_with(Duration::from_millis(20)).ratio(2.0);
+/// let basis = LimitInputs::of(Duration::from_millis(40)).compared_with(Duration::from_millis(20)).ratio(2.0);
 /// assert_eq!(basis.ratio_if_known(), Some(2.0));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
-pub struct Basis {
+pub struct LimitInputs {
     // Small, for the journal: what is not known is no number.
     rtt: f32,
     reference: f32,
     ratio: f32,
 }
 
-impl Default for Basis {
+impl Default for LimitInputs {
     /// Nothing is known.
     fn default() -> Self {
         Self::UNKNOWN
     }
 }
 
-impl Basis {
+impl LimitInputs {
     pub(super) const UNKNOWN: Self = Self { rtt: f32::NAN, reference: f32::NAN, ratio: f32::NAN };
 
     /// The round-trip time that it was judged by.

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{Law, Sample};
+use super::{LimitAlgorithm, Sample};
 use crate::problem::Problem;
 
 /// A limit that never moves.
@@ -30,7 +30,7 @@ impl Default for Fixed {
     }
 }
 
-impl Law for Fixed {
+impl LimitAlgorithm for Fixed {
     fn limit(&self) -> usize {
         self.0
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Basis, Law, Sample, clamp_to_limit, smallest, windowed::Thinned};
+use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, smallest, windowed::Thinned};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -52,7 +52,7 @@ pub struct Gradient {
     next_update: Timestamp,
     window: Thinned,
     in_window: usize,
-    basis: Basis,
+    basis: LimitInputs,
 }
 
 impl Default for Gradient {
@@ -80,7 +80,7 @@ impl Gradient {
             next_update: Timestamp::ZERO,
             window: Thinned::new(1_024),
             in_window: 0,
-            basis: Basis::UNKNOWN,
+            basis: LimitInputs::UNKNOWN,
         }
     }
 
@@ -144,7 +144,7 @@ impl Gradient {
     fn update(&mut self, min_rtt: u64) {
         let rtt = self.window.percentile(self.percentile).max(1);
         let gradient = (min_rtt as f64 * (1.0 + self.buffer) / rtt as f64).clamp(0.5, 2.0);
-        self.basis = Basis::of_nanos(rtt as f64, min_rtt as f64).ratio(gradient);
+        self.basis = LimitInputs::of_nanos(rtt as f64, min_rtt as f64).ratio(gradient);
         let limit = self.limit * gradient;
         let pinned = self.pinned as f64;
         self.limit = smallest(self.max as f64, limit.floor() + limit.sqrt()).max(pinned).floor();
@@ -152,13 +152,13 @@ impl Gradient {
     }
 }
 
-impl Law for Gradient {
+impl LimitAlgorithm for Gradient {
     fn limit(&self) -> usize {
         let limit = if self.probing_since.is_some() { self.pinned } else { clamp_to_limit(self.limit, 1, self.max) };
         limit.max(1)
     }
 
-    fn basis(&self) -> Basis {
+    fn inputs(&self) -> LimitInputs {
         self.basis
     }
 

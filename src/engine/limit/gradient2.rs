@@ -1,6 +1,6 @@
 //! Gradient2: compares the round-trip time with its own long-term average.
 
-use super::{Basis, Law, Sample, clamp_to_limit, range_problems, smallest};
+use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Compares the round-trip time with its own long-term average.
@@ -37,7 +37,7 @@ pub struct Gradient2 {
     ignore_overloads: bool,
     estimate: f64,
     long: Average,
-    basis: Basis,
+    basis: LimitInputs,
 }
 
 /// How many requests may queue without it being called congestion.
@@ -80,7 +80,7 @@ impl Gradient2 {
             ignore_overloads: true,
             estimate: 20.0,
             long: Average::over(600),
-            basis: Basis::UNKNOWN,
+            basis: LimitInputs::UNKNOWN,
         }
     }
 
@@ -170,12 +170,12 @@ impl Average {
     }
 }
 
-impl Law for Gradient2 {
+impl LimitAlgorithm for Gradient2 {
     fn limit(&self) -> usize {
         clamp_to_limit(self.estimate, self.min, self.max)
     }
 
-    fn basis(&self) -> Basis {
+    fn inputs(&self) -> LimitInputs {
         self.basis
     }
 
@@ -203,7 +203,7 @@ impl Law for Gradient2 {
         }
         let overloaded = sample.outcome == Outcome::Overload && !self.ignore_overloads;
         let gradient = if overloaded { 0.5 } else { smallest(1.0, self.tolerance * long / rtt).max(0.5) };
-        self.basis = Basis::of_nanos(rtt, long).ratio(gradient);
+        self.basis = LimitInputs::of_nanos(rtt, long).ratio(gradient);
         let next = self.estimate * gradient + queue;
         let next = self.estimate * (1.0 - self.smoothing) + next * self.smoothing;
         self.estimate = smallest(self.max as f64, next).max(self.min as f64);

@@ -20,7 +20,7 @@ mod property_tests;
 use std::{fmt, time::Duration};
 
 pub use aimd::Aimd;
-pub use basis::Basis;
+pub use basis::LimitInputs;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
@@ -66,7 +66,7 @@ impl Sample {
 /// the limit stays what it was.
 ///
 /// ```
-/// use tower_admission::limit::{Law, Sample};
+/// use tower_admission::limit::{LimitAlgorithm, Sample};
 ///
 /// /// Follows the clock rather than the load.
 /// #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Sample {
 ///     limit: usize,
 /// }
 ///
-/// impl Law for Nightly {
+/// impl LimitAlgorithm for Nightly {
 ///     fn limit(&self) -> usize {
 ///         self.limit
 ///     }
@@ -85,7 +85,7 @@ impl Sample {
 ///     }
 /// }
 /// ```
-pub trait Law: fmt::Debug + Send {
+pub trait LimitAlgorithm: fmt::Debug + Send {
     /// The current limit, at least 1.
     fn limit(&self) -> usize;
 
@@ -99,8 +99,8 @@ pub trait Law: fmt::Debug + Send {
 
     /// The numbers that the present limit was judged by, as far as they can be told. Asked when the limit has moved, for the
     /// [journal](crate::Admission::journal).
-    fn basis(&self) -> Basis {
-        Basis::default()
+    fn inputs(&self) -> LimitInputs {
+        LimitInputs::default()
     }
 
     /// Goes on from a limit that a law of the same kind has learned, within the range of this one. A law without a memory
@@ -120,7 +120,7 @@ pub trait Law: fmt::Debug + Send {
 /// AIMD, Vegas and Gradient2 get the default [`Windowed`] before them; [`Limit::per_sample`] leaves a law bare.
 #[derive(Debug)]
 pub struct Limit {
-    law: Box<dyn Law>,
+    law: Box<dyn LimitAlgorithm>,
     #[cfg(feature = "introspect")]
     known: Option<Known>,
 }
@@ -130,7 +130,7 @@ impl Limit {
     ///
     /// A burst of slow requests is then one decrease *each*, which drives most limits to their floor within
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
-    pub fn per_sample(law: impl Law + 'static) -> Self {
+    pub fn per_sample(law: impl LimitAlgorithm + 'static) -> Self {
         Self {
             #[cfg(feature = "introspect")]
             known: Known::of(&law),
@@ -138,7 +138,7 @@ impl Limit {
         }
     }
 
-    pub(crate) fn into_law(self) -> Box<dyn Law> {
+    pub(crate) fn into_law(self) -> Box<dyn LimitAlgorithm> {
         self.law
     }
 
@@ -187,7 +187,7 @@ impl From<Aimd> for Limit {
     }
 }
 
-impl<L: Law + 'static> From<Windowed<L>> for Limit {
+impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
     fn from(law: Windowed<L>) -> Self {
         Self::per_sample(law)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Law, Sample, windowed::Aggregate};
+use super::{LimitAlgorithm, Sample, windowed::Aggregate};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -40,7 +40,7 @@ struct Window {
     dropped: bool,
 }
 
-impl<L: Law> NetflixWindow<L> {
+impl<L: LimitAlgorithm> NetflixWindow<L> {
     /// Puts the default window before `law`.
     pub fn new(law: L) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Window {
     }
 }
 
-impl<L: Law> Law for NetflixWindow<L> {
+impl<L: LimitAlgorithm> LimitAlgorithm for NetflixWindow<L> {
     fn limit(&self) -> usize {
         self.law.limit()
     }

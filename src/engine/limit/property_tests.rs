@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Aggregate, Aimd, Fixed, Gradient, Gradient2, Law, NetflixWindow, Sample, TwoPoint, Vegas, Windowed};
+use super::{
+    Aggregate, Aimd, Fixed, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, Sample, TwoPoint, Vegas, Windowed,
+};
 use crate::{outcome::Outcome, time::Timestamp};
 
 /// Laws that add one per window can't come further than this in 60 windows.
 const MAX: usize = 50;
 
-fn laws() -> Vec<Box<dyn Law>> {
+fn laws() -> Vec<Box<dyn LimitAlgorithm>> {
     let aimd = || Aimd::new(Duration::from_millis(100)).max(MAX);
     let gradient2 = || Gradient2::new().min(1).max(MAX);
     vec![
@@ -59,7 +61,7 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
 
 /// Feeds a healthy server for so many windows of a second: as many requests as the limit allows, all of which take 20 ms,
 /// one round after the other. Answers the highest limit of the last tenth: a law may probe lower ones from time to time.
-fn be_healthy(law: &mut dyn Law, from: Timestamp, windows: u64) -> usize {
+fn be_healthy(law: &mut dyn LimitAlgorithm, from: Timestamp, windows: u64) -> usize {
     let rounds = windows * 50;
     let limits = (0..rounds).map(|round| {
         let start = from.after(Duration::from_millis(20 * round));

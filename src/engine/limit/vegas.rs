@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Basis, Law, Sample, clamp_to_limit, range_problems, smallest};
+use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
@@ -45,7 +45,7 @@ pub struct Vegas {
     estimate: f64,
     base_nanos: u64,
     since_probe: u64,
-    basis: Basis,
+    basis: LimitInputs,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl Vegas {
             estimate: 20.0,
             base_nanos: 0,
             since_probe: 0,
-            basis: Basis::UNKNOWN,
+            basis: LimitInputs::UNKNOWN,
         }
     }
 
@@ -170,12 +170,12 @@ fn lg(estimate: f64) -> f64 {
     estimate.trunc().max(1.0).log10().floor().max(1.0)
 }
 
-impl Law for Vegas {
+impl LimitAlgorithm for Vegas {
     fn limit(&self) -> usize {
         clamp_to_limit(self.estimate, 1, self.max)
     }
 
-    fn basis(&self) -> Basis {
+    fn inputs(&self) -> LimitInputs {
         self.basis
     }
 
@@ -222,7 +222,7 @@ impl Law for Vegas {
             return;
         };
         let (base, rtt) = (self.base_nanos as f64, rtt as f64);
-        self.basis = Basis::of_nanos(rtt, base).ratio(rtt / base);
+        self.basis = LimitInputs::of_nanos(rtt, base).ratio(rtt / base);
         let next = smallest(self.max as f64, next).max(1.0);
         self.estimate = (1.0 - self.smoothing) * estimate + self.smoothing * next;
     }

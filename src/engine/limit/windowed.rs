@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{Basis, Law, Sample};
+use super::{LimitAlgorithm, LimitInputs, Sample};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -57,7 +57,7 @@ struct Window {
     values: Thinned,
 }
 
-impl<L: Law> Windowed<L> {
+impl<L: LimitAlgorithm> Windowed<L> {
     /// Puts the default window before `law`.
     pub fn new(law: L) -> Self {
         Self {
@@ -141,13 +141,13 @@ impl<L> Windowed<L> {
     }
 }
 
-impl<L: Law> Law for Windowed<L> {
+impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     fn limit(&self) -> usize {
         self.law.limit()
     }
 
-    fn basis(&self) -> Basis {
-        self.law.basis()
+    fn inputs(&self) -> LimitInputs {
+        self.law.inputs()
     }
 
     fn adopt(&mut self, limit: usize) {

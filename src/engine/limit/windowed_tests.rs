@@ -4,7 +4,7 @@ use crate::engine::limit::Aimd;
 const MS: u64 = 1_000_000;
 
 /// Feeds one sample that ends at `end` ms after `rtt` ms.
-fn feed<L: Law>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: Outcome) -> usize {
+fn feed<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: Outcome) -> usize {
     law.on_sample(&Sample {
         start: Timestamp::from_nanos((end - rtt) * MS),
         end: Timestamp::from_nanos(end * MS),

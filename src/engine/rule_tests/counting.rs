@@ -4,16 +4,16 @@ use super::*;
 
 #[test]
 fn who_is_refused_by_one_rule_is_charged_by_none() {
-    let all = Limits::new()
-        .max_in_flight(Cap::of(50).when_full(WhenFull::Reject))
+    let all = ClassLimits::new()
+        .max_in_flight(Cap::from(50).when_full(WhenFull::Reject))
         .max_in_flight_per_namespace(60)
         .max_per_minute(70)
         .max_per_minute_per_namespace(80)
         .budget("shared", 90)
         .max_pending(100);
     let one = |kind| each_kind(3, RateMode::Minute, WhenFull::Reject)[kind as usize].clone();
-    let tighter: [fn(Limits) -> Limits; 6] = [
-        |limits| limits.max_in_flight(Cap::of(3).when_full(WhenFull::Reject)),
+    let tighter: [fn(ClassLimits) -> ClassLimits; 6] = [
+        |limits| limits.max_in_flight(Cap::from(3).when_full(WhenFull::Reject)),
         |limits| limits.max_in_flight_per_namespace(3),
         |limits| limits.max_per_minute(3),
         |limits| limits.max_per_minute_per_namespace(3),
@@ -21,7 +21,7 @@ fn who_is_refused_by_one_rule_is_charged_by_none() {
         |limits| limits.max_pending(3),
     ];
     for (kind, tighter) in (0..).zip(tighter) {
-        let mut desk = Desk::new(100, Rules::new().others(tighter(all.clone())));
+        let mut desk = Desk::new(100, Rules::new().default_limits(tighter(all.clone())));
         let slots: Vec<_> = (0..3).map(|_| desk.runs("a")).collect();
         let before = desk.rules("", "ns", "a");
         let expected = if kind < 5 { one(kind).0 } else { Reason::PendingFull };
@@ -42,14 +42,14 @@ fn who_is_refused_by_one_rule_is_charged_by_none() {
 
 #[test]
 fn who_waits_is_charged_for_nothing_but_waiting() {
-    let limits = Limits::new()
+    let limits = ClassLimits::new()
         .max_in_flight(9)
         .max_in_flight_per_namespace(9)
         .max_per_minute(9)
         .max_per_minute_per_namespace(9)
         .budget("shared", 9)
         .max_pending(9);
-    let mut desk = Desk::new(1, Rules::new().others(limits));
+    let mut desk = Desk::new(1, Rules::new().default_limits(limits));
     let slot = desk.arrive("", "other", "x");
     let places = [desk.waits("a"), desk.waits("a")];
     let used = |desk: &Desk| desk.rules("", "ns", "a").iter().map(|rule| rule.used).collect::<Vec<_>>();
@@ -67,11 +67,11 @@ fn who_waits_is_charged_for_nothing_but_waiting() {
 #[test]
 fn the_most_particular_key_that_says_something_wins_for_each_setting() {
     let rules = Rules::new()
-        .class("work", Limits::new().max_in_flight(1).max_per_minute(1).max_pending(1).budget("class", 1))
-        .over("*", "work", Limits::new().max_in_flight(2).max_per_minute(2).max_in_flight_per_namespace(2))
-        .over("q", "work", Limits::new().max_in_flight(3).max_per_minute(3))
-        .over("ns:*", "work", Limits::new().max_in_flight(4).budget("ns", 4))
-        .over("ns:q", "work", Limits::new().max_in_flight(0));
+        .class("work", ClassLimits::new().max_in_flight(1).max_per_minute(1).max_pending(1).budget("class", 1))
+        .override_key("*", "work", ClassLimits::new().max_in_flight(2).max_per_minute(2).max_in_flight_per_namespace(2))
+        .override_key("q", "work", ClassLimits::new().max_in_flight(3).max_per_minute(3))
+        .override_key("ns:*", "work", ClassLimits::new().max_in_flight(4).budget("ns", 4))
+        .override_key("ns:q", "work", ClassLimits::new().max_in_flight(Cap::unlimited()));
     let mut desk = Desk::new(100, rules);
     let mut found = |namespace, label| {
         let _ = desk.arrive("work", namespace, label);
@@ -115,7 +115,7 @@ fn the_most_particular_key_that_says_something_wins_for_each_setting() {
 
 #[test]
 fn a_group_spans_the_classes_and_labels_of_its_namespace() {
-    let limits = || Limits::new().budget("shared", 3);
+    let limits = || ClassLimits::new().budget("shared", 3);
     let rules = Rules::new().class("one", limits()).class("two", limits());
     let mut desk = Desk::new(100, rules);
     for (class, label) in [("one", "a"), ("one", "b"), ("two", "a")] {
@@ -133,7 +133,7 @@ fn a_group_spans_the_classes_and_labels_of_its_namespace() {
 
 #[test]
 fn caps_and_rates_of_a_namespace_belong_to_one_class() {
-    let limits = || Limits::new().max_in_flight_per_namespace(2).max_per_minute_per_namespace(2);
+    let limits = || ClassLimits::new().max_in_flight_per_namespace(2).max_per_minute_per_namespace(2);
     let mut desk = Desk::new(100, Rules::new().class("one", limits()).class("two", limits()));
     for class in ["one", "one", "two", "two"] {
         assert!(matches!(desk.arrive(class, "ns", "a"), Arrival::Admit(_)));
@@ -146,8 +146,8 @@ fn caps_and_rates_of_a_namespace_belong_to_one_class() {
 #[test]
 fn counters_are_bounded_as_labels_are_and_renewed_by_no_name() {
     const TOLD_APART: usize = 10;
-    let limits = Limits::new().max_in_flight_per_namespace(5).max_per_minute_per_namespace(5).budget("shared", 7);
-    let mut settings = plan(100, Rules::new().others(limits));
+    let limits = ClassLimits::new().max_in_flight_per_namespace(5).max_per_minute_per_namespace(5).budget("shared", 7);
+    let mut settings = plan(100, Rules::new().default_limits(limits));
     settings.labels.max_labels = TOLD_APART;
     let mut desk = Desk::of(settings);
     let one = |desk: &mut Desk, namespace: &str| match desk.arrive("", namespace, "a") {
@@ -184,7 +184,7 @@ fn counters_are_bounded_as_labels_are_and_renewed_by_no_name() {
 
 #[test]
 fn a_label_whose_rate_is_used_up_is_not_forgotten() {
-    let mut settings = plan(100, Rules::new().others(Limits::new().max_per_minute(1)));
+    let mut settings = plan(100, Rules::new().default_limits(ClassLimits::new().max_per_minute(1)));
     settings.labels.max_labels = 4;
     let mut desk = Desk::of(settings);
     for label in ["a", "b"] {
@@ -204,7 +204,9 @@ fn a_label_whose_rate_is_used_up_is_not_forgotten() {
 /// There is no way around a rule by inventing names.
 #[test]
 fn labels_that_find_no_entry_share_what_one_is_allowed() {
-    let rules = Rules::new().class("one", Limits::new().max_per_minute(2)).others(Limits::new().max_per_minute(3));
+    let rules = Rules::new()
+        .class("one", ClassLimits::new().max_per_minute(2))
+        .default_limits(ClassLimits::new().max_per_minute(3));
     let mut settings = plan(10_000, rules);
     settings.labels.max_labels = 4;
     let mut desk = Desk::of(settings);
@@ -223,14 +225,14 @@ fn labels_that_find_no_entry_share_what_one_is_allowed() {
 
 #[test]
 fn as_many_of_a_label_are_pending_as_may() {
-    for when_full in [WhenFull::Reject, WhenFull::Empty] {
-        let limits = Limits::new().max_pending(Cap::of(3).when_full(when_full)).max_in_flight(1);
-        let mut desk = Desk::new(10, Rules::new().others(limits));
+    for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
+        let limits = ClassLimits::new().max_pending(Cap::from(3).when_full(when_full)).max_in_flight(1);
+        let mut desk = Desk::new(10, Rules::new().default_limits(limits));
         let slot = desk.runs("a");
         let places = [desk.waits("a"), desk.waits("a")];
         let refusal = desk.refused("a");
         assert_eq!((refusal.reason, refusal.bound), (Reason::PendingFull, 3));
-        assert_eq!(refusal.empty, when_full == WhenFull::Empty);
+        assert_eq!(refusal.empty, when_full == WhenFull::RespondEmpty);
         drop(desk.runs("b"));
         desk.finish(slot);
         drop(desk.granted(&places[0]));
@@ -243,7 +245,7 @@ fn as_many_of_a_label_are_pending_as_may() {
 
 #[test]
 fn a_label_keeps_its_class_for_what_is_given_back() {
-    let rules = Rules::new().class("one", Limits::new().max_in_flight_per_namespace(1));
+    let rules = Rules::new().class("one", ClassLimits::new().max_in_flight_per_namespace(1));
     let mut desk = Desk::new(10, rules);
     for _ in 0..10 {
         let Arrival::Admit(slot) = desk.arrive("one", "ns", "a") else { panic!("it runs") };

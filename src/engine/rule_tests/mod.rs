@@ -14,8 +14,8 @@ use super::{
     shares::WHOLE,
 };
 use crate::{
-    config::{Cap, Limits, Rate, Rules},
-    engine::rules::{RateMode, RuleSnapshot, WhenFull, WhenGone},
+    config::{Cap, ClassLimits, Rate, Rules},
+    engine::rules::{OnStoreFailure, RateMode, RuleSnapshot, WhenFull},
     rejection::Reason,
     time::Timestamp,
 };
@@ -28,7 +28,7 @@ fn plan(limit: usize, rules: Rules) -> Plan {
 }
 
 /// The same where rules are counted for all instances.
-fn plan_shared(limit: usize, rules: Rules, shared: Option<WhenGone>) -> Plan {
+fn plan_shared(limit: usize, rules: Rules, shared: Option<OnStoreFailure>) -> Plan {
     let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
@@ -133,15 +133,15 @@ impl Desk {
 }
 
 /// Limits with one rule of each kind that is charged at the start, and the reason that each gives.
-fn each_kind(bound: u32, mode: RateMode, when_full: WhenFull) -> [(Reason, Limits); 5] {
-    let cap = Cap::of(bound as usize).when_full(when_full);
-    let rate = Rate::per_minute(bound).mode(mode).when_full(when_full);
+fn each_kind(bound: u32, mode: RateMode, when_full: WhenFull) -> [(Reason, ClassLimits); 5] {
+    let cap = Cap::from(bound as usize).when_full(when_full);
+    let rate = Rate::from(bound).mode(mode).when_full(when_full);
     [
-        (Reason::LabelCap, Limits::new().max_in_flight(cap)),
-        (Reason::NamespaceCap, Limits::new().max_in_flight_per_namespace(cap)),
-        (Reason::Rate, Limits::new().max_per_minute(rate)),
-        (Reason::Rate, Limits::new().max_per_minute_per_namespace(rate)),
-        (Reason::Budget, Limits::new().budget("shared", rate)),
+        (Reason::LabelCap, ClassLimits::new().max_in_flight(cap)),
+        (Reason::NamespaceCap, ClassLimits::new().max_in_flight_per_namespace(cap)),
+        (Reason::Rate, ClassLimits::new().max_per_minute(rate)),
+        (Reason::Rate, ClassLimits::new().max_per_minute_per_namespace(rate)),
+        (Reason::Budget, ClassLimits::new().budget("shared", rate)),
     ]
 }
 

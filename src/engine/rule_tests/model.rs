@@ -91,7 +91,7 @@ impl Model {
         if bound.is_some_and(|bound| pending >= bound) {
             return Some((Reason::PendingFull, WhenFull::Reject));
         }
-        self.full(of).into_iter().find(|&(_, when_full)| when_full != WhenFull::Wait)
+        self.full(of).into_iter().find(|&(_, when_full)| when_full != WhenFull::Queue)
     }
 
     fn start(&mut self, of: Of) {
@@ -134,7 +134,10 @@ impl Pair {
                     Arrival::Ask(..) => unreachable!("no rule is shared"),
                     Arrival::Reject(refusal) => {
                         prop_assert_eq!(Some(refusal.reason), bar.map(|(reason, _)| reason));
-                        prop_assert_eq!(Some(refusal.empty), bar.map(|(_, when_full)| when_full == WhenFull::Empty));
+                        prop_assert_eq!(
+                            Some(refusal.empty),
+                            bar.map(|(_, when_full)| when_full == WhenFull::RespondEmpty)
+                        );
                     }
                     Arrival::Wait(place) => {
                         prop_assert!(
@@ -201,10 +204,10 @@ impl Pair {
                     self.model.start(of);
                 }
                 Stage::Refused(refusal) => {
-                    let found = full.iter().find(|&&(_, when_full)| when_full != WhenFull::Wait);
+                    let found = full.iter().find(|&&(_, when_full)| when_full != WhenFull::Queue);
                     prop_assert_eq!(
                         found,
-                        Some(&(refusal.reason, if refusal.empty { WhenFull::Empty } else { WhenFull::Reject }))
+                        Some(&(refusal.reason, if refusal.empty { WhenFull::RespondEmpty } else { WhenFull::Reject }))
                     );
                 }
                 stage => prop_assert!(false, "{stage:?}"),
@@ -221,7 +224,7 @@ impl Pair {
         if self.model.running.len() < self.model.setup.limit {
             for (of, _) in &self.model.waiting {
                 let full = self.model.full(*of);
-                let waits = full.iter().any(|&(_, when_full)| when_full == WhenFull::Wait);
+                let waits = full.iter().any(|&(_, when_full)| when_full == WhenFull::Queue);
                 prop_assert!(waits, "{of:?} waits and might run or be turned away: {full:?}");
             }
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::{Desk, MINUTE, SECOND, plan_shared};
 use crate::{
-    config::{Cap, Labels, Limits, Rate, Rules},
+    config::{Cap, ClassLimits, Labels, Rate, Rules},
     engine::{
         Arrival, NoRoom, Place, StoreState,
-        rules::{Counted, WhenFull, WhenGone},
+        rules::{Counted, OnStoreFailure, WhenFull},
     },
     rejection::Reason,
     time::Timestamp,
@@ -19,13 +19,13 @@ use crate::{
 
 const FULL: NoRoom = NoRoom { rule: Counted::LabelCap, retry_after: None };
 
-fn desk(limit: usize, limits: Limits) -> Desk {
-    Desk::of(plan_shared(limit, Rules::new().others(limits), Some(WhenGone::Closed)))
+fn desk(limit: usize, limits: ClassLimits) -> Desk {
+    Desk::of(plan_shared(limit, Rules::new().default_limits(limits), Some(OnStoreFailure::FailClosed)))
 }
 
 /// A cap of 5 that lets more of the label wait.
-fn five() -> Limits {
-    Limits::new().max_in_flight(5)
+fn five() -> ClassLimits {
+    ClassLimits::new().max_in_flight(5)
 }
 
 impl Desk {
@@ -99,10 +99,10 @@ fn those_who_asked_at_once_stand_in_the_order_in_which_they_came() {
 
 #[test]
 fn a_refused_request_is_charged_by_no_rule() {
-    let limits = Limits::new()
-        .max_in_flight(Cap::of(5).when_full(WhenFull::Reject))
-        .max_per_minute(Rate::per_minute(2).local())
-        .budget("shared", Rate::per_minute(100));
+    let limits = ClassLimits::new()
+        .max_in_flight(Cap::from(5).when_full(WhenFull::Reject))
+        .max_per_minute(Rate::from(2).local())
+        .budget("shared", Rate::from(100));
     let mut desk = desk(10, limits);
     for _ in 0..10 {
         let place = desk.asks("a");
@@ -121,7 +121,7 @@ fn a_refused_request_is_charged_by_no_rule() {
 
 #[test]
 fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
-    let limits = Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Empty));
+    let limits = ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::RespondEmpty));
     let mut desk = desk(10, limits);
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
@@ -138,7 +138,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
 
 #[test]
 fn who_waits_for_a_rate_asks_when_it_has_room() {
-    let mut desk = desk(10, Limits::new().max_per_minute(Rate::per_minute(3).when_full(WhenFull::Wait)));
+    let mut desk = desk(10, ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::Queue)));
     let first = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
     desk.engine.put_back(desk.now, &first, no_room).unwrap();
@@ -154,7 +154,7 @@ fn who_waits_for_a_rate_asks_when_it_has_room() {
 
 #[test]
 fn a_wait_is_not_longer_for_having_asked() {
-    let mut plan = plan_shared(1, Rules::new().others(five()), Some(WhenGone::Closed));
+    let mut plan = plan_shared(1, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
     plan.line.wait = Some(Duration::from_secs(10));
     let mut desk = Desk::of(plan);
     let blocker = desk.asks("b");
@@ -180,7 +180,7 @@ fn a_wait_is_not_longer_for_having_asked() {
 
 #[test]
 fn nobody_waits_where_nobody_may() {
-    let mut plan = plan_shared(1, Rules::new().others(five()), Some(WhenGone::Closed));
+    let mut plan = plan_shared(1, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
     plan.line.places = crate::engine::plan::Places::Exactly(0);
     let mut desk = Desk::of(plan);
     let place = desk.asks("a");
@@ -190,7 +190,7 @@ fn nobody_waits_where_nobody_may() {
 
     let mut problems = Vec::new();
     let labels = Labels::new().max_waiting(1).into_plan(&mut problems);
-    let rules = plan_shared(10, Rules::new().others(five()), Some(WhenGone::Closed));
+    let rules = plan_shared(10, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
     let mut desk = Desk::of(crate::engine::plan::Plan { labels, ..rules });
     let places = [desk.asks("a"), desk.asks("a")];
     desk.put_back(&places[0]);
@@ -214,10 +214,10 @@ fn a_label_whose_waiters_left_is_open_again() {
 
 #[test]
 fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
-    let cap = |when_full| Cap::of(5).when_full(when_full);
+    let cap = |when_full| Cap::from(5).when_full(when_full);
     for (limits, reason, empty) in [
         (five(), Reason::StoreUnavailable, false),
-        (Limits::new().max_in_flight(cap(WhenFull::Empty)), Reason::StoreUnavailable, true),
+        (ClassLimits::new().max_in_flight(cap(WhenFull::RespondEmpty)), Reason::StoreUnavailable, true),
         (five().max_pending(100), Reason::PendingUnavailable, false),
     ] {
         let mut desk = desk(10, limits);
@@ -236,7 +236,7 @@ fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
 
 #[test]
 fn rules_of_this_process_and_other_modes_ask_nobody() {
-    let mut desk = desk(10, Limits::new().max_in_flight(Cap::of(5).local()).max_pending(9));
+    let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).local()).max_pending(9));
     let _held = desk.runs("a");
     let mut desk = self::desk(10, five());
     desk.engine.set_mode(desk.now, crate::engine::plan::Mode::Observe);
@@ -247,7 +247,7 @@ fn rules_of_this_process_and_other_modes_ask_nobody() {
 
 #[test]
 fn what_is_known_of_a_rule_ends_with_its_time() {
-    let mut desk = desk(10, Limits::new().budget("x", Rate::per_minute(1)));
+    let mut desk = desk(10, ClassLimits::new().budget("x", Rate::from(1)));
     let place = desk.asks("a");
     let no_room = NoRoom { rule: Counted::Budget, retry_after: Some(Duration::from_nanos(MINUTE)) };
     desk.engine.deny(desk.now, &place, no_room);
@@ -261,9 +261,9 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
 
 #[test]
 fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
-    use crate::LabelStatus;
+    use crate::snapshot::LabelStatus;
     let status = |when_gone| {
-        let mut desk = desk(10, Limits::new().max_in_flight(Cap::of(5).when_gone(when_gone)));
+        let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).when_gone(when_gone)));
         let place = desk.asks("a");
         let _held = desk.granted(&place);
         let look = |desk: &Desk| desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
@@ -273,6 +273,6 @@ fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
         let label = look(&desk);
         (label.status, label.blocked_by.map(|blocked| blocked.rule))
     };
-    assert_eq!(status(WhenGone::Closed), (LabelStatus::Unavailable, Some("store")));
-    assert_eq!(status(WhenGone::Open), (LabelStatus::Accepting, None));
+    assert_eq!(status(OnStoreFailure::FailClosed), (LabelStatus::Unavailable, Some("store")));
+    assert_eq!(status(OnStoreFailure::FailOpen), (LabelStatus::Accepting, None));
 }

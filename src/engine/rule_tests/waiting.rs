@@ -11,13 +11,13 @@ fn is_cap(reason: Reason) -> bool {
 /// A rule of each kind that allows one, on namespace `ns`; the class as a whole allows everything.
 fn on_ns(kind: usize, mode: RateMode, when_full: WhenFull) -> (Reason, Rules) {
     let (reason, limits) = each_kind(1, mode, when_full)[kind].clone();
-    (reason, Rules::new().over("ns:*", "*", limits))
+    (reason, Rules::new().override_key("ns:*", "*", limits))
 }
 
 #[test]
 fn who_waits_for_a_rule_stops_nobody_else_and_is_served_when_it_has_room() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
-        let (reason, rules) = on_ns(kind, mode, WhenFull::Wait);
+        let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         desk.pass(7 * SECOND);
         let first = desk.runs("a");
@@ -52,13 +52,13 @@ fn who_waits_for_a_rule_stops_nobody_else_and_is_served_when_it_has_room() {
 #[test]
 fn who_is_turned_away_is_told_when_to_come_back() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
-        for when_full in [WhenFull::Reject, WhenFull::Empty] {
+        for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
             let mut desk = Desk::new(10, rules);
             desk.pass(7 * SECOND + 123);
             let first = desk.runs("a");
             let refusal = desk.refused("a");
-            assert_eq!((refusal.reason, refusal.empty), (reason, when_full == WhenFull::Empty));
+            assert_eq!((refusal.reason, refusal.empty), (reason, when_full == WhenFull::RespondEmpty));
             assert_eq!(refusal.bound, 1);
             let ask = desk.ask("", "ns", "a");
             let at_once = desk.engine.arrive_without_waiting(desk.now, &ask).unwrap_err();
@@ -80,7 +80,7 @@ fn who_is_turned_away_is_told_when_to_come_back() {
 #[test]
 fn a_rule_turns_away_at_the_grant_as_well() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
-        for when_full in [WhenFull::Reject, WhenFull::Empty] {
+        for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
             let mut desk = Desk::new(3, rules);
             let held = ["x", "y", "z"].map(|label| desk.arrive("", "elsewhere", label));
@@ -92,7 +92,7 @@ fn a_rule_turns_away_at_the_grant_as_well() {
             }
             drop(desk.granted(&places[0]));
             let Poll::Ready(Err(refusal)) = desk.claim(&places[1]) else { panic!("{reason}: not refused") };
-            assert_eq!((refusal.reason, refusal.empty), (reason, when_full == WhenFull::Empty));
+            assert_eq!((refusal.reason, refusal.empty), (reason, when_full == WhenFull::RespondEmpty));
             let Arrival::Wait(later) = later else { panic!("it waits") };
             drop(desk.granted(&later));
         }
@@ -101,8 +101,8 @@ fn a_rule_turns_away_at_the_grant_as_well() {
 
 #[test]
 fn a_full_rule_that_rejects_goes_before_one_that_waits() {
-    let limits = Limits::new().max_in_flight(1).max_per_minute(1);
-    let mut desk = Desk::new(10, Rules::new().others(limits));
+    let limits = ClassLimits::new().max_in_flight(1).max_per_minute(1);
+    let mut desk = Desk::new(10, Rules::new().default_limits(limits));
     let _held = desk.runs("a");
     assert_eq!(desk.refused("a").reason, Reason::Rate, "the cap alone would let it wait");
 }
@@ -110,8 +110,8 @@ fn a_full_rule_that_rejects_goes_before_one_that_waits() {
 #[test]
 fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     const LABELS: usize = 200;
-    let limits = Limits::new().max_in_flight_per_namespace(Cap::of(3).when_full(WhenFull::Wait));
-    let mut desk = Desk::new(1_000, Rules::new().others(limits));
+    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(3).when_full(WhenFull::Queue));
+    let mut desk = Desk::new(1_000, Rules::new().default_limits(limits));
     let mut running: std::collections::VecDeque<_> = (0..3).map(|_| desk.runs("first")).collect();
     let mut places: Vec<Vec<Place>> = Vec::new();
     for label in 0..LABELS {
@@ -144,8 +144,8 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
 /// One waiter for each label: who came first is served first, and nobody who is tried in vain loses its place.
 #[test]
 fn whoever_came_first_goes_first_at_a_shared_cap() {
-    let limits = Limits::new().max_in_flight_per_namespace(Cap::of(1).when_full(WhenFull::Wait));
-    let mut desk = Desk::new(10, Rules::new().others(limits));
+    let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::Queue));
+    let mut desk = Desk::new(10, Rules::new().default_limits(limits));
     let mut slot = desk.runs("first");
     let places: Vec<_> = ["a", "b", "c", "d"].map(|label| desk.waits(label)).into();
     for place in &places {
@@ -156,8 +156,8 @@ fn whoever_came_first_goes_first_at_a_shared_cap() {
 
 #[test]
 fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
-    let cap = |max| Limits::new().max_in_flight_per_namespace(Cap::of(max).when_full(WhenFull::Wait));
-    let mut desk = Desk::new(100, Rules::new().others(cap(10)).over("narrow", "*", cap(2)));
+    let cap = |max| ClassLimits::new().max_in_flight_per_namespace(Cap::from(max).when_full(WhenFull::Queue));
+    let mut desk = Desk::new(100, Rules::new().default_limits(cap(10)).override_key("narrow", "*", cap(2)));
     let mut running: Vec<_> = (0..10).map(|_| desk.runs("wide")).collect();
     let narrow = desk.waits("narrow");
     let wide = desk.waits("wide");
@@ -173,8 +173,8 @@ fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
 #[test]
 fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
     for mode in [RateMode::Minute, smooth(1)] {
-        let rate = Rate::per_minute(1).mode(mode).when_full(WhenFull::Wait);
-        let mut desk = Desk::new(10, Rules::new().others(Limits::new().budget("shared", rate)));
+        let rate = Rate::from(1).mode(mode).when_full(WhenFull::Queue);
+        let mut desk = Desk::new(10, Rules::new().default_limits(ClassLimits::new().budget("shared", rate)));
         let first = desk.runs("first");
         desk.finish(first);
         let places: Vec<_> = (0..100).map(|label| desk.waits(&label.to_string())).collect();
@@ -191,7 +191,7 @@ fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
 #[test]
 fn whoever_waits_for_a_rate_is_not_overtaken_by_who_comes_when_it_has_room() {
     for kind in 2..KINDS {
-        let (_, rules) = on_ns(kind, RateMode::Minute, WhenFull::Wait);
+        let (_, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let _held = desk.runs("a");
         let place = desk.waits("a");
@@ -205,7 +205,7 @@ fn whoever_waits_for_a_rate_is_not_overtaken_by_who_comes_when_it_has_room() {
 #[test]
 fn who_leaves_leaves_nothing_behind() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
-        let (reason, rules) = on_ns(kind, mode, WhenFull::Wait);
+        let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let first = desk.runs("a");
         let places = [desk.waits("a"), desk.waits("a"), desk.waits("a")];
@@ -227,7 +227,7 @@ fn who_leaves_leaves_nothing_behind() {
 #[test]
 fn when_decisions_stop_to_bind_nobody_waits_for_a_rule() {
     for kind in 0..KINDS {
-        let (reason, rules) = on_ns(kind, RateMode::Minute, WhenFull::Wait);
+        let (reason, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let first = desk.runs("a");
         let place = desk.waits("a");
@@ -261,7 +261,7 @@ fn what_would_be_rejected_is_counted_while_decisions_dont_bind() {
 
 #[test]
 fn bounds_for_labels_do_not_hold_for_requests_without_one() {
-    let rules = Rules::new().class("bulk", Limits::new().max_in_flight(9));
+    let rules = Rules::new().class("bulk", ClassLimits::new().max_in_flight(9));
     let mut settings = plan(1, rules);
     settings.labels.wait = Some(Duration::from_secs(30));
     settings.labels.default.cap = Some(1);
@@ -278,7 +278,7 @@ fn bounds_for_labels_do_not_hold_for_requests_without_one() {
 
 #[test]
 fn a_deadline_that_has_passed_is_a_refusal_for_those_who_do_not_wait() {
-    for rules in [Rules::new(), Rules::new().others(Limits::new().max_in_flight(5))] {
+    for rules in [Rules::new(), Rules::new().default_limits(ClassLimits::new().max_in_flight(5))] {
         let mut desk = Desk::new(1, rules);
         desk.pass(SECOND);
         let ask = Ask { deadline: desk.now, ..Ask::of(0) };

@@ -35,7 +35,7 @@ pub(super) struct Parked {
 impl Account {
     /// How many of the label may run before the others wait, if that is what happens at its cap.
     pub(in crate::engine) fn waits_at(&self) -> usize {
-        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Wait && !rule.observes);
+        let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Queue && !rule.observes);
         cap.map_or(usize::MAX, |rule| rule.bound)
     }
 }

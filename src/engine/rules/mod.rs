@@ -28,7 +28,7 @@ pub use plan::WhenFull;
 pub(crate) use plan::{ClassPlan, LimitsPlan, Resolved, Rule, RulesPlan, Setting, Source, Target};
 pub use rate::RateMode;
 pub(crate) use rate::RateRule;
-pub use shared::WhenGone;
+pub use shared::OnStoreFailure;
 pub(super) use shared::{Closed, Consent};
 pub(crate) use shared::{Counted, SharedBound, SharedRules};
 pub use view::RuleSnapshot;
@@ -158,7 +158,7 @@ impl Rules {
         let account = label.account.as_deref()?;
         let mut all = (0..6).filter_map(|rule| self.full_rule(rule, now, label, account, which));
         let first = all.next()?;
-        let waits = |full: &Full| full.when_full == WhenFull::Wait;
+        let waits = |full: &Full| full.when_full == WhenFull::Queue;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
         Some(other.unwrap_or(first))
     }
@@ -211,7 +211,7 @@ impl Rules {
         let full = Full {
             reason: Reason::PendingFull,
             // Nobody can wait for leave to wait.
-            when_full: if rule.when_full == WhenFull::Empty { WhenFull::Empty } else { WhenFull::Reject },
+            when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
             until: None,
             bound: rule.bound,
             meter: None,

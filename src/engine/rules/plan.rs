@@ -2,28 +2,28 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-use super::{rate::RateRule, shared::WhenGone};
+use super::{rate::RateRule, shared::OnStoreFailure};
 
 /// What a rule does with a request that finds it full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum WhenFull {
     /// The request waits, and others go on.
-    Wait,
+    Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were nothing for it, 204 [unless set](crate::Rejections::nothing): "no task" for
-    /// a long poll.
-    Empty,
+    /// The request is answered as if there were nothing for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// "no task" for a long poll.
+    RespondEmpty,
 }
 
 impl WhenFull {
     /// The machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Wait => "wait",
+            Self::Queue => "wait",
             Self::Reject => "reject",
-            Self::Empty => "empty",
+            Self::RespondEmpty => "empty",
         }
     }
 }
@@ -34,7 +34,7 @@ pub(crate) struct Rule<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
     /// What becomes of it without the store, if it is counted for all instances.
-    pub(crate) shared: Option<WhenGone>,
+    pub(crate) shared: Option<OnStoreFailure>,
     /// Whether it only says what it would do.
     pub(crate) observes: bool,
     /// Where the bound was found; see [`Source`].
@@ -74,7 +74,7 @@ pub(crate) struct LimitsPlan {
 pub(crate) struct Setting<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
-    pub(crate) shared: Option<WhenGone>,
+    pub(crate) shared: Option<OnStoreFailure>,
     pub(crate) observes: bool,
 }
 

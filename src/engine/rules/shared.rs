@@ -16,12 +16,12 @@ use crate::{rejection::Reason, time::Timestamp};
 /// What a rule does while the store can't be asked. An explicit choice, since each has its price.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum WhenGone {
+pub enum OnStoreFailure {
     /// Nobody is admitted: nothing is exceeded, and nothing is served.
     #[default]
-    Closed,
+    FailClosed,
     /// The rule doesn't count: everything is served, and nothing is held back.
-    Open,
+    FailOpen,
     /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
     ///
     /// Together they stay within the bound while the number is right. What was granted by the store before is not
@@ -55,7 +55,7 @@ pub(crate) struct SharedRule {
     pub(crate) counts: Counted,
     pub(crate) bound: SharedBound,
     pub(crate) when_full: WhenFull,
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
 }
 
 impl SharedRule {
@@ -137,9 +137,9 @@ impl SharedRules {
 
     /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
     pub(in crate::engine) fn closes(&self) -> Option<WhenFull> {
-        let closed = || self.rules.iter().filter(|rule| rule.when_gone == WhenGone::Closed);
-        let empty = closed().any(|rule| rule.when_full == WhenFull::Empty);
-        closed().next().map(|_| if empty { WhenFull::Empty } else { WhenFull::Reject })
+        let closed = || self.rules.iter().filter(|rule| rule.when_gone == OnStoreFailure::FailClosed);
+        let empty = closed().any(|rule| rule.when_full == WhenFull::RespondEmpty);
+        closed().next().map(|_| if empty { WhenFull::RespondEmpty } else { WhenFull::Reject })
     }
 }
 

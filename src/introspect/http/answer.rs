@@ -15,7 +15,7 @@ use http::{
 };
 use serde::Serialize;
 
-use crate::admission::Payload;
+use crate::admission::BodyData;
 
 /// An answer before it is known whether its body is wanted.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Answer {
     }
 
     /// The response to a request with these headers; without a body for HEAD, and where the client has it already.
-    pub(super) fn respond(mut self, request: &HeaderMap, is_head: bool) -> Response<Payload> {
+    pub(super) fn respond(mut self, request: &HeaderMap, is_head: bool) -> Response<BodyData> {
         let known = self.headers.get(ETAG).is_some_and(|tag| self.status == StatusCode::OK && matches(request, tag));
         if known {
             self.status = StatusCode::NOT_MODIFIED;
@@ -140,7 +140,7 @@ impl Answer {
         } else if self.status != StatusCode::NO_CONTENT {
             self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         }
-        let body = if known || is_head { Payload::empty() } else { Payload::new(self.body) };
+        let body = if known || is_head { BodyData::empty() } else { BodyData::new(self.body) };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;

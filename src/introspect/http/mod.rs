@@ -21,7 +21,7 @@ use self::{
     workers::Token,
 };
 use super::{look, wire::Readiness};
-use crate::{admission::Payload, runtime::Admission};
+use crate::{admission::BodyData, runtime::Admission};
 
 /// How long ago the handle was made, in seconds: entries of the journal say when they were written by the same measure. Not in
 /// the body, which would be another one each time then.
@@ -191,7 +191,7 @@ const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {
-    type Response = Response<Payload>;
+    type Response = Response<BodyData>;
     type Error = Infallible;
     type Future = IntrospectionFuture<B>;
 
@@ -205,7 +205,7 @@ impl<B: Body> tower_service::Service<Request<B>> for Introspection {
 }
 
 impl<B: Body> hyper::service::Service<Request<B>> for Introspection {
-    type Response = Response<Payload>;
+    type Response = Response<BodyData>;
     type Error = Infallible;
     type Future = IntrospectionFuture<B>;
 

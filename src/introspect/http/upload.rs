@@ -17,10 +17,10 @@ use super::{
     answer::{Answer, Problem},
     workers::{LONGEST, note},
 };
-use crate::{admission::Payload, runtime::Admission};
+use crate::{admission::BodyData, runtime::Admission};
 
 pin_project! {
-    /// The answer of [`Introspection`](crate::Introspection), which never fails.
+    /// The answer of [`Introspection`](crate::introspection::Introspection), which never fails.
     pub struct IntrospectionFuture<B> {
         #[pin]
         kind: Kind<B>,
@@ -30,7 +30,7 @@ pin_project! {
 pin_project! {
     #[project = KindProj]
     enum Kind<B> {
-        Ready { response: Option<Response<Payload>> },
+        Ready { response: Option<Response<BodyData>> },
         Reading { #[pin] upload: Upload<B> },
     }
 }
@@ -46,7 +46,7 @@ pin_project! {
 }
 
 impl<B> IntrospectionFuture<B> {
-    pub(super) const fn ready(response: Response<Payload>) -> Self {
+    pub(super) const fn ready(response: Response<BodyData>) -> Self {
         Self { kind: Kind::Ready { response: Some(response) } }
     }
 
@@ -88,7 +88,7 @@ impl<B: Body> Upload<B> {
 }
 
 impl<B: Body> Future for IntrospectionFuture<B> {
-    type Output = Result<Response<Payload>, Infallible>;
+    type Output = Result<Response<BodyData>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().kind.project() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::EntryKind;
-use crate::engine::{self, Change, JournalEvent};
+use crate::engine::{self, ChangeEntry, JournalEvent};
 
 /// Some entries of the journal. `E` is what is made of an entry: [`JournalEntry`], or its JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -20,7 +20,8 @@ pub struct JournalPage<E = JournalEntry> {
     pub entries: Vec<E>,
 }
 
-/// An entry, of whichever kind; see [`JournalEntry`](crate::JournalEntry). A server of a later version may know more kinds.
+/// An entry, of whichever kind; see [`JournalEntry`](crate::journal::JournalEntry). A server of a later version may
+/// know more kinds.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the journal")]
@@ -115,7 +116,7 @@ impl From<engine::JournalEntry> for JournalEntry {
 }
 
 impl JournalEntry {
-    fn of(change: Change) -> Self {
+    fn of(change: ChangeEntry) -> Self {
         let changed = |word: &str| Self {
             kind: EntryKind::Change.as_str().to_owned(),
             change: Some(word.to_owned()),
@@ -123,14 +124,14 @@ impl JournalEntry {
         };
         let word = |word: &str| Some(Before::Word(word.to_owned()));
         match change {
-            Change::Limit { from, rtt_seconds, reference_seconds, ratio } => {
+            ChangeEntry::Limit { from, rtt_seconds, reference_seconds, ratio } => {
                 Self { from: Some(Before::Limit(from)), rtt_seconds, reference_seconds, ratio, ..changed("limit") }
             }
-            Change::Mode { from, to } => Self { from: word(from), to: Some(to.to_owned()), ..changed("mode") },
-            Change::Reload { from } => Self { from: Some(Before::Limit(from)), ..changed("reload") },
-            Change::Drain => changed("drain"),
-            Change::LawPanic => changed("law_panic"),
-            Change::Store { from, to, down_seconds } => {
+            ChangeEntry::Mode { from, to } => Self { from: word(from), to: Some(to.to_owned()), ..changed("mode") },
+            ChangeEntry::Reload { from } => Self { from: Some(Before::Limit(from)), ..changed("reload") },
+            ChangeEntry::Drain => changed("drain"),
+            ChangeEntry::LawPanic => changed("law_panic"),
+            ChangeEntry::Store { from, to, down_seconds } => {
                 Self { from: word(from), to: Some(to.to_owned()), down_seconds, ..changed("store") }
             }
         }
@@ -151,7 +152,7 @@ mod tests {
         assert!(admission.try_admit(Ticket::new().label("b")).is_err());
         admission.set_mode(Mode::Observe);
         admission.reload(Admission::builder().limit(Fixed::new(2))).unwrap();
-        admission.drain(crate::Leave::Now);
+        admission.drain(crate::DrainMode::RejectWaiting);
         drop(permit);
         let entries = admission.journal();
         assert!(entries.len() >= 5, "{entries:?}");
@@ -162,9 +163,9 @@ mod tests {
             assert_eq!(serde_json::from_str::<JournalEntry>(&told).unwrap(), wire);
         }
         let changes = [
-            Change::Limit { from: 3, rtt_seconds: Some(0.5), reference_seconds: None, ratio: Some(2.0) },
-            Change::LawPanic,
-            Change::Store { from: "down", to: "up", down_seconds: Some(1.5) },
+            ChangeEntry::Limit { from: 3, rtt_seconds: Some(0.5), reference_seconds: None, ratio: Some(2.0) },
+            ChangeEntry::LawPanic,
+            ChangeEntry::Store { from: "down", to: "up", down_seconds: Some(1.5) },
         ];
         for change in changes {
             let event = JournalEvent::Change(change);

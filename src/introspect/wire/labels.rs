@@ -40,7 +40,7 @@ pub struct Label {
     /// Whether labels share it for which there is no room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow: bool,
-    /// The worst of its classes; see [`LabelStatus`](crate::LabelStatus).
+    /// The worst of its classes; see [`LabelStatus`](crate::snapshot::LabelStatus).
     pub status: String,
     /// By class of work; `*` is for work whose class has no rules of its own.
     pub admission: BTreeMap<String, Section>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::LabelPage;
 use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot};
 
-/// All there is to see, of the labels one page; see [`Snapshot`](crate::Snapshot).
+/// All there is to see, of the labels one page; see [`Snapshot`](crate::snapshot::Snapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -63,7 +63,7 @@ pub struct Partitions {
     pub partitions: Vec<Partition>,
 }
 
-/// One partition; see [`PartitionSnapshot`](crate::PartitionSnapshot).
+/// One partition; see [`PartitionSnapshot`](crate::snapshot::PartitionSnapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -129,7 +129,7 @@ pub struct PartitionSection {
     pub budget_source: String,
 }
 
-/// Quantiles in seconds; see [`Quantiles`](crate::Quantiles).
+/// Quantiles in seconds; see [`Quantiles`](crate::snapshot::Quantiles).
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -139,7 +139,7 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-/// What a shadow law would have done; see [`ShadowSnapshot`](crate::ShadowSnapshot).
+/// What a shadow law would have done; see [`ShadowSnapshot`](crate::snapshot::ShadowSnapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -153,7 +153,7 @@ pub struct Shadow {
     pub law_panics: u64,
 }
 
-/// The state of the store that counts shared rules; see [`StoreSnapshot`](crate::StoreSnapshot).
+/// The state of the store that counts shared rules; see [`StoreSnapshot`](crate::snapshot::StoreSnapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize, Serializer, ser::Error};
 
-use crate::engine::{Blocked, LabelSnapshot, LabelStatus, rules::RuleSnapshot};
+use crate::engine::{BlockedBy, LabelSnapshot, LabelStatus, rules::RuleSnapshot};
 
 /// The name under which work is shown whose class has no rules of its own; also what overrides call it.
 const OTHERS: &str = "*";
@@ -90,7 +90,7 @@ pub struct Section {
     pub rules: Vec<Rule>,
 }
 
-/// What is in the way of a label's next request; see [`Blocked`](crate::Blocked).
+/// What is in the way of a label's next request; see [`BlockedBy`](crate::snapshot::BlockedBy).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -102,7 +102,7 @@ pub struct BlockedBy {
     pub room_in_seconds: Option<f64>,
 }
 
-/// A cap, a rate or a budget; see [`RuleSnapshot`](crate::RuleSnapshot).
+/// A cap, a rate or a budget; see [`RuleSnapshot`](crate::snapshot::RuleSnapshot).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -120,8 +120,8 @@ pub struct Rule {
     pub group: Option<String>,
 }
 
-impl From<&Blocked> for BlockedBy {
-    fn from(it: &Blocked) -> Self {
+impl From<&BlockedBy> for BlockedBy {
+    fn from(it: &BlockedBy) -> Self {
         Self {
             rule: it.rule.to_owned(),
             used: it.used,

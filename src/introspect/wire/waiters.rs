@@ -30,7 +30,7 @@ pub struct WaiterPage {
     pub waiters: Vec<Waiter>,
 }
 
-/// A waiter; see [`WaiterSnapshot`](crate::WaiterSnapshot).
+/// A waiter; see [`WaiterSnapshot`](crate::snapshot::WaiterSnapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]

@@ -38,14 +38,14 @@ impl LabelSort {
 #[non_exhaustive]
 pub enum EntryKind {
     /// A request.
-    Decision,
+    DecisionKind,
     /// The handle.
-    Change,
+    ChangeEntry,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Decision, Self::Change];
+    pub const ALL: [Self; 2] = [Self::DecisionKind, Self::ChangeEntry];
 
     /// The machine word.
     pub const fn as_str(self) -> &'static str {

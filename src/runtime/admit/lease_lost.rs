@@ -10,7 +10,7 @@ use crate::store::LossSignal;
 ///
 /// ```
 /// use axum::Extension;
-/// use tower_admission::LeaseLost;
+/// use tower_admission::permit::LeaseLost;
 ///
 /// async fn report(lease: Option<Extension<LeaseLost>>) -> &'static str {
 ///     let lost = async {

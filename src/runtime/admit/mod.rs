@@ -9,7 +9,7 @@ mod waiting;
 pub use entry::Admit;
 pub(crate) use entry::Entry;
 pub use lease_lost::LeaseLost;
-pub use overdue::Overdue;
+pub use overdue::PermitExpiry;
 pub use permit::Permit;
 pub(crate) use permit::{AsShared, SlotGuard};
 pub(crate) use waiting::Waiting;

@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 ///
 /// ```
 /// use axum::Extension;
-/// use tower_admission::Overdue;
+/// use tower_admission::permit::PermitExpiry;
 ///
-/// async fn report(Extension(overdue): Extension<Overdue>) -> &'static str {
+/// async fn report(Extension(overdue): Extension<PermitExpiry>) -> &'static str {
 ///     tokio::select! {
 ///         () = overdue.wait() => "gave up",
 ///         () = std::future::ready(()) => "done",       // the work
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 /// }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Overdue(Arc<Flag>);
+pub struct PermitExpiry(Arc<Flag>);
 
 #[derive(Debug, Default)]
 struct Flag {
@@ -42,7 +42,7 @@ impl Wake for Flag {
     }
 }
 
-impl Overdue {
+impl PermitExpiry {
     /// A signal, and the waker that sets it.
     pub(super) fn new() -> (Self, Waker) {
         let flag = Arc::new(Flag::default());
@@ -51,7 +51,7 @@ impl Overdue {
     }
 
     /// Whether it is.
-    pub fn is_overdue(&self) -> bool {
+    pub fn is_expired(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
 
@@ -64,7 +64,7 @@ impl Overdue {
         loop {
             // Before the look, so that nothing is missed in between.
             let changed = self.0.changed.notified();
-            if self.is_overdue() {
+            if self.is_expired() {
                 return;
             }
             changed.await;

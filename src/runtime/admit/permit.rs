@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{lease_lost::LeaseLost, overdue::Overdue};
+use super::{lease_lost::LeaseLost, overdue::PermitExpiry};
 use crate::runtime::{
     background::{self, Since},
     core::discard,
@@ -38,8 +38,8 @@ impl Permit {
     }
 
     /// Whether its time to live is over and its slot was taken back. The work may go on, beyond the limit.
-    pub fn is_overdue(&self) -> bool {
-        self.held.is_overdue()
+    pub fn is_expired(&self) -> bool {
+        self.held.is_expired()
     }
 
     /// Waits until its time to live is over and its slot was taken back; for ever, if permits have no end.
@@ -47,7 +47,7 @@ impl Permit {
     /// # Cancel safety
     ///
     /// Cancel safe: it only waits.
-    pub fn overdue(&self) -> impl Future<Output = ()> {
+    pub fn expired(&self) -> impl Future<Output = ()> {
         poll_fn(|cx| self.held.poll_overdue(cx))
     }
 
@@ -111,15 +111,15 @@ impl<H: AsShared> SlotGuard<H> {
         }
     }
 
-    pub(crate) fn is_overdue(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         let tenure = self.slot.tenure();
         tenure.is_some_and(|tenure| self.handle.shared().with_engine(|state, _| state.engine.is_overdue(tenure)))
     }
 
     /// What tells the holder that its time is over, where slots are lent for a time.
-    pub(crate) fn watch_time(&self) -> Option<Overdue> {
+    pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
         let tenure = self.slot.tenure()?;
-        let (overdue, waker) = Overdue::new();
+        let (overdue, waker) = PermitExpiry::new();
         let shared = self.handle.shared();
         let _dropped_outside = shared.with_engine(|state, _| {
             if state.engine.is_overdue(tenure) {

@@ -144,7 +144,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         let is_rate = matches!(known.bound, SharedBound::Rate(_));
         let is_up = shared.limiter.as_ref().is_some_and(|limiter| limiter.is_up());
         let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
-        let waits = known.when_full == WhenFull::Wait;
+        let waits = known.when_full == WhenFull::Queue;
         let (label, refusal) = shared.with_engine(|state, time| {
             let (label, now) = (state.engine.label_at(place), time.now());
             if waits {

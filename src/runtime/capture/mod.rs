@@ -37,7 +37,7 @@ type Written = (u64, Option<String>);
 /// How a handle is to be recorded. What comes of it is described in [introspection](crate::docs::introspection#capture-and-replay).
 ///
 /// ```
-/// use tower_admission::{Admission, Capture, Outcome, Ticket, limit::Fixed};
+/// use tower_admission::{Admission, Outcome, Ticket, capture::Capture, limit::Fixed};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let settings = || Admission::builder().limit(Fixed::new(1)).shed();

@@ -90,9 +90,9 @@ impl Replayed {
 }
 
 impl AdmissionBuilder {
-    /// Runs a [capture](crate::Capture) again under these settings: the same inputs at the same times, in an engine of its own, and
-    /// each decision compared with the one that was recorded. Where these are the settings of the handle that was recorded,
-    /// there are no differences. The mode is that of the capture.
+    /// Runs a [capture](crate::capture::Capture) again under these settings: the same inputs at the same times, in an
+    /// engine of its own, and each decision compared with the one that was recorded. Where these are the settings of
+    /// the handle that was recorded, there are no differences. The mode is that of the capture.
     ///
     /// Under other settings requests end and leave when they did in the capture, which is good for seeing where a policy begins
     /// to differ. The example `simulate` answers what would have become of them.
@@ -111,7 +111,7 @@ impl AdmissionBuilder {
     /// ones, and the example `simulate` reads them; a control law of your own has none, and so they are given here.
     ///
     /// ```
-    /// use tower_admission::{Admission, Capture, Ticket, limit::Fixed};
+    /// use tower_admission::{Admission, Ticket, capture::Capture, limit::Fixed};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let settings = |limit| Admission::builder().limit(Fixed::new(limit)).shed();

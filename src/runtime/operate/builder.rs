@@ -20,7 +20,7 @@ use crate::{
         plan::{Discipline, Mode, PartitionMode},
     },
     problem::BuildError,
-    store::{AdmissionLock, Keys, Leases, WhenGone},
+    store::{AdmissionLock, Keys, Leases, OnStoreFailure},
 };
 
 /// Builds an [`Admission`]. Made by [`Admission::builder`].
@@ -53,10 +53,11 @@ impl AdmissionBuilder {
 
     /// A limit beside the one that decides, which only says what it would do: none unless set.
     ///
-    /// It is given the same samples. [`Snapshot::shadow`](crate::Snapshot::shadow) and the metrics tell the limit that it
-    /// would have set, and how many requests would have found it full. Beside a limit that learns, or of one that does, these
-    /// figures are *counterfactual*: under the other limit, times and then the limits themselves would have been different
-    /// ones wherever times depend on load. Shares of partitions, caps and rates play no part in it.
+    /// It is given the same samples. [`Snapshot::shadow`](crate::snapshot::Snapshot::shadow) and the metrics tell the
+    /// limit that it would have set, and how many requests would have found it full. Beside a limit that learns, or of
+    /// one that does, these figures are *counterfactual*: under the other limit, times and then the limits themselves
+    /// would have been different ones wherever times depend on load. Shares of partitions, caps and rates play no part
+    /// in it.
     pub fn shadow_limit(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.shadow = Some(limit.into());
         self
@@ -150,14 +151,15 @@ impl AdmissionBuilder {
     /// Counts caps, rates and budgets of [`Rules`] for all instances that use the same store and the same keys.
     ///
     /// A request asks for all of its rules at once when it was granted a slot, and holds that for one time limit of the
-    /// store at most; what its rules say about [what happens when they are full](crate::WhenFull) holds as before. Who waits
-    /// for a rule waits in line as long as any other, without a slot. A rule can be kept [to this process](crate::Cap::local),
-    /// and [`max_pending`](crate::Limits::max_pending) always is. See [the page on shared limits](crate::docs::shared_limits).
+    /// store at most; what its rules say about [what happens when they are full](crate::WhenFull) holds as before. Who
+    /// waits for a rule waits in line as long as any other, without a slot. A rule can be kept [to this
+    /// process](crate::Cap::local), and [`max_pending`](crate::ClassLimits::max_pending) always is. See [the page on
+    /// shared limits](crate::docs::shared_limits).
     ///
     /// ```
     /// use std::sync::Arc;
     /// use tower_admission::{
-    ///     Admission, Cap, Limits, Rules, WhenFull,
+    ///     Admission, Cap, ClassLimits, Rules, WhenFull,
     ///     store::{Keys, Leases, MemoryStore},
     /// };
     ///
@@ -165,7 +167,7 @@ impl AdmissionBuilder {
     /// // With the feature `redis`: RedisStore::builder("redis://…", keys.clone()).build()?
     /// let store = Arc::new(MemoryStore::new());
     /// let admission = Admission::builder()
-    ///     .rules(Rules::new().class("run", Limits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject))))
+    ///     .rules(Rules::new().class("run", ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject))))
     ///     .shared(Leases::builder().build(store), Keys::new("shop")?)
     ///     .build()?;
     /// # Ok(())
@@ -178,8 +180,8 @@ impl AdmissionBuilder {
     }
 
     /// What becomes of shared rules while the store is gone, for those that [don't say so](crate::Cap::when_gone):
-    /// [`WhenGone::Closed`] unless set.
-    pub fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    /// [`OnStoreFailure::FailClosed`] unless set.
+    pub fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.settings.sharing.when_gone = when_gone;
         self
     }
@@ -221,7 +223,7 @@ impl AdmissionBuilder {
     /// How long a permit is good for: without an end unless set.
     ///
     /// When its time is over, its slot is taken back and others may run, whether its holder has noticed or not. The holder
-    /// [is told](crate::Permit::overdue), and counted as overdue. A remedy for holders that hang: the work itself goes
+    /// [is told](crate::Permit::expired), and counted as overdue. A remedy for holders that hang: the work itself goes
     /// on, so the server may then do more at once than the limit says.
     pub fn permit_time_to_live(mut self, time: Duration) -> Self {
         self.settings.time_to_live = Some(time);

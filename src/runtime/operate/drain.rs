@@ -15,12 +15,12 @@ use crate::runtime::{Admission, core::discard, shared::Shared};
 /// What becomes of those who wait when a server shuts down.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Leave {
+pub enum DrainMode {
     /// They are rejected at once, and may go to another instance.
     #[default]
-    Now,
+    RejectWaiting,
     /// They keep their places and are served.
-    Served,
+    ServeWaiting,
 }
 
 impl Admission {
@@ -33,19 +33,19 @@ impl Admission {
     /// ```no_run
     /// # async fn serve(app: axum::Router, listener: tokio::net::TcpListener, admission: tower_admission::Admission)
     /// #     -> std::io::Result<()> {
-    /// use tower_admission::Leave;
+    /// use tower_admission::DrainMode;
     ///
     /// let handle = admission.clone();
     /// axum::serve(listener, app)
     ///     .with_graceful_shutdown(async move {
     ///         tokio::signal::ctrl_c().await.ok();
-    ///         handle.drain(Leave::Now);
+    ///         handle.drain(DrainMode::RejectWaiting);
     ///     })
     ///     .await
     /// # }
     /// ```
-    pub fn drain(&self, waiting: Leave) {
-        let serves_waiting = waiting == Leave::Served;
+    pub fn drain(&self, waiting: DrainMode) {
+        let serves_waiting = waiting == DrainMode::ServeWaiting;
         self.shared.with_engine(|state, time| state.close(time.now(), serves_waiting));
         self.shared.tell_now();
     }

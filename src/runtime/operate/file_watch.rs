@@ -30,7 +30,7 @@ impl Admission {
     /// ```no_run
     /// # use std::time::Duration;
     /// # async fn run(admission: tower_admission::Admission) {
-    /// use tower_admission::Sources;
+    /// use tower_admission::configuration::Sources;
     ///
     /// let sources = Sources::new().file("admission.toml").environment();
     /// let _watch = admission.watch(sources, Duration::from_secs(2), |outcome| match outcome {

@@ -13,7 +13,7 @@ impl Admission {
     /// Of requests it holds names of labels and runs, and nothing else that a caller sent.
     ///
     /// ```
-    /// use tower_admission::{Admission, Decision, JournalEvent, Reason, Ticket, limit::Fixed};
+    /// use tower_admission::{Admission, Reason, Ticket, journal::{DecisionKind, JournalEvent}, limit::Fixed};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let admission = Admission::builder().limit(Fixed::new(1)).shed().build()?;
@@ -22,7 +22,7 @@ impl Admission {
     ///
     /// let journal = admission.journal();
     /// let JournalEvent::Decision(last) = &journal[1].event else { panic!("it is about a request") };
-    /// assert_eq!((last.label.as_str(), last.decision, last.reason), ("nightly", Decision::Rejected, Some(Reason::Limit)));
+    /// assert_eq!((last.label.as_str(), last.decision, last.reason), ("nightly", DecisionKind::Rejected, Some(Reason::Limit)));
     /// assert_eq!((last.rule, last.used, last.bound), (Some("limit"), Some(1), Some(1)));
     /// # drop(permit);
     /// # Ok(())

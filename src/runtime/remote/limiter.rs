@@ -150,7 +150,7 @@ impl RemoteLimiter {
 /// Whether a request waits for the rule that has no room.
 fn waits(rules: &SharedRules, refused: &Refused) -> bool {
     let Refused::Full { claim, .. } = refused else { return false };
-    rules.rules.get(*claim).is_some_and(|rule| rule.when_full == WhenFull::Wait)
+    rules.rules.get(*claim).is_some_and(|rule| rule.when_full == WhenFull::Queue)
 }
 
 fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {

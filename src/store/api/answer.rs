@@ -90,7 +90,7 @@ pub struct Released {
 /// lost or late does no harm.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct BlockRequest {
+pub struct AllotmentRequest {
     /// The holder.
     pub token: Token,
     /// The cap.
@@ -114,7 +114,7 @@ pub struct BlockRequest {
     pub waits: bool,
 }
 
-impl BlockRequest {
+impl AllotmentRequest {
     /// The first request of a holder: for one unit of the cap at `key`, none of it in use.
     pub const fn new(token: Token, key: Key, bound: NonZeroU32, expiry: Duration) -> Self {
         Self { token, key, bound, used: 0, need: 1, want: 1, had: 0, sequence: 1, expiry, waits: false }
@@ -124,7 +124,7 @@ impl BlockRequest {
 /// How large a block is now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Block {
+pub struct Allotment {
     /// Its units.
     pub units: u32,
     /// Whether others wait for this cap: units that are not used should be returned.
@@ -141,7 +141,7 @@ pub struct Block {
 /// Units that were charged on a rate in advance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Drawn {
+pub struct DrawOutcome {
     /// How many; possibly none.
     pub units: u32,
     /// If none: when there will be some. Else: how long they may be used.
@@ -204,11 +204,11 @@ pub enum LockAnswer {
 /// Something to be given back without waiting for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Debt {
+pub enum PendingRelease {
     /// A lease.
     Lease(Lease),
     /// A block that is to be given back or made smaller.
-    Block(BlockRequest),
+    Allotment(AllotmentRequest),
     /// A lock.
     Lock(Locked),
 }

@@ -50,7 +50,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the store is gone rather than in disagreement: [`WhenGone`](crate::store::WhenGone) decides then.
+    /// Whether the store is gone rather than in disagreement: [`OnStoreFailure`](crate::store::OnStoreFailure) decides
+    /// then.
     pub const fn is_gone(&self) -> bool {
         match self {
             Self::BreakerOpen

@@ -9,8 +9,8 @@ mod token;
 
 pub use self::{
     answer::{
-        Acquired, Block, BlockRequest, Debt, Drawn, Full, Lease, LockAnswer, LockRequest, Locked, Notice, Notices,
-        Released, Renewed, StoreTime,
+        Acquired, Allotment, AllotmentRequest, DrawOutcome, Full, Lease, LockAnswer, LockRequest, Locked, Notice,
+        Notices, PendingRelease, Released, Renewed, StoreTime,
     },
     error::StoreError,
     health::Health,

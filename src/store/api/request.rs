@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use super::{Key, StoreError, Token};
-use crate::engine::rules::WhenGone;
+use crate::engine::rules::OnStoreFailure;
 
 /// One minute, in which the maximum of a rate is counted unless [`Claim::every`] says otherwise.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -35,18 +35,18 @@ pub(crate) enum Rule {
 pub struct Claim {
     pub(crate) key: Key,
     pub(crate) rule: Rule,
-    pub(crate) when_gone: WhenGone,
+    pub(crate) when_gone: OnStoreFailure,
 }
 
 impl Claim {
     /// A place under a cap: at most `bound` are held at the same time.
     pub const fn cap(key: Key, bound: NonZeroU32) -> Self {
-        Self { key, rule: Rule::Cap { bound }, when_gone: WhenGone::Closed }
+        Self { key, rule: Rule::Cap { bound }, when_gone: OnStoreFailure::FailClosed }
     }
 
     /// One of `maximum` per minute.
     pub const fn rate(key: Key, maximum: NonZeroU32, mode: RateMode) -> Self {
-        Self { key, rule: Rule::Rate { maximum, period: MINUTE, mode }, when_gone: WhenGone::Closed }
+        Self { key, rule: Rule::Rate { maximum, period: MINUTE, mode }, when_gone: OnStoreFailure::FailClosed }
     }
 
     /// Counts the maximum of a rate in `period` instead of a minute; from 1 ms to a day. No effect on a cap.
@@ -58,9 +58,9 @@ impl Claim {
         self
     }
 
-    /// What becomes of this rule while the store is gone; [`WhenGone::Closed`] unless set.
+    /// What becomes of this rule while the store is gone; [`OnStoreFailure::FailClosed`] unless set.
     #[must_use]
-    pub const fn when_gone(mut self, when_gone: WhenGone) -> Self {
+    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.when_gone = when_gone;
         self
     }

@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::store::{Block, BlockRequest, Claim, Drawn, Key, StoreError, Token};
+use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token};
 
 /// The part of its expiry for which a block may be used.
 const USABLE: f64 = 0.7;
@@ -168,7 +168,7 @@ impl Shares {
     ///
     /// While others wait, this process keeps what it uses, and what its own requests wait for (`standing`, which is looked
     /// at only then) up to its part of the cap.
-    pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<BlockRequest> {
+    pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<AllotmentRequest> {
         let share = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block)?;
         share.used = share.used.saturating_sub(1);
         let until = share.wanted_until?;
@@ -196,7 +196,7 @@ impl Shares {
     }
 
     /// Nobody here waits for a unit any more: what to tell the store, so that it keeps none for this process.
-    pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<BlockRequest> {
+    pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key).filter(|share| share.standing > 0)?;
         share.standing = 0;
@@ -210,7 +210,7 @@ impl Shares {
         standing: usize,
         waits: bool,
         now: Instant,
-    ) -> Result<BlockRequest, StoreError> {
+    ) -> Result<AllotmentRequest, StoreError> {
         self.forget_if_expired(&claim.key, now);
         if !self.caps.contains_key(&claim.key) {
             self.caps.insert(claim.key.clone(), Share::new(claim.clone(), now)?);
@@ -228,7 +228,7 @@ impl Shares {
 
     /// What to ask for to keep a block, and what is used of it; less than before if it was not needed.
     /// `None` if there is nothing to keep.
-    pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<BlockRequest> {
+    pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key)?;
         if !give_all && share.refilling.is_some_and(|since| now < since + self.expiry / 8) {
@@ -255,7 +255,7 @@ impl Shares {
     }
 
     /// The store answered to `request`, which was sent at `sent`.
-    pub(crate) fn answered(&mut self, request: &BlockRequest, block: Block, sent: Instant) {
+    pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) {
         let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };
         share.answers += 1;
         share.retry_after = block.retry_after;
@@ -279,7 +279,7 @@ impl Shares {
     }
 
     /// What a rate was drawn.
-    pub(crate) fn drawn(&mut self, key: &Key, drawn: Drawn, sent: Instant) {
+    pub(crate) fn drawn(&mut self, key: &Key, drawn: DrawOutcome, sent: Instant) {
         let purse = self.purses.entry(key.clone()).or_insert_with(|| Purse::new(sent));
         purse.answers += 1;
         if drawn.units == 0 {
@@ -359,12 +359,12 @@ impl Share {
         self.used < self.units && now < self.asked_at + expiry.mul_f64(USABLE)
     }
 
-    fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> BlockRequest {
+    fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> AllotmentRequest {
         let had = self.units;
         self.sequence += 1;
         // What is to be returned is not used from now on.
         self.units = self.units.min(want);
-        BlockRequest {
+        AllotmentRequest {
             token: self.token,
             key: self.claim.key.clone(),
             bound: self.claim.bound(),

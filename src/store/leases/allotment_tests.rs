@@ -15,7 +15,7 @@ use tokio::time::{Instant, advance};
 use super::allotment::{Shares, Unit};
 use crate::{
     clock::Clock,
-    store::{Block, BlockRequest, Claim, Keys, MemoryStore, Store},
+    store::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store},
 };
 
 const BOUND: u32 = 12;
@@ -38,8 +38,8 @@ fn claim() -> Claim {
 struct Process {
     shares: Shares,
     held: Vec<Unit>,
-    asked: Vec<(BlockRequest, Instant)>,
-    answers: Vec<(BlockRequest, Block, Instant)>,
+    asked: Vec<(AllotmentRequest, Instant)>,
+    answers: Vec<(AllotmentRequest, Allotment, Instant)>,
     tick: Instant,
     /// Until when it can't reach the store.
     cut: Instant,
@@ -99,7 +99,7 @@ impl World {
             4..=6 if !process.asked.is_empty() => {
                 let (request, sent) = process.asked.swap_remove(rng.usize(..process.asked.len()));
                 if now >= process.cut && rng.u8(..5) > 0 {
-                    let block = self.store.hold(&request).await.unwrap();
+                    let block = self.store.reserve(&request).await.unwrap();
                     process.answers.push((request, block, sent));
                 }
             }

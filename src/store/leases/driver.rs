@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::Inner;
-use crate::store::{Claim, Debt, Key, Lease, Notice, Notices, StoreError, side_by_side::side_by_side};
+use crate::store::{Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side};
 
 /// How often what is held is renewed, as a part of its expiry: three tries before it is over.
 const RENEW: f64 = 0.25;
@@ -68,7 +68,7 @@ impl Inner {
             // Those who ask now, or those who stand behind the one that does.
             let standing = standing.max(self.waits.standing(&claim.key));
             let request = self.shares().refill(claim, standing, waits, sent)?;
-            let block = self.store.hold(&request).await?;
+            let block = self.store.reserve(&request).await?;
             self.shares().answered(&request, block, sent);
         } else {
             let most = self.shares().draw(claim, standing);
@@ -107,7 +107,7 @@ impl Inner {
         shares.lost += lost.len() as u64;
         shares.give_up(began, now, over_by);
         drop(shares);
-        lost.into_iter().for_each(|lease| self.store.settle(Debt::Lease(lease)));
+        lost.into_iter().for_each(|lease| self.store.settle(PendingRelease::Lease(lease)));
     }
 
     async fn renew_single(&self) {
@@ -153,7 +153,7 @@ impl Inner {
         let sent = Instant::now();
         let request = self.shares().renewal(key, give_all, sent);
         let Some(request) = request else { return };
-        if let Ok(block) = self.store.hold(&request).await {
+        if let Ok(block) = self.store.reserve(&request).await {
             self.shares().answered(&request, block, sent);
             if block.wanted && !give_all && self.waits.standing(key) == 0 {
                 Box::pin(self.renew_share(key, true)).await;
@@ -212,7 +212,7 @@ impl Drop for Inner {
             if let Some(mut request) = shares.renewal(&key, false, now) {
                 request.want = 0;
                 request.used = 0;
-                self.store.settle(Debt::Block(request));
+                self.store.settle(PendingRelease::Allotment(request));
             }
         }
         drop(shares);

@@ -11,7 +11,7 @@ use super::{
     Inner,
     allotment::{Loss, Unit},
 };
-use crate::store::{Debt, Lease, Store, Token};
+use crate::store::{Lease, PendingRelease, Store, Token};
 
 /// What a request holds of the shared limits; given back when dropped.
 ///
@@ -75,14 +75,14 @@ impl Drop for Held {
         match &self.what {
             What::Nothing => {}
             What::Local(lease) => {
-                self.inner.local.settle(Debt::Lease(lease.clone()));
+                self.inner.local.settle(PendingRelease::Lease(lease.clone()));
                 lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
                 let caps = Arc::clone(&single.lease.caps);
-                self.inner.store.settle(Debt::Lease(single.lease));
+                self.inner.store.settle(PendingRelease::Lease(single.lease));
                 caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Units(units) => {

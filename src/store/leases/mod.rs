@@ -26,7 +26,7 @@ use self::{
     held::What,
     on_failure::{Instead, instead},
 };
-pub use self::{builder::LeasesBuilder, held::Held, on_failure::WhenGone};
+pub use self::{builder::LeasesBuilder, held::Held, on_failure::OnStoreFailure};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-pub use crate::engine::rules::WhenGone;
+pub use crate::engine::rules::OnStoreFailure;
 use crate::store::{Claim, Claims, StoreError, api::Rule};
 
 /// What to do with one request while the store is gone.
@@ -19,9 +19,9 @@ pub(crate) fn instead(claims: &Claims) -> Instead {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
         match claim.when_gone {
-            WhenGone::Closed => return Instead::Refuse,
-            WhenGone::Open => {}
-            WhenGone::LocalShare { instances } => match share(claim, instances) {
+            OnStoreFailure::FailClosed => return Instead::Refuse,
+            OnStoreFailure::FailOpen => {}
+            OnStoreFailure::LocalShare { instances } => match share(claim, instances) {
                 Some(claim) => local.push(claim),
                 None => return Instead::Refuse,
             },
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
     use crate::store::Keys;
 
-    fn cap(name: &str, bound: u32, when_gone: WhenGone) -> Claim {
+    fn cap(name: &str, bound: u32, when_gone: OnStoreFailure) -> Claim {
         let key = Keys::new("adm").unwrap().cap("a", "label", name);
         Claim::cap(key, NonZeroU32::new(bound).unwrap()).when_gone(when_gone)
     }
 
-    fn locally(instances: u32) -> WhenGone {
-        WhenGone::LocalShare { instances: NonZeroU32::new(instances).unwrap() }
+    fn locally(instances: u32) -> OnStoreFailure {
+        OnStoreFailure::LocalShare { instances: NonZeroU32::new(instances).unwrap() }
     }
 
     fn of(claims: Vec<Claim>) -> Instead {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_strictest_rule_decides() {
-        let (closed, open) = (cap("c", 8, WhenGone::Closed), cap("o", 8, WhenGone::Open));
+        let (closed, open) = (cap("c", 8, OnStoreFailure::FailClosed), cap("o", 8, OnStoreFailure::FailOpen));
         assert_eq!(of(vec![open.clone(), closed]), Instead::Refuse);
         assert_eq!(of(vec![open.clone()]), Instead::Admit);
         let Instead::Locally(claims) = of(vec![open, cap("l", 8, locally(3))]) else { panic!() };

@@ -3,14 +3,14 @@
 use tokio::time::Instant;
 
 use super::{Inner, allotment::Unit};
-use crate::store::{Debt, Key};
+use crate::store::{Key, PendingRelease};
 
 impl Inner {
     /// Gives one unit back, and returns to the store what others need more.
     pub(super) fn put_back(&self, unit: &Unit) {
         let spare = self.shares().put_back(unit, || self.waits.standing(&unit.key));
         if let Some(request) = spare {
-            self.store.settle(Debt::Block(request));
+            self.store.settle(PendingRelease::Allotment(request));
         }
         self.waits.ring(unit.key.as_str());
     }
@@ -22,7 +22,7 @@ impl Inner {
         }
         let request = self.shares().withdraw(key, Instant::now());
         if let Some(request) = request {
-            self.store.settle(Debt::Block(request));
+            self.store.settle(PendingRelease::Allotment(request));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::Inner;
-use crate::store::{Debt, LockRequest, Locked, Store, StoreError};
+use crate::store::{LockRequest, Locked, PendingRelease, Store, StoreError};
 
 /// The lock is held until this is dropped, or for its expiry.
 ///
@@ -59,7 +59,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if !self.released {
-            self.inner.store.settle(Debt::Lock(self.lock.clone()));
+            self.inner.store.settle(PendingRelease::Lock(self.lock.clone()));
         }
         self.inner.lines.ring(self.lock.key.as_str());
     }
@@ -91,7 +91,7 @@ impl<'a> Standing<'a> {
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
         if let Some(lock) = self.lock {
-            self.store.settle(Debt::Lock(lock.clone()));
+            self.store.settle(PendingRelease::Lock(lock.clone()));
         }
     }
 }

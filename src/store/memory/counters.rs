@@ -8,7 +8,8 @@ use super::{
     micros,
 };
 use crate::store::{
-    Block, BlockRequest, Claim, Drawn, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token, api::Rule,
+    Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token,
+    api::Rule,
 };
 
 /// For how long it is remembered that somebody waits for a cap.
@@ -211,7 +212,7 @@ impl Counters {
         held
     }
 
-    pub(super) fn hold(&mut self, request: &BlockRequest, now: u64, notices: &mut Vec<Notice>) -> Block {
+    pub(super) fn reserve(&mut self, request: &AllotmentRequest, now: u64, notices: &mut Vec<Notice>) -> Allotment {
         self.sweep(now);
         let (name, bound) = (Name::Block(request.token), request.bound.get());
         let cap = self.caps.entry(request.key.clone()).or_default();
@@ -221,7 +222,7 @@ impl Counters {
         let current = cap.holders.get(&request.token).copied();
         let had = current.map_or(0, |holder| holder.units);
         if current.is_some_and(|holder| holder.sequence.unwrap_or(0) >= request.sequence) {
-            return Block { units: had, wanted, target: bound, retry_after: cap.frees_after(now), at: at(now) };
+            return Allotment { units: had, wanted, target: bound, retry_after: cap.frees_after(now), at: at(now) };
         }
         let need = request.need.max(request.used.saturating_add(u32::from(request.waits)));
         let mut of = Claimant { name, need: need.into(), turn: mine.map_or(now, |mine| mine.turn) };
@@ -258,10 +259,10 @@ impl Counters {
             cap.freed(&request.key, now, notices);
         }
         let target = if wanted { cap.fair(bound, of, now).0 } else { bound };
-        Block { units, wanted, target, retry_after: cap.frees_after(now), at: at(now) }
+        Allotment { units, wanted, target, retry_after: cap.frees_after(now), at: at(now) }
     }
 
-    pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<Drawn, StoreError> {
+    pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<DrawOutcome, StoreError> {
         let Rule::Rate { maximum, period, mode } = rate.rule else {
             return Err(StoreError::Configuration(format!("{:?} is a cap, not a rate", rate.key)));
         };
@@ -270,7 +271,7 @@ impl Counters {
         if units > 0 {
             self.rates.insert(rate.key.clone(), state);
         }
-        Ok(Drawn { units, after, at: at(now) })
+        Ok(DrawOutcome { units, after, at: at(now) })
     }
 
     /// Forgets what is over, once in a while.
@@ -293,7 +294,7 @@ impl Counters {
 
 /// How large a block becomes: growing takes half of what nobody holds, or `most` while others wait. What is in use, or may
 /// come into use before the answer, is never taken away.
-fn granted(request: &BlockRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
+fn granted(request: &AllotmentRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
     let most = most.unwrap_or_else(|| had + (free.saturating_sub(had) / 2).max(1));
     let kept = had.min(request.used.max(request.had.min(request.want)));
     request.want.min(free).min(most).max(kept)

@@ -10,8 +10,8 @@ use tokio::sync::broadcast;
 
 use self::{counters::Counters, locks::Locks};
 use super::{
-    Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Health, Lease, LockAnswer, LockRequest, Locked, Notice,
-    Notices, Released, Renewed, Request, Store, StoreTime,
+    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
+    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreTime,
 };
 use crate::clock::{Clock, TimeSource};
 
@@ -81,8 +81,8 @@ impl MemoryStore {
         })
     }
 
-    fn change(&self, request: &BlockRequest) -> Block {
-        self.step(|state, now| state.counters.hold(request, now, &mut state.notices))
+    fn change(&self, request: &AllotmentRequest) -> Allotment {
+        self.step(|state, now| state.counters.reserve(request, now, &mut state.notices))
     }
 
     fn free(&self, lock: &Locked) -> bool {
@@ -119,11 +119,11 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.give_back(leases)) })
     }
 
-    fn hold<'a>(&'a self, request: &'a BlockRequest) -> Answer<'a, Block> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
         Box::pin(async move { Ok(self.change(request)) })
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, Drawn> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
         Box::pin(async move { self.step(|state, now| state.counters.draw(rate, most, now)) })
     }
 
@@ -139,15 +139,15 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.free(lock)) })
     }
 
-    fn settle(&self, debt: Debt) {
+    fn settle(&self, debt: PendingRelease) {
         match debt {
-            Debt::Lease(lease) => {
+            PendingRelease::Lease(lease) => {
                 self.give_back(&[lease]);
             }
-            Debt::Block(request) => {
+            PendingRelease::Allotment(request) => {
                 self.change(&request);
             }
-            Debt::Lock(lock) => {
+            PendingRelease::Lock(lock) => {
                 self.free(&lock);
             }
         }

@@ -20,7 +20,7 @@ use super::{
     reply::Reply,
     script::Call,
 };
-use crate::store::{Debt, Health, Notice, StoreError, memory::NOTICES};
+use crate::store::{Health, Notice, PendingRelease, StoreError, memory::NOTICES};
 
 /// How long a lock is tried to be freed.
 const LOCK_DEBT: Duration = Duration::from_secs(1);
@@ -105,7 +105,11 @@ impl RedisClient {
     }
 
     /// The same; what it may leave behind if its answer does not arrive is owed then.
-    pub(super) async fn call_for(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, StoreError> {
+    pub(super) async fn call_for(
+        self: &Arc<Self>,
+        call: &Call,
+        left: Option<PendingRelease>,
+    ) -> Result<Reply, StoreError> {
         let Some(answers) = self.breaker().admits(call.is_upkeep()) else {
             self.wake_keeper();
             return Err(StoreError::BreakerOpen);
@@ -148,7 +152,7 @@ impl RedisClient {
         }
     }
 
-    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<Debt>) -> Result<Reply, Failure> {
+    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<PendingRelease>) -> Result<Reply, Failure> {
         let (mut connection, number) = self.connection().await.map_err(Failure::Connecting)?;
         let owed = Owed::new(self, left);
         let mut answer = connection.send(&call.by_name(connection.run())).await;
@@ -226,12 +230,12 @@ impl RedisClient {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn settle(self: &Arc<Self>, debt: Debt) {
+    pub(super) fn settle(self: &Arc<Self>, debt: PendingRelease) {
         let lasts = match &debt {
-            Debt::Lease(lease) if lease.caps.is_empty() => return,
-            Debt::Lease(lease) => lease.expiry,
-            Debt::Block(request) => request.expiry,
-            Debt::Lock(lock) => lock.expiry.min(LOCK_DEBT),
+            PendingRelease::Lease(lease) if lease.caps.is_empty() => return,
+            PendingRelease::Lease(lease) => lease.expiry,
+            PendingRelease::Allotment(request) => request.expiry,
+            PendingRelease::Lock(lock) => lock.expiry.min(LOCK_DEBT),
         };
         let now = Instant::now();
         self.debts().owe(Due { debt, until: now + lasts }, now, self);
@@ -252,12 +256,12 @@ impl Drop for RedisClient {
 /// nobody waits for it any more. Dropped before the answer is clear, it is given back.
 struct Owed<'a> {
     client: &'a Arc<RedisClient>,
-    debt: Option<Debt>,
+    debt: Option<PendingRelease>,
 }
 
 impl<'a> Owed<'a> {
     /// For a question that is about to be sent.
-    const fn new(client: &'a Arc<RedisClient>, debt: Option<Debt>) -> Self {
+    const fn new(client: &'a Arc<RedisClient>, debt: Option<PendingRelease>) -> Self {
         Self { client, debt }
     }
 

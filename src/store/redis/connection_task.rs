@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, client::RedisClient, connection, debts::Due};
 use crate::store::{
-    Debt, Lease, Notice, Store, StoreError,
+    Lease, Notice, PendingRelease, Store, StoreError,
     backoff::{Backoff, Seeds},
     side_by_side::side_by_side,
 };
@@ -168,8 +168,8 @@ async fn pay(client: &Arc<RedisClient>) -> bool {
     let store = &RedisStore(Arc::clone(client));
     // Of any number of leases, few round trips.
     let of_lease = |(index, due): (usize, &Due)| match &due.debt {
-        Debt::Lease(lease) => Some((index, lease.clone())),
-        Debt::Block(_) | Debt::Lock(_) => None,
+        PendingRelease::Lease(lease) => Some((index, lease.clone())),
+        PendingRelease::Allotment(_) | PendingRelease::Lock(_) => None,
     };
     let (numbers, leases): (Vec<usize>, Vec<Lease>) = due.iter().enumerate().filter_map(of_lease).unzip();
     let mut unpaid = vec![false; due.len()];
@@ -180,9 +180,9 @@ async fn pay(client: &Arc<RedisClient>) -> bool {
     }
     let others = (0..due.len()).map(|index| async move {
         let answer = match due.get(index).map(|due| &due.debt) {
-            Some(Debt::Block(request)) => store.hold(request).await.map(drop),
-            Some(Debt::Lock(lock)) => store.unlock(lock).await.map(drop),
-            Some(Debt::Lease(_)) | None => Ok(()),
+            Some(PendingRelease::Allotment(request)) => store.reserve(request).await.map(drop),
+            Some(PendingRelease::Lock(lock)) => store.unlock(lock).await.map(drop),
+            Some(PendingRelease::Lease(_)) | None => Ok(()),
         };
         answer.is_err_and(|error| error.is_gone()).then_some(index)
     });

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::store::{BlockRequest, Debt, Token};
+use crate::store::{AllotmentRequest, PendingRelease, Token};
 
 /// From how many blocks on it is looked for those that are over.
 const FEW: usize = 64;
@@ -15,7 +15,7 @@ const FEW: usize = 64;
 /// What is owed, and until when it is worth paying.
 #[derive(Debug)]
 pub(super) struct Due {
-    pub(super) debt: Debt,
+    pub(super) debt: PendingRelease,
     pub(super) until: Instant,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Due {
 pub(super) struct Debts<A> {
     queue: VecDeque<Due>,
     /// The newest of each block, which says all that older ones would: a process may let go of some of it very often.
-    blocks: HashMap<Token, (BlockRequest, Instant)>,
+    blocks: HashMap<Token, (AllotmentRequest, Instant)>,
     /// How many blocks there were after those that are over were last looked for.
     kept: usize,
     /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
@@ -54,7 +54,7 @@ impl<A> Debts<A> {
         let tokens: Vec<_> = self.blocks.keys().take(most).copied().collect();
         for (request, until) in tokens.iter().filter_map(|token| self.blocks.remove(token)) {
             if until > now {
-                due.push(Due { debt: Debt::Block(request), until });
+                due.push(Due { debt: PendingRelease::Allotment(request), until });
             }
         }
         while due.len() < most
@@ -105,7 +105,7 @@ impl<A> Debts<A> {
     }
 
     fn add(&mut self, Due { debt, until }: Due) {
-        let Debt::Block(request) = debt else { return self.queue.push_back(Due { debt, until }) };
+        let PendingRelease::Allotment(request) = debt else { return self.queue.push_back(Due { debt, until }) };
         let newer = self.blocks.get(&request.token).is_some_and(|(other, _)| other.sequence > request.sequence);
         if !newer {
             self.blocks.insert(request.token, (request, until));
@@ -124,23 +124,23 @@ mod tests {
     async fn of_a_block_only_the_newest_is_owed() {
         let (now, minute) = (Instant::now(), Duration::from_secs(60));
         let key = Keys::new("test").unwrap().cap("acme", "label", "x");
-        let mut request = BlockRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
+        let mut request = AllotmentRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
         let mut debts = Debts::<()>::default();
         for sequence in (1..=1_000).rev().chain(1..=1_000) {
             request.sequence = sequence;
-            debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+            debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });
         }
         let due = debts.due(usize::MAX, now);
         assert_eq!(due.len(), 1);
-        assert!(matches!(&due[0].debt, Debt::Block(block) if block.sequence == 1_000));
+        assert!(matches!(&due[0].debt, PendingRelease::Allotment(block) if block.sequence == 1_000));
         // What could not be paid does not take the place of what came meanwhile.
         debts.put_off(due);
         request.sequence = 1_001;
-        debts.add(Due { debt: Debt::Block(request.clone()), until: now + minute });
+        debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });
         debts.retry(now);
         let due = debts.due(usize::MAX, now);
-        assert!(matches!(&due[..], [Due { debt: Debt::Block(block), .. }] if block.sequence == 1_001));
-        debts.add(Due { debt: Debt::Block(request), until: now });
+        assert!(matches!(&due[..], [Due { debt: PendingRelease::Allotment(block), .. }] if block.sequence == 1_001));
+        debts.add(Due { debt: PendingRelease::Allotment(request), until: now });
         assert!(debts.due(usize::MAX, now).is_empty() && debts.is_empty(), "over");
     }
 }

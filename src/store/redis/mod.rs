@@ -20,8 +20,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub use self::builder::{AfterRestart, RedisBuilder};
 use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
 use super::{
-    Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Full, Health, Key, Keys, Lease, LockAnswer, LockRequest,
-    Locked, Notices, RateMode, Released, Renewed, Request, Store, StoreError, api::Rule,
+    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
+    LockRequest, Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, api::Rule,
 };
 
 /// Counts in a Redis server, for all processes that use it with the same prefix.
@@ -86,7 +86,7 @@ impl RedisStore {
                 Rule::Rate { .. } => rate(call, claim)?,
             };
         }
-        let reply = self.0.call_for(&call, Some(Debt::Lease(Lease::of(request, Duration::ZERO)))).await?;
+        let reply = self.0.call_for(&call, Some(PendingRelease::Lease(Lease::of(request, Duration::ZERO)))).await?;
         let at = reply.at()?;
         match reply.word()? {
             b"granted" => Ok(Acquired::Granted(Lease::of(request, at))),
@@ -95,7 +95,7 @@ impl RedisStore {
         }
     }
 
-    async fn try_hold(&self, request: &BlockRequest) -> Result<Block, StoreError> {
+    async fn try_hold(&self, request: &AllotmentRequest) -> Result<Allotment, StoreError> {
         let call = Call::new(&script::HOLD)
             .upkeep(request.want <= request.had)
             .key(self.mark(Some(&request.key)))
@@ -113,7 +113,7 @@ impl RedisStore {
             .arg(request.need);
         let reply = self.0.call(&call).await?;
         match reply.word()? {
-            b"block" => Ok(Block {
+            b"block" => Ok(Allotment {
                 units: reply.number(2)?,
                 wanted: reply.number::<u8>(3)? == 1,
                 retry_after: reply.micros(4)?,
@@ -133,7 +133,7 @@ impl RedisStore {
             .arg(self.quiet(lock.expiry))
             .arg(u8::from(request.queue))
             .arg(u8::from(request.waits));
-        let reply = self.0.call_for(&call, Some(Debt::Lock(lock.clone()))).await?;
+        let reply = self.0.call_for(&call, Some(PendingRelease::Lock(lock.clone()))).await?;
         match reply.word()? {
             b"taken" => Ok(LockAnswer::Taken),
             b"busy" => Ok(LockAnswer::Busy { ahead: reply.number(2)? }),
@@ -178,17 +178,17 @@ impl Store for RedisStore {
         })
     }
 
-    fn hold<'a>(&'a self, request: &'a BlockRequest) -> Answer<'a, Block> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
         Box::pin(self.try_hold(request))
     }
 
-    fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> Answer<'a, Drawn> {
+    fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
         Box::pin(async move {
             let quiet = if self.0.is_cluster() { 0 } else { self.quiet(Duration::ZERO) };
             let call = Call::new(&script::DRAW).key(self.mark(Some(&claim.key))).arg(quiet);
             let reply = self.0.call(&rate(call, claim)?.arg(most)).await?;
             match reply.word()? {
-                b"drawn" => Ok(Drawn { units: reply.number(2)?, after: reply.micros(3)?, at: reply.at()? }),
+                b"drawn" => Ok(DrawOutcome { units: reply.number(2)?, after: reply.micros(3)?, at: reply.at()? }),
                 _ => Err(unexpected()),
             }
         })
@@ -207,7 +207,7 @@ impl Store for RedisStore {
         Box::pin(self.is_held(self.unlocking(lock)))
     }
 
-    fn settle(&self, debt: Debt) {
+    fn settle(&self, debt: PendingRelease) {
         self.0.settle(debt);
     }
 

@@ -25,7 +25,7 @@ use tokio::{
 };
 use tonic::transport::server::TcpIncoming;
 use tower::util::MapResponseLayer;
-use tower_admission::{Admission, AdmissionLayer, Leave, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, DrainMode, limit::Fixed};
 
 use crate::support::{bounded, eventually, grpc::Greeter, probe::Probe};
 
@@ -203,7 +203,7 @@ async fn server() {
     let told: Vec<_> = told.split(' ').collect();
     let [stack, leave, running, waiting] = told[..] else { panic!("{told:?}") };
     let (running, waiting): (usize, usize) = (running.parse().unwrap(), waiting.parse().unwrap());
-    let leave = if leave == "now" { Leave::Now } else { Leave::Served };
+    let leave = if leave == "now" { DrainMode::RejectWaiting } else { DrainMode::ServeWaiting };
 
     let admission = Admission::builder().limit(Fixed::new(running)).queue(waiting).build().unwrap();
     let probe = Probe::closed();
@@ -238,7 +238,7 @@ async fn server() {
             admission.drain(leave);
             let woken = Moment::now();
             say("drains");
-            if leave == Leave::Now {
+            if leave == DrainMode::RejectWaiting {
                 say(&format!("woke all within {}", woken.since(start)));
                 tokio::spawn(async move {
                     let last = all_answered.recv().await.unwrap();

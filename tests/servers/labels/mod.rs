@@ -12,7 +12,10 @@ use axum::{Router, routing::any};
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use tokio::task::JoinHandle;
-use tower_admission::{Admission, AdmissionLayer, By, Permit, Ticket, by_header};
+use tower_admission::{
+    Admission, AdmissionLayer, Permit, Ticket,
+    classify::{KeyExtractor, by_header},
+};
 
 use crate::support::{
     client::{Client, Outgoing, Version, get},
@@ -21,7 +24,7 @@ use crate::support::{
 };
 
 /// The tenant is the label; a job is a run.
-fn classify() -> (By, By, By) {
+fn classify() -> (KeyExtractor, KeyExtractor, KeyExtractor) {
     let label = by_header("x-tenant").as_label();
     (label, by_header("x-job").as_run(), by_header("x-criticality").as_criticality())
 }

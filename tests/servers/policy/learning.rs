@@ -16,8 +16,10 @@ use tokio::{sync::mpsc, time::sleep};
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tower::util::MapRequestLayer;
 use tower_admission::{
-    Admission, AdmissionLayer, Learn, Policy, Rejection, RequestHead, Ticket,
+    Admission, AdmissionLayer, Rejection, Ticket,
+    classify::RequestHead,
     limit::{Aimd, Fixed, Limit},
+    policy::{Policy, SampleAt},
 };
 
 use crate::support::{
@@ -89,7 +91,7 @@ async fn slow_uploads_are_no_congestion() {
 /// The control: what would happen if the time of uploads were learned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_uploads_collapse_the_limit_where_a_policy_says_to_learn_from_them() {
-    assert!(limit_after_slow_uploads(Some(Policy::new().learn(Learn::AtHead))).await <= LIMIT / 2);
+    assert!(limit_after_slow_uploads(Some(Policy::new().sample_at(SampleAt::ResponseHead))).await <= LIMIT / 2);
 }
 
 /// Ten requests to a server with this app, one after the other; all are answered with 503.

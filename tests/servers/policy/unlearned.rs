@@ -10,8 +10,9 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::task::yield_now;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_admission::{
-    Admission, AdmissionLayer, Hold, Learn, Policy,
+    Admission, AdmissionLayer,
     limit::{Aimd, Limit},
+    policy::{Policy, ReleaseAt, SampleAt},
 };
 
 use crate::support::{
@@ -121,12 +122,12 @@ async fn limit_after(end: End, policy: Policy) -> usize {
 #[tokio::test]
 async fn nothing_is_learned_however_a_request_ends_where_a_policy_says_so() {
     for end in ENDS {
-        for learn in [Learn::Nothing, Learn::Overloads] {
-            let limit = limit_after(end, Policy::new().learn(learn)).await;
+        for learn in [SampleAt::Never, SampleAt::OverloadOnly] {
+            let limit = limit_after(end, Policy::new().sample_at(learn)).await;
             assert_eq!(limit, LIMIT, "{end:?} under {learn:?}");
         }
         // The control: the same is learned from where nothing forbids it. A panic is never learned from.
-        let limit = limit_after(end, Policy::new().learn(Learn::AtEnd)).await;
+        let limit = limit_after(end, Policy::new().sample_at(SampleAt::BodyEnd)).await;
         assert_eq!(limit == LIMIT, end == End::ServicePanics, "{end:?}: the control ends at {limit}");
     }
 }
@@ -140,7 +141,7 @@ async fn what_the_head_says_counts_although_the_body_is_dropped() {
             let body = Full::new(Bytes::from_static(b"why"));
             Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap())
         });
-        let policy = Policy::new().learn(Learn::AtEnd).hold(Hold::Body);
+        let policy = Policy::new().sample_at(SampleAt::BodyEnd).release_at(ReleaseAt::BodyEnd);
         let service = AdmissionLayer::new(&admission).policy(policy).layer(answer);
         drop(service.oneshot(Request::new(Full::default())).await.unwrap());
         let counts = &admission.snapshot().partitions[0];
@@ -149,10 +150,10 @@ async fn what_the_head_says_counts_although_the_body_is_dropped() {
 }
 
 /// A real server: long polls whose clients hang up, and uploads of unknown length whose clients do.
-async fn limit_after_hang_ups(learn: Option<Learn>, uploads: bool) -> usize {
+async fn limit_after_hang_ups(learn: Option<SampleAt>, uploads: bool) -> usize {
     let admission = adaptive();
     let layer = AdmissionLayer::new(&admission);
-    let layer = learn.into_iter().fold(layer, |layer, learn| layer.policy(Policy::new().learn(learn)));
+    let layer = learn.into_iter().fold(layer, |layer, learn| layer.policy(Policy::new().sample_at(learn)));
     let app = axum::Router::new()
         .route("/", axum::routing::get(std::future::pending::<()>))
         .route("/", axum::routing::post(async |body: Bytes| body.len().to_string()));
@@ -186,10 +187,14 @@ async fn limit_after_hang_ups(learn: Option<Learn>, uploads: bool) -> usize {
 
 #[tokio::test]
 async fn long_polls_and_uploads_whose_clients_hang_up_leave_the_limit_alone() {
-    assert_eq!(limit_after_hang_ups(Some(Learn::Nothing), false).await, LIMIT, "long polls under Learn::Nothing");
-    assert_eq!(limit_after_hang_ups(Some(Learn::Overloads), false).await, LIMIT, "long polls under Learn::Overloads");
+    assert_eq!(limit_after_hang_ups(Some(SampleAt::Never), false).await, LIMIT, "long polls under SampleAt::Never");
+    assert_eq!(
+        limit_after_hang_ups(Some(SampleAt::OverloadOnly), false).await,
+        LIMIT,
+        "long polls under SampleAt::OverloadOnly"
+    );
     assert_eq!(limit_after_hang_ups(None, true).await, LIMIT, "uploads of unknown length");
     // The controls: the time that their clients waited is learned.
     assert!(limit_after_hang_ups(None, false).await < LIMIT / 2);
-    assert!(limit_after_hang_ups(Some(Learn::AtEnd), false).await < LIMIT / 2);
+    assert!(limit_after_hang_ups(Some(SampleAt::BodyEnd), false).await < LIMIT / 2);
 }

@@ -9,7 +9,12 @@ use http_body_util::BodyExt;
 use tokio::net::TcpStream;
 use tonic::Code;
 use tower::ServiceBuilder;
-use tower_admission::{Admission, AdmissionLayer, Hold, Policy, Ticket, limit::Fixed, paths};
+use tower_admission::{
+    Admission, AdmissionLayer, Ticket,
+    classify::paths,
+    limit::Fixed,
+    policy::{Policy, ReleaseAt},
+};
 
 use crate::support::{
     at_rest, bounded,
@@ -106,7 +111,7 @@ async fn a_stream_whose_slot_is_held_for_the_head_lets_others_run() {
     const STREAMS: usize = 50;
     let admission = one_runs();
     let app = Router::new()
-        .route("/free", get(async || stream(Policy::new().hold(Hold::Head)).await))
+        .route("/free", get(async || stream(Policy::new().release_at(ReleaseAt::ResponseHead)).await))
         .route("/held", get(async || stream(Policy::new()).await))
         .layer(AdmissionLayer::new(&admission));
     let server = Server::axum(app).await;

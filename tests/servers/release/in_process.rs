@@ -13,7 +13,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
-use tower_admission::{AdmissionBody, AdmissionLayer, AdmissionService};
+use tower_admission::{AdmissionLayer, AdmissionService, response::AdmissionBody};
 use tower_http::timeout::TimeoutLayer;
 
 use super::{ATTEMPTS, LIMIT, all_is_given_back, eight_run};

@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use std::time::Duration;
 use tonic::service::Routes;
 use tower::{ServiceBuilder, util::MapResponseLayer};
-use tower_admission::{Admission, AdmissionBody, AdmissionLayer};
+use tower_admission::{Admission, AdmissionLayer, response::AdmissionBody};
 use tower_http::timeout::TimeoutLayer;
 
 use super::{ATTEMPTS, all_is_given_back, connections::infallible, eight_run};

@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tower::util::MapRequestLayer;
-use tower_admission::{Admission, AdmissionLayer, Permit, Ticket, by_header, limit::Fixed, percent};
+use tower_admission::{Admission, AdmissionLayer, Permit, Ticket, classify::by_header, limit::Fixed, percent};
 
 use super::{ATTEMPTS, LIMIT};
 use crate::support::{
@@ -209,7 +209,7 @@ impl Scene {
         Self { admission, arrivals, work, ages, server, held, resident }
     }
 
-    fn vanishing<T>(&self, what: impl FnOnce(&tower_admission::PartitionSnapshot) -> T) -> T {
+    fn vanishing<T>(&self, what: impl FnOnce(&tower_admission::snapshot::PartitionSnapshot) -> T) -> T {
         what(self.admission.snapshot().partition("vanishing").unwrap())
     }
 

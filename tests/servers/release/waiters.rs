@@ -6,7 +6,7 @@ use http::{Method, Request, Response};
 use tokio::{sync::Barrier, time};
 use tower::{Layer, Service};
 use tower_admission::{
-    Admission, AdmissionBody, AdmissionLayer, AdmissionService, Permit, Reason, Ticket, limit::Fixed,
+    Admission, AdmissionLayer, AdmissionService, Permit, Reason, Ticket, limit::Fixed, response::AdmissionBody,
 };
 
 use super::ATTEMPTS;

@@ -9,7 +9,8 @@ use http_body_util::{BodyExt, Full};
 use tokio::{sync::watch, task::JoinSet};
 use tower::{Layer, service_fn};
 use tower_admission::{
-    Admission, AdmissionLayer, Cap, Limits, Rate, Rejections, RequestHead, Rules, Ticket, WhenFull, limit::Fixed,
+    Admission, AdmissionLayer, Cap, ClassLimits, Rate, Rules, Ticket, WhenFull, classify::RequestHead, limit::Fixed,
+    response::Rejections,
 };
 
 use crate::support::{
@@ -28,7 +29,7 @@ fn classify(_: &RequestHead<'_>, ticket: &mut Ticket<'_>) {
     ticket.set_label("payments");
 }
 
-fn with(limits: Limits) -> Admission {
+fn with(limits: ClassLimits) -> Admission {
     let rules = Rules::new().class("workflow", limits);
     Admission::builder().limit(Fixed::new(1_000)).queue(1_000).rules(rules).build().unwrap()
 }
@@ -41,7 +42,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    async fn start(limits: Limits) -> Self {
+    async fn start(limits: ClassLimits) -> Self {
         let admission = with(limits);
         let round = Arc::new(watch::Sender::new(0));
         let held = Arc::clone(&round);
@@ -95,8 +96,8 @@ fn rounds() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_start_at_once_exactly_two_run() {
-    let reject = Cap::of(2).when_full(WhenFull::Reject);
-    for limits in [Limits::new().max_in_flight(reject), Limits::new().max_in_flight_per_namespace(2)] {
+    let reject = Cap::from(2).when_full(WhenFull::Reject);
+    for limits in [ClassLimits::new().max_in_flight(reject), ClassLimits::new().max_in_flight_per_namespace(2)] {
         let rounds_of = Rounds::start(limits).await;
         for starts in [10, 100] {
             let mut clients = Vec::new();
@@ -117,14 +118,14 @@ async fn of_many_that_start_at_once_exactly_two_run() {
 /// Whoever polls for work and finds a full rule is told that there is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_rule_that_says_so_answers_that_there_is_nothing() {
-    let one = || Rate::per_minute(1).when_full(WhenFull::Empty);
+    let one = || Rate::from(1).when_full(WhenFull::RespondEmpty);
     let kinds = [
-        Limits::new().max_per_minute(one()),
-        Limits::new().max_per_minute_per_namespace(one()),
-        Limits::new().budget("shared", one()),
-        Limits::new().max_in_flight(Cap::of(1).when_full(WhenFull::Empty)),
-        Limits::new().max_in_flight_per_namespace(Cap::of(1).when_full(WhenFull::Empty)),
-        Limits::new().max_pending(Cap::of(1).when_full(WhenFull::Empty)),
+        ClassLimits::new().max_per_minute(one()),
+        ClassLimits::new().max_per_minute_per_namespace(one()),
+        ClassLimits::new().budget("shared", one()),
+        ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::RespondEmpty)),
+        ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::RespondEmpty)),
+        ClassLimits::new().max_pending(Cap::from(1).when_full(WhenFull::RespondEmpty)),
     ];
     for limits in kinds {
         for (version, is_axum) in [(H1, true), (H2, true), (H1, false), (H2, false)] {
@@ -153,7 +154,7 @@ async fn a_full_rule_that_says_so_answers_that_there_is_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nothing_looks_like_is_the_users_choice() {
-    let admission = with(Limits::new().max_per_minute(Rate::per_minute(1).when_full(WhenFull::Empty)));
+    let admission = with(ClassLimits::new().max_per_minute(Rate::from(1).when_full(WhenFull::RespondEmpty)));
     let rejections = Rejections::new().nothing(StatusCode::OK);
     let layer = AdmissionLayer::new(&admission).classify(classify).rejections(rejections);
     let server = Server::axum(Router::new().route("/", get(async || "work")).layer(layer)).await;

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use metrics_util::debugging::DebuggingRecorder;
 use tokio::task::yield_now;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_admission::{Admission, AdmissionLayer, Labels, by_header, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_header, limit::Fixed};
 
 use crate::support::{
     client::{Client, Outgoing, Version, get},

@@ -7,7 +7,7 @@ pub(crate) mod probe;
 pub(crate) mod server;
 
 pub(crate) use admission_testkit::{bounded, eventually, poll_once};
-use tower_admission::{Admission, AdmissionBuilder, Snapshot, limit::Fixed};
+use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
 use self::probe::Probe;
 

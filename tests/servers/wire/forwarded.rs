@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use http::{HeaderValue, Request, Response};
 use tokio::task::JoinHandle;
 use tower::{Layer, service_fn};
-use tower_admission::{Admission, AdmissionLayer, Labels, by_forwarded_ip, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_forwarded_ip, limit::Fixed};
 
 use crate::support::{
     at_rest,

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tonic::Code;
 use tower::ServiceBuilder;
-use tower_admission::{Admission, AdmissionLayer, Reason, Rejections};
+use tower_admission::{Admission, AdmissionLayer, Reason, response::Rejections};
 
 use super::{Full, full};
 use crate::support::{

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use tower::{ServiceBuilder, service_fn};
-use tower_admission::{Admission, AdmissionLayer, Reason, Rejections, Ticket, limit::Fixed};
+use tower_admission::{Admission, AdmissionLayer, Reason, Ticket, limit::Fixed, response::Rejections};
 
-use super::{Full, full, is_callers};
+use super::{Full, full, is_caller_limit};
 use crate::support::{
     client::{
         Client, Outgoing,
@@ -51,7 +51,7 @@ async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
             let (head, body) = client.send(request("/", full.deadline)).await.unwrap().into_parts();
             let body = body.collect().await.unwrap().to_bytes();
 
-            let status = if is_callers(reason) { 429 } else { 503 };
+            let status = if is_caller_limit(reason) { 429 } else { 503 };
             assert_eq!(head.status, status, "{reason}");
             let delays: Vec<_> = head.headers.get_all(header::RETRY_AFTER).iter().collect();
             let [delay] = delays[..] else { panic!("{reason}: {delays:?}") };

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tower_admission::{
-    Admission, AdmissionBuilder, Criticality, Labels, Leave, Limits, Permit, Reason, Rejection, RequestHead, Rules,
-    Ticket, limit::Fixed, percent,
+    Admission, AdmissionBuilder, ClassLimits, Criticality, DrainMode, Labels, Permit, Reason, Rejection, Rules, Ticket,
+    classify::RequestHead, limit::Fixed, percent,
 };
 
 use crate::support::eventually;
@@ -19,7 +19,7 @@ use crate::support::eventually;
 const SOON: Duration = Duration::from_millis(10);
 
 /// Whether callers ran into a bound of their own.
-fn is_callers(reason: Reason) -> bool {
+fn is_caller_limit(reason: Reason) -> bool {
     !matches!(
         reason,
         Reason::Deadline
@@ -50,19 +50,19 @@ impl Full {
 
     async fn because_of(reason: Reason) -> Self {
         let one = || Admission::builder().limit(Fixed::new(1));
-        let rules = |limits| one().limit(Fixed::new(2)).rules(Rules::new().others(limits));
+        let rules = |limits| one().limit(Fixed::new(2)).rules(Rules::new().default_limits(limits));
         // In line, and at the gate.
         let (builder, waiting): (AdmissionBuilder, _) = match reason {
             Reason::Deadline => (one().queue(1), 0),
             Reason::Draining => (one().queue(1), 0),
             Reason::GateFull => (one().queue(1).max_waiting(0), 1),
             Reason::GateTimeout => (one().queue(1).admission_timeout(SOON), 1),
-            Reason::Budget => (rules(Limits::new().budget("shared", 1)), 0),
-            Reason::NamespaceCap => (rules(Limits::new().max_in_flight_per_namespace(1)), 0),
-            Reason::PendingFull => (rules(Limits::new().max_pending(1)), 0),
-            Reason::PendingUnavailable => (store::gone(rules(Limits::new().max_in_flight(2).max_pending(9))), 0),
-            Reason::StoreUnavailable => (store::gone(rules(Limits::new().max_in_flight(2))), 0),
-            Reason::Rate => (rules(Limits::new().max_per_minute(1)), 0),
+            Reason::Budget => (rules(ClassLimits::new().budget("shared", 1)), 0),
+            Reason::NamespaceCap => (rules(ClassLimits::new().max_in_flight_per_namespace(1)), 0),
+            Reason::PendingFull => (rules(ClassLimits::new().max_pending(1)), 0),
+            Reason::PendingUnavailable => (store::gone(rules(ClassLimits::new().max_in_flight(2).max_pending(9))), 0),
+            Reason::StoreUnavailable => (store::gone(rules(ClassLimits::new().max_in_flight(2))), 0),
+            Reason::Rate => (rules(ClassLimits::new().max_per_minute(1)), 0),
             Reason::LabelCap => (one().limit(Fixed::new(2)).shed().labels(Labels::new().label_cap("loud", 1)), 0),
             Reason::LabelQueueFull => (one().queue(9).labels(Labels::new().max_waiting(1)), 1),
             Reason::Limit => (one().shed(), 0),
@@ -83,7 +83,7 @@ impl Full {
             .collect();
         eventually("the line is full", || admission.snapshot().waiting == waiting).await;
         if reason == Reason::Draining {
-            admission.drain(Leave::Now);
+            admission.drain(DrainMode::RejectWaiting);
         }
         if reason == Reason::PushedOut {
             let admission = admission.clone();

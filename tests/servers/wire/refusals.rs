@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::BodyExt;
 use tower::{Layer, service_fn};
 use tower_admission::{
-    Admission, AdmissionLayer, Cap, Leave, Limits, Rejections, Rules, Ticket, WhenFull, limit::Fixed,
+    Admission, AdmissionLayer, Cap, ClassLimits, DrainMode, Rules, Ticket, WhenFull, limit::Fixed, response::Rejections,
 };
 
 use super::full;
@@ -72,11 +72,11 @@ async fn only_a_post_is_answered_as_grpc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_refused_is_kept_out_of_caches() {
-    let nothing = Limits::new().max_in_flight(Cap::of(1).when_full(WhenFull::Empty));
-    let empty = Admission::builder().rules(Rules::new().others(nothing)).build().unwrap();
+    let nothing = ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::RespondEmpty));
+    let empty = Admission::builder().rules(Rules::new().default_limits(nothing)).build().unwrap();
     let permit = empty.try_admit(Ticket::new()).unwrap();
     let draining = Admission::builder().build().unwrap();
-    draining.drain(Leave::Now);
+    draining.drain(DrainMode::RejectWaiting);
     let teapot = |with: &'static str| {
         AdmissionLayer::new(&full()).respond(move |_, _| {
             let teapot = Response::builder().status(418);

@@ -8,8 +8,8 @@ use std::sync::{
 use tower_admission::{
     AdmissionBuilder,
     store::{
-        Acquired, Answer, Block, BlockRequest, Claim, Debt, Drawn, Health, Keys, Lease, Leases, LockAnswer,
-        LockRequest, Locked, MemoryStore, Notices, Released, Renewed, Request, Store, StoreError,
+        Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
+        LockRequest, Locked, MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
     },
 };
 
@@ -42,11 +42,11 @@ impl Store for Leaves {
         unavailable()
     }
 
-    fn hold<'a>(&'a self, _: &'a BlockRequest) -> Answer<'a, Block> {
+    fn reserve<'a>(&'a self, _: &'a AllotmentRequest) -> Answer<'a, Allotment> {
         unavailable()
     }
 
-    fn draw<'a>(&'a self, _: &'a Claim, _: u32) -> Answer<'a, Drawn> {
+    fn draw<'a>(&'a self, _: &'a Claim, _: u32) -> Answer<'a, DrawOutcome> {
         unavailable()
     }
 
@@ -62,7 +62,7 @@ impl Store for Leaves {
         unavailable()
     }
 
-    fn settle(&self, debt: Debt) {
+    fn settle(&self, debt: PendingRelease) {
         self.store.settle(debt);
     }
 

@@ -19,7 +19,8 @@ use overhead::{
 };
 use tower::{Layer, Service, limit::GlobalConcurrencyLimitLayer};
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, by_header,
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer,
+    classify::by_header,
     limit::{Aimd, Fixed},
     percent,
 };

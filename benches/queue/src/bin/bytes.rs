@@ -20,7 +20,7 @@ use queue::{
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tower::{Layer, Service, service_fn};
-use tower_admission::{AdmissionLayer, by_header};
+use tower_admission::{AdmissionLayer, classify::by_header};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use redis::Value;
-use tower_admission::{Cap, Limits, Rate, Rules, WhenFull};
+use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
 
 use super::{Instance, OK, Work, get_work, leases, reason, spawn_work, web};
 use crate::support::{bounded, eventually, ms, server::Server, soak};
@@ -32,28 +32,31 @@ async fn crowd(rules: Rules, local_shares: bool, expected: usize) -> i64 {
 }
 
 fn thirty() -> Cap {
-    Cap::of(30)
+    Cap::from(30)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_instances_hold_one_cap_together() {
-    assert_eq!(crowd(Rules::new().others(Limits::new().max_in_flight(thirty())), false, 30).await, 30);
+    assert_eq!(crowd(Rules::new().default_limits(ClassLimits::new().max_in_flight(thirty())), false, 30).await, 30);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_they_do_with_local_shares() {
-    assert_eq!(crowd(Rules::new().others(Limits::new().max_in_flight(thirty())), true, 30).await, 30);
+    assert_eq!(crowd(Rules::new().default_limits(ClassLimits::new().max_in_flight(thirty())), true, 30).await, 30);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_counted_by_each_it_is_three_caps() {
-    assert_eq!(crowd(Rules::new().others(Limits::new().max_in_flight(thirty().local())), false, 90).await, 90);
+    assert_eq!(
+        crowd(Rules::new().default_limits(ClassLimits::new().max_in_flight(thirty().local())), false, 90).await,
+        90
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_ten_starts_at_once_two_run_and_eight_are_told_so() {
     let server = Server::start().await;
-    let limits = Limits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject));
+    let limits = ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject));
     let rules = Rules::new().class("run", limits);
     let rounds = if soak() { 200 } else { 20 };
     let web = web();
@@ -88,7 +91,7 @@ async fn of_ten_starts_at_once_two_run_and_eight_are_told_so() {
 async fn who_waits_for_others_keeps_nobody_waiting_and_asks_seldom() {
     let server = Server::start().await;
     let work = Work::new(1);
-    let rules = Rules::new().class("one", Limits::new().max_in_flight(1));
+    let rules = Rules::new().class("one", ClassLimits::new().max_in_flight(1));
     let [holder, waiting, _] = &Instance::three(&server, &rules, leases(), &work).await[..] else { panic!() };
     let web = web();
     let first = spawn_work(&web, holder.address, "one", "orders");
@@ -118,7 +121,7 @@ async fn who_waits_for_others_keeps_nobody_waiting_and_asks_seldom() {
 async fn a_slot_is_free_while_its_request_waits_for_others() {
     let server = Server::start().await;
     let (held, work) = (Work::new(1), Work::new(1));
-    let rules = Rules::new().class("one", Limits::new().max_in_flight(1));
+    let rules = Rules::new().class("one", ClassLimits::new().max_in_flight(1));
     let build = |limit| super::settings(rules.clone()).limit(tower_admission::limit::Fixed::new(limit));
     let leases = || leases().build(crate::support::shared(server.store()));
     let holder = Instance::start(build(9), leases(), &held).await;
@@ -150,14 +153,14 @@ async fn rates_and_budgets_are_counted_for_all_of_them() {
     let server = Server::start().await;
     let work = Work::new(100);
     work.go_on.send_replace(true);
-    let rate = Rate::per_minute(7);
+    let rate = Rate::from(7);
     let rules = Rules::new()
-        .class("rate", Limits::new().max_per_minute(rate))
-        .class("namespace", Limits::new().max_per_minute_per_namespace(rate))
-        .class("email", Limits::new().budget("downstream", rate))
-        .class("sms", Limits::new().budget("downstream", rate))
-        .class("local", Limits::new().max_per_minute(rate.local()))
-        .class("smooth", Limits::new().max_per_minute(rate.smooth()));
+        .class("rate", ClassLimits::new().max_per_minute(rate))
+        .class("namespace", ClassLimits::new().max_per_minute_per_namespace(rate))
+        .class("email", ClassLimits::new().budget("downstream", rate))
+        .class("sms", ClassLimits::new().budget("downstream", rate))
+        .class("local", ClassLimits::new().max_per_minute(rate.local()))
+        .class("smooth", ClassLimits::new().max_per_minute(rate.smooth()));
     let instances = Instance::three(&server, &rules, leases(), &work).await;
     let web = web();
     let all = async |classes: [&str; 2], labels: [&str; 2]| {

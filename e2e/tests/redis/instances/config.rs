@@ -1,6 +1,6 @@
 //! An instance whose store comes from a configuration.
 
-use tower_admission::{AdmissionBuilder, Reason, Sources, Ticket};
+use tower_admission::{AdmissionBuilder, Reason, Ticket, configuration::Sources};
 
 use crate::support::{eventually, server::Server};
 

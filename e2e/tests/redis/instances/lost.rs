@@ -1,13 +1,13 @@
 //! Requests whose lease is lost while they run.
 
 use tokio::time::Instant;
-use tower_admission::{Admission, Cap, Limits, Rules, Ticket, WhenFull, store::Claim};
+use tower_admission::{Admission, Cap, ClassLimits, Rules, Ticket, WhenFull, store::Claim};
 
 use super::{Instance, OK, Work, leases, settings, spawn_work, web};
 use crate::support::{acquire, bounded, claims, eventually, keys, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
-    Rules::new().others(Limits::new().max_in_flight(Cap::of(2).when_full(WhenFull::Reject)))
+    Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject)))
 }
 
 /// The store forgets who runs, and others are granted everything at once. It is not a restart, after which nothing would be

@@ -17,8 +17,10 @@ use hyper_util::{
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tower_admission::{
-    Admission, AdmissionBuilder, AdmissionLayer, LeaseLost, RequestHead, Rules, Ticket,
+    Admission, AdmissionBuilder, AdmissionLayer, Rules, Ticket,
+    classify::RequestHead,
     limit::Fixed,
+    permit::LeaseLost,
     store::{Leases, LeasesBuilder, RedisStore},
 };
 

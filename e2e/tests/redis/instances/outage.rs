@@ -7,21 +7,24 @@ use http_body_util::Empty;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, Cap, Change, JournalEvent, LabelStatus, Limits, Reason, Rules, Ticket, WhenFull,
-    store::{Keys, MemoryStore, WhenGone},
+    Admission, Cap, ClassLimits, Reason, Rules, Ticket, WhenFull,
+    journal::{ChangeEntry, JournalEvent},
+    snapshot::LabelStatus,
+    store::{Keys, MemoryStore, OnStoreFailure},
 };
 
 use super::{Instance, OK, Web, Work, get_work, impatient, leases, reason, send, settings, spawn_work, web};
 use crate::support::{eventually, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
-    let nine = |when_gone| Limits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Reject).when_gone(when_gone));
-    let poll = Limits::new().max_in_flight(Cap::of(9).when_full(WhenFull::Empty));
+    let nine =
+        |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject).when_gone(when_gone));
+    let poll = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::RespondEmpty));
     Rules::new()
-        .class("closed", nine(WhenGone::Closed))
-        .class("fast", nine(WhenGone::Closed).fail_fast())
-        .class("open", nine(WhenGone::Open))
-        .class("share", nine(WhenGone::LocalShare { instances: number(3) }))
+        .class("closed", nine(OnStoreFailure::FailClosed))
+        .class("fast", nine(OnStoreFailure::FailClosed).fail_fast())
+        .class("open", nine(OnStoreFailure::FailOpen))
+        .class("share", nine(OnStoreFailure::LocalShare { instances: number(3) }))
         .class("poll", poll)
 }
 
@@ -83,7 +86,7 @@ async fn each_rule_answers_as_it_says_and_recovers_by_itself() {
         assert!(store.failed >= 20 && store.without_store >= 4 && store.granted >= 5, "{store:?}");
     }
     let changes = instance.admission.journal().into_iter().filter_map(|entry| match entry.event {
-        JournalEvent::Change(Change::Store { from, to, down_seconds, .. }) => Some((from, to, down_seconds)),
+        JournalEvent::Change(ChangeEntry::Store { from, to, down_seconds, .. }) => Some((from, to, down_seconds)),
         _ => None,
     });
     let changes: Vec<_> = changes.collect();

@@ -98,7 +98,7 @@ use self::{
 };
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{Basis, Law, Sample, clamp_to_limit, range_problems};
+use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
 /// Finds the limit by itself, without a threshold: compares latency at the limit with latency at half of it.
@@ -144,7 +144,7 @@ pub struct TwoPoint {
     /// Whether there was ever something to compare with.
     started: bool,
     /// What moved the limit last.
-    basis: Basis,
+    basis: LimitInputs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -201,7 +201,7 @@ impl TwoPoint {
             grown_from: None,
             slow_start: true,
             started: false,
-            basis: Basis::UNKNOWN,
+            basis: LimitInputs::UNKNOWN,
         }
     }
 
@@ -274,7 +274,7 @@ impl TwoPoint {
     }
 }
 
-impl Law for TwoPoint {
+impl LimitAlgorithm for TwoPoint {
     fn limit(&self) -> usize {
         let limit = match self.phase {
             Phase::Probe => self.probed_limit(),
@@ -283,7 +283,7 @@ impl Law for TwoPoint {
         clamp_to_limit(limit, self.min, self.max)
     }
 
-    fn basis(&self) -> Basis {
+    fn inputs(&self) -> LimitInputs {
         self.basis
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Basis, SHORTEST_GAP, TwoPoint, clamp_to_limit,
+    LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
     point::{Comparison, Point},
 };
 use crate::time::Timestamp;
@@ -54,7 +54,7 @@ impl TwoPoint {
     pub(super) fn watched(&mut self, point: Point) {
         self.learn_scatter(&point);
         let now = point.at;
-        self.basis = Basis::of_nanos(point.rtt, f64::NAN);
+        self.basis = LimitInputs::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
         if point.drowns() {
             return self.drowned(now);
@@ -115,7 +115,7 @@ impl TwoPoint {
         };
         let comparison = Comparison::new(&high, &low, self.scatter);
         let Comparison { g, margin, halvings, slower } = comparison;
-        self.basis = Basis::of_nanos(high.rtt, low.rtt).ratio(g);
+        self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(g);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
         let just_probed = low.at == now;

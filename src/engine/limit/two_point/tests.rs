@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{Law, Sample},
+    super::{LimitAlgorithm, Sample},
     TwoPoint,
     cohort::{Cohort, Habit},
     point::Point,

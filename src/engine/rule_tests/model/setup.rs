@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Cap, Limits, MINUTE, Rate, RateMode, Rules, SECOND, WhenFull, smooth};
+use super::super::{Cap, ClassLimits, MINUTE, Rate, RateMode, Rules, SECOND, WhenFull, smooth};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Of {
@@ -42,22 +42,22 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) fn rules(&self) -> Rules {
-        let cap = |it: Bounded<usize>| Cap::of(it.max).when_full(it.when_full);
-        let rate = |it: Bounded<(u32, RateMode)>| Rate::per_minute(it.max.0).mode(it.max.1).when_full(it.when_full);
+        let cap = |it: Bounded<usize>| Cap::from(it.max).when_full(it.when_full);
+        let rate = |it: Bounded<(u32, RateMode)>| Rate::from(it.max.0).mode(it.max.1).when_full(it.when_full);
         let mut rules = Rules::new();
         for (name, class) in CLASSES.iter().zip(&self.classes) {
-            let mut limits = Limits::new();
+            let mut limits = ClassLimits::new();
             limits.in_flight = class.cap.map(cap);
             limits.in_flight_per_namespace = class.namespace_cap.map(cap);
             limits.per_minute = class.rate.map(rate);
             limits.per_minute_per_namespace = class.namespace_rate.map(rate);
-            limits.pending = class.pending.map(Cap::of);
+            limits.pending = class.pending.map(Cap::from);
             if let Some(when_full) = class.budget {
                 limits = limits.budget("shared", rate(Bounded { max: self.group, when_full }));
             }
             rules = rules.class(*name, limits);
             if let Some(wider) = class.wider {
-                rules = rules.over("a", *name, Limits::new().max_in_flight_per_namespace(cap(wider)));
+                rules = rules.override_key("a", *name, ClassLimits::new().max_in_flight_per_namespace(cap(wider)));
             }
         }
         rules
@@ -75,7 +75,7 @@ pub(super) enum Verb {
 }
 
 fn when_full() -> impl Strategy<Value = WhenFull> {
-    prop_oneof![3 => Just(WhenFull::Wait), 1 => Just(WhenFull::Reject), 1 => Just(WhenFull::Empty)]
+    prop_oneof![3 => Just(WhenFull::Queue), 1 => Just(WhenFull::Reject), 1 => Just(WhenFull::RespondEmpty)]
 }
 
 fn caps(max: std::ops::Range<usize>) -> impl Strategy<Value = Option<Bounded<usize>>> {

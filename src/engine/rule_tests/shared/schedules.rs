@@ -6,12 +6,12 @@ use proptest::{prelude::*, strategy::ValueTree};
 
 use super::super::{Desk, SECOND, plan_shared, smooth};
 use crate::{
-    config::{Cap, Limits, Rate, Rules},
+    config::{Cap, ClassLimits, Rate, Rules},
     engine::{
         Arrival, NoRoom, Place, Slot,
         labels::LabelId,
         plan::{Mode, Plan},
-        rules::{Counted, SharedBound, SharedRules, WhenFull, WhenGone},
+        rules::{Counted, OnStoreFailure, SharedBound, SharedRules, WhenFull},
         waiters::Stage,
     },
 };
@@ -53,18 +53,20 @@ struct World {
 const NAMES: [(&str, &str); 4] = [("one", "a"), ("one", "b"), ("other", "a"), ("", "")];
 
 fn plan(which: usize) -> Plan {
-    let rate = |most| Rate::per_minute(most);
+    let rate = |most| Rate::from(most);
     let limits = match which % 6 {
-        0 => Limits::new().max_in_flight(4),
-        1 => Limits::new()
-            .max_in_flight(Cap::of(4).when_full(WhenFull::Reject))
-            .max_per_minute(rate(30).when_full(WhenFull::Wait)),
-        2 => Limits::new().max_per_minute(rate(3).when_full(WhenFull::Empty)).budget("x", rate(5).mode(smooth(2))),
-        3 => Limits::new().max_in_flight_per_namespace(6).max_in_flight(Cap::of(2).local()),
-        4 => Limits::new().max_in_flight_per_namespace(5).max_in_flight(Cap::of(3)).budget("x", rate(9)),
-        _ => Limits::new().max_in_flight(Cap::of(3).local()),
+        0 => ClassLimits::new().max_in_flight(4),
+        1 => ClassLimits::new()
+            .max_in_flight(Cap::from(4).when_full(WhenFull::Reject))
+            .max_per_minute(rate(30).when_full(WhenFull::Queue)),
+        2 => ClassLimits::new()
+            .max_per_minute(rate(3).when_full(WhenFull::RespondEmpty))
+            .budget("x", rate(5).mode(smooth(2))),
+        3 => ClassLimits::new().max_in_flight_per_namespace(6).max_in_flight(Cap::from(2).local()),
+        4 => ClassLimits::new().max_in_flight_per_namespace(5).max_in_flight(Cap::from(3)).budget("x", rate(9)),
+        _ => ClassLimits::new().max_in_flight(Cap::from(3).local()),
     };
-    let mut plan = plan_shared(1 + which % 5, Rules::new().others(limits), Some(WhenGone::Closed));
+    let mut plan = plan_shared(1 + which % 5, Rules::new().default_limits(limits), Some(OnStoreFailure::FailClosed));
     plan.line.wait = which.is_multiple_of(3).then_some(Duration::from_secs(30));
     plan
 }
@@ -111,7 +113,7 @@ impl World {
         let known = asks.rules[rule % asks.rules.len()];
         let retry_after = matches!(known.bound, SharedBound::Rate(_)).then(|| Duration::from_nanos(nanos));
         let no_room = NoRoom { rule: known.counts, retry_after };
-        if known.when_full != WhenFull::Wait {
+        if known.when_full != WhenFull::Queue {
             self.desk.engine.deny(self.desk.now, &place, no_room);
             self.counts[0] += 1;
             return;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Desk, desk};
 use crate::{
-    config::Limits,
+    config::ClassLimits,
     engine::{Arrival, Place, Slot, rules::Counted, waiters::Stage},
 };
 
@@ -34,7 +34,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 impl World {
     fn new(limit: usize) -> Self {
-        let desk = desk(limit, Limits::new().max_in_flight(4));
+        let desk = desk(limit, ClassLimits::new().max_in_flight(4));
         Self { desk, others: [0; 3], held: [0; 3], places: VecDeque::new(), slots: Vec::new(), arrived: 0 }
     }
 
