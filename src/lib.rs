@@ -87,6 +87,7 @@
 
 mod adaptive;
 mod admission;
+pub mod capacity;
 mod clock;
 mod config;
 mod criticality;
@@ -121,11 +122,6 @@ pub use crate::{
     time::Timestamp,
 };
 
-/// Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
-pub mod capacity {
-    pub use crate::config::capacity::{Burst, Forecast, Settings};
-}
-
 /// What a handle was told, recorded so that it can be replayed.
 #[cfg(feature = "introspect")]
 pub mod capture {
@@ -146,11 +142,10 @@ pub mod classify {
 /// came from.
 #[cfg(feature = "config")]
 pub mod configuration {
-    pub use crate::config::StoreUrl;
-    pub use crate::config::file::{
+    pub use crate::config::{
         AdmissionConfig, AimdConfig, ConfigError, ConfigProblem, Effective, FixedConfig, Gradient2Config,
         GradientConfig, LabelConfig, LabelOverride, LabelsConfig, LimitConfig, Loaded, OnStoreFailureConfig, Origin,
-        Sources, StoreConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
+        Sources, StoreConfig, StoreUrl, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
     };
     pub use crate::runtime::Watch;
 }
@@ -163,9 +158,25 @@ pub mod generic {
     };
 }
 
-/// The service that answers `GET /admission`, made by [`Admission::introspection`].
+/// The service that answers `GET /admission`, made by [`Admission::introspection`]; and what it answers, as types for clients:
+/// each is what the JSON under the path says.
+///
+/// ```
+/// use tower_admission::introspection::JournalPage;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let body = r#"{"capacity": 512, "newest": 0, "entries": []}"#;          // of GET /admission/journal
+/// let page: JournalPage = serde_json::from_str(body)?;
+/// assert_eq!((page.capacity, page.entries.len()), (512, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "introspect")]
 pub mod introspection {
+    pub use crate::introspect::wire::{
+        Before, BlockedBy, EntryKind, JournalEntry, JournalPage, Label, LabelPage, LabelSort, Overview, Partition,
+        PartitionSection, Partitions, Quantiles, Readiness, Rule, Section, Shadow, Store, Waiter, WaiterPage,
+    };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }
 

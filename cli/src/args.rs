@@ -2,8 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use tower_admission::configuration::parse_time;
+use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
+use tower_admission::{
+    configuration::parse_time,
+    introspection::{EntryKind, LabelSort},
+    snapshot::LabelStatus,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -69,8 +73,8 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) prefix: Option<String>,
     /// Only labels that fare like this in one of their classes
-    #[arg(long)]
-    pub(crate) status: Option<Status>,
+    #[arg(long, value_parser = statuses())]
+    pub(crate) status: Option<String>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -107,8 +111,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Which labels come first
-    #[arg(long, value_enum, default_value_t = Sort::Ready)]
-    pub(crate) sort: Sort,
+    #[arg(long, default_value = LabelSort::Ready.as_str(), value_parser = sorts())]
+    pub(crate) sort: String,
 }
 
 #[derive(Args, Debug)]
@@ -119,8 +123,8 @@ pub(crate) struct JournalArgs {
     #[arg(long, short = 'n', default_value_t = 30, value_name = "N")]
     pub(crate) limit: usize,
     /// Only entries of this kind
-    #[arg(long)]
-    pub(crate) kind: Option<EntryKind>,
+    #[arg(long, value_parser = kinds())]
+    pub(crate) kind: Option<String>,
     /// Goes on to show what comes, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -205,41 +209,23 @@ pub(crate) struct SimulateArgs {
 }
 
 /// How a label fares.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Status {
-    Accepting,
-    Saturated,
-    Throttled,
-    Full,
-    NoSlots,
-    NoActiveWorkers,
-    Unavailable,
+fn statuses() -> PossibleValuesParser {
+    LabelStatus::ALL.map(LabelStatus::as_str).into()
+}
+
+/// What labels are sorted by, the largest first: so not their names.
+fn sorts() -> PossibleValuesParser {
+    LabelSort::ALL
+        .into_iter()
+        .filter(|sort| *sort != LabelSort::Label)
+        .map(LabelSort::as_str)
+        .collect::<Vec<_>>()
+        .into()
 }
 
 /// What an entry of the journal is about: a request, or the handle.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum EntryKind {
-    Decision,
-    Change,
-}
-
-/// What labels are sorted by, the largest first.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Sort {
-    Status,
-    Leased,
-    Ready,
-    OldestWait,
-    Admitted,
-    Rejected,
-}
-
-/// The word for one of several, as the server knows it.
-pub(crate) fn word(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+fn kinds() -> PossibleValuesParser {
+    EntryKind::ALL.map(EntryKind::as_str).into()
 }
 
 /// `5s`, `1m30s`, or bare seconds.

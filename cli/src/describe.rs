@@ -1,14 +1,16 @@
 //! `admission describe`: one label.
 
+use tower_admission::introspection::{Label, Rule, Section, WaiterPage};
+
 use crate::{
     args::DescribeArgs,
     client::{Client, block_on, encode},
     failure::{End, Failure},
     list,
     nearest::nearest,
-    payload::{Label, Rule, Section, WaiterPage},
     table::{Cell, Table},
     text::{self, Look, Paint, look_of, safe, seconds},
+    words,
 };
 
 /// So many of those who wait are shown.
@@ -64,7 +66,7 @@ fn human(label: &Label, waiters: Option<&WaiterPage>) -> String {
     let paint = Paint::for_stdout();
     let mut lines = vec![format!(
         "{}{}: {}",
-        paint.paint(Look::Bold, &safe(label.name())),
+        paint.paint(Look::Bold, &safe(words::name(label))),
         if label.namespace.is_empty() { String::new() } else { format!(" in {}", safe(&label.namespace)) },
         paint.paint(look_of(&label.status), &safe(&label.status))
     )];
@@ -114,7 +116,7 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
             let room = blocked.room_in_seconds.map(|it| format!("; time makes room in {}", seconds(it)));
             let wait = section.estimated_wait_seconds.filter(|_| blocked.when_full == "wait");
             let wait = wait.map(|it| format!("; it would wait for about {}", seconds(it)));
-            safe(&(blocked.sentence() + &room.unwrap_or_default() + &wait.unwrap_or_default())).into_owned()
+            safe(&(words::sentence(blocked) + &room.unwrap_or_default() + &wait.unwrap_or_default())).into_owned()
         }
     });
     let partition = if label.overflow { String::new() } else { format!("partition {}, ", safe(&section.partition)) };
@@ -159,7 +161,7 @@ fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
             Cell::from(waiter.run.as_deref().unwrap_or_default()),
             Cell::from(seconds(waiter.waited_seconds)),
             Cell::from(waiter.estimated_wait_seconds.map_or_else(|| "?".to_owned(), seconds)),
-            Cell::from(waiter.blocked_by.as_ref().map_or_else(|| "nothing".to_owned(), |it| it.full())),
+            Cell::from(waiter.blocked_by.as_ref().map_or_else(|| "nothing".to_owned(), words::full)),
         ]);
     }
     table.lines(paint)

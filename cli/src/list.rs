@@ -1,14 +1,15 @@
 //! `admission list`: labels, all pages of them.
 
 use serde_json::{Value, json};
+use tower_admission::introspection::{LabelPage, Rule};
 
 use crate::{
-    args::{ListArgs, word},
+    args::ListArgs,
     client::{Client, block_on, encode},
     failure::{End, Failure},
-    payload::{LabelPage, Rule},
     table::{Cell, Table},
     text::{self, Look, Paint, look_of},
+    words,
 };
 
 /// As many as the server gives at once.
@@ -17,9 +18,8 @@ const PAGE: usize = 1_000;
 pub(crate) fn run(args: &ListArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
     let mut filters = String::new();
-    let status = args.status.as_ref().map(word);
     for (name, value) in
-        [("namespace", args.namespace.as_ref()), ("prefix", args.prefix.as_ref()), ("status", status.as_ref())]
+        [("namespace", args.namespace.as_ref()), ("prefix", args.prefix.as_ref()), ("status", args.status.as_ref())]
     {
         if let Some(value) = value {
             filters.push_str(&format!("&{name}={}", encode(value)));
@@ -44,15 +44,18 @@ pub(crate) async fn all(client: &Client, filters: &str) -> Result<(LabelPage, Ve
     let mut offset = 0;
     loop {
         let mut json = client.get(&format!("/labels?limit={PAGE}&offset={offset}{filters}")).await?;
-        let page: LabelPage = client.read(json.clone())?;
+        let mut page: LabelPage = client.read(json.clone())?;
         if let Value::Array(labels) = json["labels"].take() {
             answered.extend(labels);
         }
-        labels.extend(page.labels.iter().cloned());
+        labels.append(&mut page.labels);
         match page.next_offset {
             // A server that goes round in circles is none of ours.
             Some(next) if next > offset => offset = next,
-            _ => return Ok((LabelPage { labels, ..page }, answered)),
+            _ => {
+                page.labels = labels;
+                return Ok((page, answered));
+            }
         }
     }
 }
@@ -72,18 +75,17 @@ fn human(page: &LabelPage) -> String {
     for label in &page.labels {
         for (class, section) in &label.admission {
             let use_of = |rule: Option<&Rule>| rule.map(|rule| format!("{}/{}", rule.used, rule.bound));
-            let running = section
-                .cap()
+            let running = words::cap(section)
                 .map_or_else(|| section.in_flight.to_string(), |cap| format!("{}/{}", section.in_flight, cap.bound));
             table.row([
                 Cell::from(&label.namespace),
-                Cell::from(label.name()).with(Look::Bold),
+                Cell::from(words::name(label)).with(Look::Bold),
                 Cell::from(class),
                 Cell::from(&section.status).with(look_of(&section.status)),
                 Cell::from(running),
                 Cell::number(section.waiting),
-                Cell::from(use_of(section.rate()).unwrap_or_default()),
-                Cell::from(section.blocked_by.as_ref().map(|it| it.in_short()).unwrap_or_default()),
+                Cell::from(use_of(words::rate(section)).unwrap_or_default()),
+                Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),
             ]);
         }
     }

@@ -11,12 +11,12 @@ mod journal;
 mod key;
 mod list;
 mod nearest;
-mod payload;
 mod plan;
 mod simulate;
 mod table;
 mod text;
 mod watch;
+mod words;
 
 use std::process::ExitCode;
 

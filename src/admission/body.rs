@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::HttpProtocol;
-use crate::{outcome::Outcome, runtime::Held};
+use crate::{outcome::Outcome, runtime::SlotGuard};
 
 pin_project! {
     /// The body of every response that passes the layer.
@@ -37,7 +37,7 @@ pin_project! {
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
     /// Taken when it is given back.
-    permit: Option<Held<Arc<HttpProtocol>>>,
+    permit: Option<SlotGuard<Arc<HttpProtocol>>>,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
     /// Whether there may be trailers that say more.
@@ -45,7 +45,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) const fn new(permit: Held<Arc<HttpProtocol>>, outcome: Outcome, trailers: bool) -> Self {
+    pub(super) const fn new(permit: SlotGuard<Arc<HttpProtocol>>, outcome: Outcome, trailers: bool) -> Self {
         Self { permit: Some(permit), outcome, trailers }
     }
 

@@ -19,7 +19,7 @@ use super::{AdmissionLayer, AdmissionService, nesting};
 use crate::{
     outcome::Outcome,
     rejection::Rejection,
-    runtime::{Admission, Entry, Held, Shared, Waiting},
+    runtime::{Admission, Entry, Shared, SlotGuard, Waiting},
     ticket::Ticket,
 };
 
@@ -260,8 +260,8 @@ pin_project! {
     #[project_replace = StateReplace]
     enum State<S, Req, F, E> {
         Waiting { waiting: Waiting<Arc<Shared>>, service: S, request: Req },
-        Preparing { service: S, request: Req, permit: Held<Arc<Shared>> },
-        Running { #[pin] future: F, permit: Option<Held<Arc<Shared>>> },
+        Preparing { service: S, request: Req, permit: SlotGuard<Arc<Shared>> },
+        Running { #[pin] future: F, permit: Option<SlotGuard<Arc<Shared>>> },
         Done { error: Option<AdmissionError<E>> },
     }
 }

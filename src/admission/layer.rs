@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     rejection::Rejection,
-    runtime::{Admission, Handle, Shared},
+    runtime::{Admission, AsShared, Shared},
     ticket::Ticket,
 };
 
@@ -147,7 +147,7 @@ impl AdmissionLayer {
     }
 }
 
-impl Handle for Arc<HttpProtocol> {
+impl AsShared for Arc<HttpProtocol> {
     fn shared(&self) -> &Arc<Shared> {
         &self.admission.shared
     }

@@ -9,6 +9,7 @@ mod assess;
 mod body;
 mod builder_ext;
 mod classify;
+mod context;
 mod future;
 mod generic;
 mod head;

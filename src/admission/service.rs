@@ -7,26 +7,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Extensions, Method, Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
 use super::{
     AdmissionBody, HttpProtocol, RequestHead, ResponseFuture,
-    future::{Passage, State},
+    context::{RequestContext, tell_holder},
+    future::State,
     nesting,
 };
-use crate::runtime::{Entry, Handle, Held};
-
-/// Puts into a request's extensions what its handler may want to know of its permit.
-pub(super) fn tell_holder<H: Handle>(permit: &Held<H>, extensions: &mut Extensions) {
-    if let Some(expiry) = permit.watch_time() {
-        extensions.insert(expiry);
-    }
-    if let Some(lease) = permit.watch_lease() {
-        extensions.insert(lease);
-    }
-}
+use crate::runtime::{Entry, SlotGuard};
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
@@ -63,24 +54,24 @@ where
         let http = &self.protocol;
         let head = RequestHead::of(&request);
         if http.is_exempt(&head) {
-            let passage = self.passage(&request, None);
-            return self.start(request, passage);
+            let context = self.context(&request, None);
+            return self.start(request, context);
         }
         if !nesting::pass(&http.admission, request.extensions_mut()) {
             http.admission.shared.warn("a request met the same handle twice: one of two layers is superfluous");
-            let passage = self.passage(&request, None);
-            return self.start(request, passage);
+            let context = self.context(&request, None);
+            return self.start(request, context);
         }
         let entry = Entry::of(http, &http.ticket(&RequestHead::of(&request)));
         match entry {
             Entry::Admit(permit) => {
                 tell_holder(&permit, request.extensions_mut());
-                let passage = self.passage(&request, Some(permit));
-                self.start(request, passage)
+                let context = self.context(&request, Some(permit));
+                self.start(request, context)
             }
             Entry::Wait(waiting) => {
-                let passage = self.passage(&request, None);
-                ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, passage })
+                let context = self.context(&request, None);
+                ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, context })
             }
             Entry::Reject(rejection) => {
                 let response = self.protocol.reject(&rejection, &request).map(AdmissionBody::rejected);
@@ -95,27 +86,31 @@ impl<S> AdmissionService<S> {
     fn start<ReqBody, ResBody>(
         &mut self,
         request: Request<ReqBody>,
-        passage: Passage,
+        context: RequestContext,
     ) -> ResponseFuture<S, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     {
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => {
-                ResponseFuture::new(State::Running { future: self.inner.call(request), passage: Some(passage) })
+                ResponseFuture::new(State::Running { future: self.inner.call(request), context: Some(context) })
             }
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
             Poll::Pending => {
                 // The one that was polled goes: what it may have reserved by now belongs to this request.
                 let fresh = self.inner.clone();
                 let service = mem::replace(&mut self.inner, fresh);
-                ResponseFuture::new(State::Preparing { service, request, passage })
+                ResponseFuture::new(State::Preparing { service, request, context })
             }
         }
     }
 
     /// For a request that runs with this permit, or without one.
-    fn passage<B: Body>(&self, request: &Request<B>, permit: Option<Held<Arc<HttpProtocol>>>) -> Passage {
-        Passage { permit, policy: self.protocol.policy(request), is_connect: request.method() == Method::CONNECT }
+    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard<Arc<HttpProtocol>>>) -> RequestContext {
+        RequestContext {
+            permit,
+            policy: self.protocol.policy(request),
+            is_connect: request.method() == Method::CONNECT,
+        }
     }
 }

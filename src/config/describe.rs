@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{ClassLimits, Settings, labels::Labels};
+use super::{ClassLimits, Labels, Settings, settings::labels::Name};
 use crate::{
     engine::{
         limit::Number,
@@ -30,27 +30,27 @@ impl Settings {
         let mut limit = Map::from_iter([("kind".to_owned(), json!(law.kind))]);
         limit.extend(law.fields.iter().map(|&(name, value)| (name.to_owned(), number(value))));
         put("law", Value::Object(limit));
-        if self.queue > 0 {
-            put("queue", json!(self.queue));
+        if self.waiting.queue > 0 {
+            put("queue", json!(self.waiting.queue));
         }
-        put("admission_timeout", time(self.admission_timeout));
+        put("admission_timeout", time(self.waiting.admission_timeout));
         for (name, wait) in [
-            ("max_wait", self.max_wait),
-            ("wait_timeout", self.wait_timeout),
+            ("max_wait", self.waiting.max_wait),
+            ("wait_timeout", self.waiting.wait_timeout),
             ("permit_time_to_live", self.time_to_live),
         ] {
             if let Some(wait) = wait {
                 put(name, time(wait));
             }
         }
-        if let Some(requests) = self.max_waiting {
+        if let Some(requests) = self.waiting.max_waiting {
             put("max_waiting", json!(requests));
         }
-        put("default_partition_mode", json!(self.default_mode.as_str()));
-        put("default_partition_observe", json!(self.default_observes));
-        put("discipline", discipline(self.discipline));
-        put("aging", self.aging.and_then(NonZeroU32::new).map_or_else(|| json!("never"), |turns| json!(turns)));
-        let partitions = self.partitions.iter().map(|(name, share)| {
+        put("default_partition_mode", json!(self.partitions.default_mode.as_str()));
+        put("default_partition_observe", json!(self.partitions.default_observes));
+        put("discipline", discipline(self.waiting.discipline));
+        put("aging", self.waiting.aging.and_then(NonZeroU32::new).map_or_else(|| json!("never"), |turns| json!(turns)));
+        let partitions = self.partitions.shares.iter().map(|(name, share)| {
             let mode = PartitionMode::as_str(share.mode());
             json!({"name": name, "percent": share.as_percent(), "mode": mode, "observe": share.observes()})
         });
@@ -77,7 +77,7 @@ fn labels(labels: &Labels) -> Result<Value, String> {
         put("cap", json!(cap));
     }
     put("weight", json!(labels.default_weight));
-    let by_name = |(namespace, name): &super::labels::Name, value: Value| match namespace {
+    let by_name = |(namespace, name): &Name, value: Value| match namespace {
         Some(_) => Err("caps and weights for one namespace".to_owned()),
         None => Ok((name.clone(), value)),
     };

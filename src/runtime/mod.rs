@@ -1,45 +1,24 @@
 //! The engine at work: the lock, the futures that wait, the timers and the metrics.
 
 mod admit;
-mod builder;
+mod background;
 #[cfg(feature = "introspect")]
 mod capture;
-mod closing;
-mod driver;
-mod foreign;
-mod journal;
-mod lease;
-mod lease_lost;
-mod outage;
-mod overdue;
-mod permit;
-mod recorder;
-mod reload;
-mod trace;
-mod turn;
-mod unmet;
-mod waiting;
-#[cfg(feature = "config")]
-mod watch;
-mod workers;
+mod core;
+mod operate;
+mod remote;
+mod shared;
 
 use std::{sync::Arc, time::Duration};
 
-pub use admit::Admit;
-pub(crate) use admit::Entry;
-pub use builder::AdmissionBuilder;
+pub use self::admit::{Admit, LeaseLost, Permit, PermitExpiry};
+pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
-pub use capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
-pub use closing::DrainMode;
-pub use lease_lost::LeaseLost;
-pub use overdue::PermitExpiry;
-pub use permit::Permit;
-pub(crate) use permit::{Handle, Held};
-pub(crate) use turn::Shared;
-pub(crate) use waiting::Waiting;
+pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 #[cfg(feature = "config")]
-pub use watch::Watch;
-pub use workers::WorkerReport;
+pub use self::operate::Watch;
+pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};
+pub(crate) use self::shared::Shared;
 
 use crate::{
     engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
@@ -113,11 +92,7 @@ impl Admission {
     /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once. No mode reopens
     /// a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
-        self.shared.turn(|state, time| {
-            state.engine.set_mode(time.now(), mode);
-            #[cfg(feature = "introspect")]
-            state.note(|| capture::Step::Mode(mode));
-        });
+        self.shared.with_engine(|state, time| state.set_mode(time.now(), mode));
         self.shared.tell_now();
     }
 
@@ -125,11 +100,9 @@ impl Admission {
     /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
     pub fn tick(&self) {
         // A turn ends some waits and not all of them, so that others are not kept waiting for the lock.
-        while self.shared.turn(|state, time| {
+        while self.shared.with_engine(|state, time| {
             let now = time.now();
-            state.engine.tick(now);
-            #[cfg(feature = "introspect")]
-            state.note(|| capture::Step::Tick);
+            state.tick(now);
             state.engine.next_wakeup().is_some_and(|at| at <= now)
         }) {}
     }
@@ -137,14 +110,14 @@ impl Admission {
     /// When [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait has an
     /// end.
     pub fn next_wakeup(&self) -> Option<Duration> {
-        self.shared.turn(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
+        self.shared.with_engine(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
     }
 
     /// The present state, all of it taken in the same turn but for the labels: these are looked at some at a time, so that
     /// nobody who wants a slot waits until thousands of them are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
-        let mut snapshot = self.shared.turn(|state, _| state.engine.snapshot());
+        let mut snapshot = self.shared.with_engine(|state, _| state.engine.snapshot());
         snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
@@ -158,7 +131,7 @@ impl Admission {
         const AT_ONCE: usize = 64;
         let (mut labels, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
-            from = self.shared.turn(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
+            from = self.shared.with_engine(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
         }
         labels.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
         // One that was forgotten and came back meanwhile may have been met twice.
@@ -171,7 +144,7 @@ impl Admission {
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
         self.shared.look_at_store();
-        self.shared.turn(|state, _| state.engine.find_label(None, &subject))
+        self.shared.with_engine(|state, _| state.engine.find_label(None, &subject))
     }
 
     /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
@@ -180,7 +153,7 @@ impl Admission {
         let Some(label) = normal(label) else { return Vec::new() };
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
         let now = self.shared.time.now();
-        let found = self.shared.turn(|state, _| {
+        let found = self.shared.with_engine(|state, _| {
             state.engine.pass_time(now);
             state.engine.waiters_of(&subject, 0, usize::MAX)
         });
@@ -191,7 +164,7 @@ impl Admission {
     ///
     /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among these.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = turn::lock(&self.shared.warnings).clone();
+        let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {
             warnings.push("the clock panicked: the last time that it told was taken instead".to_owned());
         }

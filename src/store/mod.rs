@@ -14,27 +14,15 @@
 //! Most users want what is built on them: [`Leases`] and [`AdmissionLock`]. [What is promised, what is not, and what it
 //! costs](crate::docs::shared_limits).
 
-mod answer;
+mod api;
 mod backoff;
-#[cfg(feature = "redis")]
-mod breaker;
-mod claim;
-mod error;
-mod gone;
-mod health;
-mod keys;
 mod leases;
 mod lock;
 mod memory;
+mod poll_queue;
 #[cfg(feature = "redis")]
 mod redis;
-mod share;
-#[cfg(test)]
-mod share_tests;
 mod side_by_side;
-mod token;
-mod turnstile;
-mod waits;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -42,20 +30,16 @@ pub(crate) use self::leases::LossSignal;
 #[cfg(feature = "redis")]
 pub use self::redis::{AfterRestart, RedisBuilder, RedisStore};
 pub use self::{
-    answer::{
-        Acquired, Allotment, AllotmentRequest, DrawOutcome, Full, Lease, LockAnswer, LockRequest, Locked, Notice,
-        Notices, PendingRelease, Released, Renewed, StoreTime,
+    api::{
+        Acquired, Allotment, AllotmentRequest, Claim, Claims, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
+        LockRequest, Locked, Notice, Notices, PendingRelease, RateMode, Released, Renewed, Request, StoreError,
+        StoreTime, Token,
     },
-    claim::{Claim, Claims, RateMode, Request},
-    error::StoreError,
-    gone::OnStoreFailure,
-    health::Health,
-    keys::{Key, Keys},
-    leases::{Held, Leases, LeasesBuilder, Refused},
-    lock::{AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry},
+    leases::{Held, Leases, LeasesBuilder, OnStoreFailure, Refused},
+    lock::{
+        AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry, WaitCounts, WaitSeries,
+    },
     memory::MemoryStore,
-    token::Token,
-    waits::{WaitCounts, WaitSeries},
 };
 
 /// A future in a box: [`Store`] can be used as `dyn Store`.

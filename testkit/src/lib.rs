@@ -4,14 +4,19 @@
 
 mod moody;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep, timeout};
 
 pub use crate::moody::{Mood, Moody, ticket};
 
 /// How long a test waits for what has to come to pass before it fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// So many milliseconds.
 #[must_use]
@@ -21,7 +26,12 @@ pub const fn ms(millis: u64) -> Duration {
 
 /// Waits until `condition` holds, and fails if it never does.
 pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    eventually_async(what, async || condition()).await;
+    // Not by way of the one below: the compiler can't tell then that this may move between threads.
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "it did not come to pass that {what}");
+        sleep(ms(1)).await;
+    }
 }
 
 /// The same for a condition that takes a request to find out.
@@ -37,4 +47,9 @@ pub async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bo
 pub async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
     let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
     output
+}
+
+/// Polls `future` once, on behalf of the task that calls.
+pub async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }

@@ -1,25 +1,15 @@
 //! What the journal of a server says, and what it says next.
 
-use serde::Deserialize;
 use serde_json::Value;
+use tower_admission::introspection::{JournalEntry, JournalPage};
 
-use super::entry::Entry;
-use crate::{
-    args::{JournalArgs, word},
-    client::Client,
-    failure::Failure,
-};
+use crate::{args::JournalArgs, client::Client, failure::Failure};
 
 /// As many as the server gives at once.
 const PAGE: usize = 1_000;
 
-#[derive(Debug, Deserialize)]
-struct Page {
-    capacity: usize,
-    newest: u64,
-    next_since: Option<u64>,
-    entries: Vec<Value>,
-}
+/// A page, and its entries as they were answered.
+type Page = JournalPage<Value>;
 
 /// Some entries, the oldest first.
 #[derive(Debug, Default)]
@@ -28,7 +18,7 @@ pub(super) struct Batch {
     pub(super) newest: u64,
     /// How long ago the handle was made, in seconds, when they were read.
     pub(super) now: f64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<JournalEntry>,
     /// The same, as they were answered.
     pub(super) json: Vec<Value>,
     /// How many were pushed out before they could be read, as far as can be said.
@@ -69,7 +59,7 @@ pub(super) struct Feed<'a> {
 impl<'a> Feed<'a> {
     /// The newest entries, so many, and what comes after them.
     pub(super) async fn open(client: &'a Client, args: &JournalArgs) -> Result<(Self, Batch), Failure> {
-        let filter = args.kind.as_ref().map(|kind| format!("&kind={}", word(kind))).unwrap_or_default();
+        let filter = args.kind.as_ref().map(|kind| format!("&kind={kind}")).unwrap_or_default();
         let mut feed = Self { client, filter, since: 0, now: 0.0 };
         let mut batch = Batch::default();
         if args.limit <= PAGE {

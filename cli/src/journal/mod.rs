@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use self::{
-    entry::HEADS,
+    entry::{HEADS, cells},
     feed::{Batch, Feed},
 };
 use crate::{
@@ -109,7 +109,7 @@ fn table(head: &'static str, batch: &Batch, time: impl Fn(f64) -> String) -> Tab
     let [what, why, label, class, partition, running, waiting] = HEADS;
     let mut table = Table::new([head, what, why, label, class, partition, running, waiting]);
     for entry in &batch.entries {
-        let [what, why, label, class, partition, running, waiting] = entry.cells();
+        let [what, why, label, class, partition, running, waiting] = cells(entry);
         let time = Cell::from(time(entry.at_seconds)).with(Look::Dim);
         table.row([time, what, why, label, class, partition, running, waiting]);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::payload::{Overview, Partition};
+use tower_admission::introspection::{Overview, Partition};
 
 /// What happened, per second.
 #[derive(Clone, Debug, Default)]

@@ -10,13 +10,13 @@ use std::{
 
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::{sync::mpsc, time::Instant};
+use tower_admission::introspection::Overview;
 
 use self::{change::Change, screen::Screen};
 use crate::{
-    args::{WatchArgs, word},
+    args::WatchArgs,
     client::{Client, block_on, told_to_stop},
     failure::{End, Failure},
-    payload::Overview,
     text::{self, safe},
 };
 
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<End, Failure> {
 
 /// One look at the server.
 async fn look(client: &Client, args: &WatchArgs, labels: usize) -> Result<Overview, Failure> {
-    client.read(client.get(&format!("?limit={labels}&order=desc&sort={}", word(&args.sort))).await?)
+    client.read(client.get(&format!("?limit={labels}&order=desc&sort={}", args.sort)).await?)
 }
 
 /// A line for each look. What goes wrong is told, and does not end it; it counts only if it was the last look.

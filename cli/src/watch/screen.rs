@@ -14,12 +14,13 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode, size,
     },
 };
+use tower_admission::introspection::{Overview, Section};
 
 use super::change::Change;
 use crate::{
-    payload::{Overview, Section},
     table::{Cell, Table},
     text::{Look, Paint, look_of, safe, seconds},
+    words,
 };
 
 /// How many looks the curve of the limit goes back.
@@ -158,8 +159,8 @@ impl Screen {
         let mut table = Table::new(["LABEL", "CLASS", "STATUS", ">RUNNING", ">WAITING", "WHY THE NEXT ONE WAITS"]);
         for label in &now.labels.labels {
             let name = match label.namespace.as_str() {
-                "" => label.name().to_owned(),
-                namespace => format!("{namespace}:{}", label.name()),
+                "" => words::name(label).to_owned(),
+                namespace => format!("{namespace}:{}", words::name(label)),
             };
             for (class, section) in &label.admission {
                 table.row(row(&name, class, section));
@@ -178,7 +179,7 @@ fn row(name: &str, class: &str, section: &Section) -> [Cell; 6] {
         Cell::from(&section.status).with(look_of(&section.status)),
         Cell::number(section.in_flight),
         Cell::number(section.waiting),
-        Cell::from(section.blocked_by.as_ref().map(|it| it.in_short()).unwrap_or_default()),
+        Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
+pub(crate) use admission_testkit::bounded;
 use axum::Router;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
@@ -11,14 +12,11 @@ use tokio::{
     net::TcpListener,
     process::Command,
     task::{JoinHandle, JoinSet},
-    time::{sleep, timeout},
+    time::sleep,
 };
 use tower_admission::{
     Admission, Cap, ClassLimits, Clock, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
 };
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_admission");
 
@@ -161,11 +159,6 @@ pub(crate) async fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> 
     let output = bounded("the command", command(BINARY, variables).args(arguments).output()).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
-}
-
-/// Bounds what a test waits for.
-pub(crate) async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what} takes too long"))
 }
 
 /// Serves the introspection of a handle where another server was before, as soon as the address is free.

@@ -23,7 +23,7 @@ pub(super) struct Header {
 /// A line in between, or the last one.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub(super) struct CaptureRow {
     /// Nanoseconds since the handle was made.
     pub(super) t: u64,
     #[serde(rename = "do")]

@@ -1,13 +1,12 @@
 //! Recording what a handle is told, so that it can be told once more.
 //!
 //! ```text
-//! turn (under the lock): step ─▶ Tape ─▶ bounded channel ─▶ writer (a thread): Row ─▶ Line ─▶ file
-//!                                                        replay: Line ─▶ Engine, and compare
+//! turn (under the lock): step ─▶ Tape ─▶ bounded channel ─▶ writer (a thread): Row ─▶ CaptureRow ─▶ file
+//!                                                        replay: CaptureRow ─▶ Engine, and compare
 //! ```
 
 mod line;
 mod replay;
-mod tape;
 mod writer;
 
 use std::{
@@ -19,13 +18,13 @@ use std::{
 };
 
 pub use replay::{ReplayError, Replayed};
-pub(crate) use tape::{Reload, Step, Tape, Worker};
 
-use self::{
-    line::{Header, VERSION},
-    tape::End,
+use self::line::{Header, VERSION};
+use crate::runtime::{
+    Admission,
+    core::{End, Tape},
+    shared::Shared,
 };
-use super::{Admission, turn::Shared};
 
 /// How many rows may wait to be written, unless told otherwise.
 const BUFFER: usize = 16_384;
@@ -147,13 +146,13 @@ impl Capture {
     /// [`CaptureError::Io`] if no thread can be started.
     pub fn start(self, admission: &Admission, out: impl Write + Send + 'static) -> Result<Recording, CaptureError> {
         let shared = Arc::clone(&admission.shared);
-        if shared.desk.is_some() {
+        if shared.limiter.is_some() {
             return Err(CaptureError::Shared);
         }
         let (sender, rows) = sync_channel(self.buffer);
         let end = Arc::new(End::default());
         let tape = Tape::new(sender, Arc::clone(&end), self.most);
-        let started = shared.turn(|state, _| {
+        let started = shared.with_engine(|state, _| {
             if !state.engine.is_fresh() || state.tape.is_some() {
                 return Err(CaptureError::NotFresh);
             }
@@ -173,7 +172,7 @@ impl Capture {
         let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
             Ok(writer) => writer,
             Err(error) => {
-                drop(shared.turn(|state, _| state.tape.take()));
+                drop(shared.with_engine(|state, _| state.tape.take()));
                 return Err(error.into());
             }
         };
@@ -199,12 +198,12 @@ impl Recording {
 
     /// Whether rows are still recorded.
     pub fn is_running(&self) -> bool {
-        self.shared.turn(|state, _| state.tape.is_some())
+        self.shared.with_engine(|state, _| state.tape.is_some())
     }
 
     fn end(&mut self) -> Option<io::Result<Written>> {
         let writer = self.writer.take()?;
-        drop(self.shared.turn(|state, _| state.tape.take()));
+        drop(self.shared.with_engine(|state, _| state.tape.take()));
         writer.join().ok()
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll, time::Duration};
 
 use super::{
-    line::{Header, Line, VERSION, Verb},
+    line::{CaptureRow, Header, VERSION, Verb},
     writer::answer_word,
 };
 use crate::{
@@ -153,7 +153,7 @@ impl AdmissionBuilder {
         let mut result = Replayed { cut: Some("its last line is missing".to_owned()), ..Replayed::default() };
         for (number, text) in lines {
             let text = text.map_err(ReplayError::Io)?;
-            let line: Line = serde_json::from_str(&text).map_err(|error| bad(number, error))?;
+            let line: CaptureRow = serde_json::from_str(&text).map_err(|error| bad(number, error))?;
             if line.verb == Verb::End {
                 result.cut = line.error;
                 break;
@@ -209,7 +209,7 @@ impl Replay {
         Self { engine, partitions, requests: HashMap::new(), waiting: HashMap::new(), limit }
     }
 
-    fn step(&mut self, line: &Line) -> Result<Decided, String> {
+    fn step(&mut self, line: &CaptureRow) -> Result<Decided, String> {
         let now = Timestamp::from_nanos(line.t);
         let id = || line.id.ok_or("id: is missing");
         let gets = match line.verb {
@@ -261,7 +261,7 @@ impl Replay {
         self.partitions.extend(numbered);
     }
 
-    fn worker(&mut self, now: Timestamp, line: &Line) -> Result<(), String> {
+    fn worker(&mut self, now: Timestamp, line: &CaptureRow) -> Result<(), String> {
         let label = line.label.as_deref().ok_or("label: is missing")?;
         let worker = line.worker.as_deref().ok_or("worker: is missing")?;
         let subject = Subject { namespace: line.namespace.as_deref().unwrap_or_default(), label, run: None };
@@ -276,7 +276,7 @@ impl Replay {
         Ok(())
     }
 
-    fn arrive(&mut self, now: Timestamp, id: u64, line: &Line) -> Result<String, String> {
+    fn arrive(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<String, String> {
         let class = line.class.as_deref().map_or(0, |class| self.engine.class(class));
         let partition = line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(0);
         let word = line.criticality.as_deref().unwrap_or("critical");
@@ -333,7 +333,7 @@ impl Replay {
     }
 
     /// The end of a request, or a part of it. One that still waits here leaves when it has ended there.
-    fn end(&mut self, now: Timestamp, id: u64, line: &Line) -> Result<(), String> {
+    fn end(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<(), String> {
         const OUTCOMES: [Outcome; 4] = [Outcome::Cancelled, Outcome::Ignore, Outcome::Overload, Outcome::Success];
         let known = |word| OUTCOMES.into_iter().find(|&it| super::writer::outcome_word(it) == word);
         let outcome = match line.outcome.as_deref() {

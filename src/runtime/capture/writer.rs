@@ -11,10 +11,14 @@ use std::{
 
 use super::{
     Written,
-    line::{Header, Line, Verb},
-    tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
+    line::{CaptureRow, Header, Verb},
 };
-use crate::{outcome::Outcome, rejection::Reason, time::nanos};
+use crate::{
+    outcome::Outcome,
+    rejection::Reason,
+    runtime::core::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
+    time::nanos,
+};
 
 /// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of them is meant makes
 /// no difference to any decision.
@@ -57,7 +61,8 @@ pub(super) fn write(
         Cut::Overflow => Some("overflow: rows came faster than they were written".to_owned()),
         Cut::Full => Some("full: as many rows as were wanted are here".to_owned()),
     };
-    let line = Line { t: last, verb: Verb::End, rows: Some(count), error: error.clone(), ..Line::default() };
+    let line =
+        CaptureRow { t: last, verb: Verb::End, rows: Some(count), error: error.clone(), ..CaptureRow::default() };
     put(&mut out, &line)?;
     out.flush()?;
     Ok((count, error))
@@ -68,7 +73,7 @@ fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-fn about(line: &mut Line, worker: Worker) {
+fn about(line: &mut CaptureRow, worker: Worker) {
     line.namespace = Some(worker.namespace).filter(|it| !it.is_empty());
     (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
 }
@@ -87,8 +92,8 @@ pub(super) fn answer_word(reason: Option<Reason>) -> String {
 }
 
 impl Names {
-    fn line(&mut self, row: Row) -> Line {
-        let mut line = Line { t: row.at.as_nanos(), ..Line::default() };
+    fn line(&mut self, row: Row) -> CaptureRow {
+        let mut line = CaptureRow { t: row.at.as_nanos(), ..CaptureRow::default() };
         match row.step {
             Step::Arrive(arrive) => self.arrive(&mut line, *arrive),
             Step::Claim { place, gets } => {
@@ -155,7 +160,7 @@ impl Names {
         line
     }
 
-    fn arrive(&mut self, line: &mut Line, arrive: Arrive) {
+    fn arrive(&mut self, line: &mut CaptureRow, arrive: Arrive) {
         let Arrive { waits, partition, number, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
         // A request that was on its way here when a reload added its partition went to the default one.
         let partition = partition.filter(|name| number != 0 || !self.partitions.contains(name));
@@ -170,7 +175,7 @@ impl Names {
         self.gets(line, gets);
     }
 
-    fn gets(&mut self, line: &mut Line, gets: Gets) {
+    fn gets(&mut self, line: &mut CaptureRow, gets: Gets) {
         let id = line.id.unwrap_or_default();
         line.gets = Some(match gets {
             Gets::Slot(slot) => {

@@ -7,11 +7,11 @@ use std::{
     task::Poll,
 };
 
-use super::Inner;
-use crate::store::{
-    Lease, PendingRelease, Store, Token,
-    share::{Loss, Unit},
+use super::{
+    Inner,
+    allotment::{Loss, Unit},
 };
+use crate::store::{Lease, PendingRelease, Store, Token};
 
 /// What a request holds of the shared limits; given back when dropped.
 ///

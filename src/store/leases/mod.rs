@@ -1,8 +1,13 @@
 //! Leases for requests: taken, kept alive while the work runs, given back when it ends.
 
+mod allotment;
+#[cfg(test)]
+mod allotment_tests;
 mod asking;
+mod builder;
 mod driver;
 mod held;
+mod on_failure;
 mod returning;
 
 use std::{
@@ -14,16 +19,19 @@ use std::{
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-pub use self::held::Held;
 pub(crate) use self::held::LossSignal;
-use self::{driver::Driver, held::What};
+use self::{
+    allotment::{Loss, Missing, Shares},
+    driver::Driver,
+    held::What,
+    on_failure::{Instead, instead},
+};
+pub use self::{builder::LeasesBuilder, held::Held, on_failure::OnStoreFailure};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
-    gone::{Instead, instead},
-    share::{Loss, Missing, Shares},
+    poll_queue::PollQueues,
     side_by_side::side_by_side,
-    turnstile::Turnstiles,
 };
 
 /// Pauses between two questions of one who waits for a cap that others hold.
@@ -43,8 +51,8 @@ pub struct Leases(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     settings: LeasesBuilder,
-    waits: Turnstiles,
-    refills: Turnstiles,
+    waits: PollQueues,
+    refills: PollQueues,
     seeds: Seeds,
     /// What the store granted to single requests.
     single: Mutex<HashMap<Token, Single>>,
@@ -91,62 +99,6 @@ impl std::error::Error for Refused {
             Self::Full { .. } => None,
             Self::Store(error) => Some(error),
         }
-    }
-}
-
-/// Settings of [`Leases`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct LeasesBuilder {
-    expiry: Duration,
-    wait: Duration,
-    local_shares: bool,
-    seed: Option<u64>,
-}
-
-impl LeasesBuilder {
-    /// After how long the store takes back what is not renewed; 10 s unless set, 100 ms at least.
-    ///
-    /// A process that dies gives its leases back after this time; one that is stopped for longer loses them.
-    pub const fn expiry(mut self, expiry: Duration) -> Self {
-        self.expiry = if expiry.as_millis() < 100 { Duration::from_millis(100) } else { expiry };
-        self
-    }
-
-    /// How long [`Leases::wait`] waits; 2 s unless set.
-    pub const fn wait_budget(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Whether this process holds allotments of capacity and admits from them without a round trip; off unless set.
-    ///
-    /// The caps hold all the same. What one process holds and does not use is missing elsewhere, until somebody
-    /// waits for it or the next renewal: for caps that are much larger than the number of processes.
-    pub const fn local_shares(mut self, local_shares: bool) -> Self {
-        self.local_shares = local_shares;
-        self
-    }
-
-    /// Makes all jitter repeatable, for tests.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// Leases from `store`.
-    pub fn build(self, store: Arc<dyn Store>) -> Leases {
-        Leases(Arc::new(Inner {
-            waits: Turnstiles::default(),
-            refills: Turnstiles::default(),
-            seeds: Seeds::new(self.seed),
-            single: Mutex::default(),
-            shares: Mutex::new(Shares::new(self.expiry)),
-            local: MemoryStore::new(),
-            driver: Mutex::default(),
-            store,
-            settings: self,
-        }))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tokio::time::Instant;
 
-use super::Inner;
-use crate::store::{Key, PendingRelease, share::Unit};
+use super::{Inner, allotment::Unit};
+use crate::store::{Key, PendingRelease};
 
 impl Inner {
     /// Gives one unit back, and returns to the store what others need more.

@@ -4,6 +4,7 @@
 //! crate, the lock makes the two one step. It is held as briefly as that takes and is not renewed unless asked.
 
 mod guard;
+mod wait_stats;
 
 use std::{
     fmt,
@@ -16,13 +17,15 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-pub use self::guard::LockGuard;
-use self::guard::Standing;
+pub use self::{
+    guard::LockGuard,
+    wait_stats::{WaitCounts, WaitSeries},
+};
+use self::{guard::Standing, wait_stats::Waits};
 use super::{
-    Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token, WaitSeries,
+    Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
-    turnstile::Turnstiles,
-    waits::Waits,
+    poll_queue::PollQueues,
 };
 use crate::engine::Histogram;
 
@@ -139,7 +142,7 @@ struct Inner {
     store: Arc<dyn Store>,
     keys: Keys,
     settings: LockBuilder,
-    lines: Turnstiles,
+    lines: PollQueues,
     seeds: Seeds,
     waits: Waits,
     listener: Mutex<Option<JoinHandle<()>>>,
@@ -185,7 +188,7 @@ impl LockBuilder {
         AdmissionLock(Arc::new(Inner {
             store,
             keys,
-            lines: Turnstiles::default(),
+            lines: PollQueues::default(),
             seeds: Seeds::new(self.seed),
             waits: Waits::default(),
             listener: Mutex::default(),

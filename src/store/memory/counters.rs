@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{
     Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token,
-    claim::Rule,
+    api::Rule,
 };
 
 /// For how long it is remembered that somebody waits for a cap.

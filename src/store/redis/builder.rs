@@ -6,7 +6,7 @@ use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 #[cfg(feature = "redis-cluster")]
 use super::moving::Newcomers;
-use super::{RedisStore, link::Target};
+use super::{RedisStore, connection::Target};
 use crate::store::{Keys, StoreError};
 
 /// What happens after the server was started anew, without its data or with older data, or was never used before.

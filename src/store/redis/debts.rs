@@ -7,8 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::line::Line;
-use crate::store::{AllotmentRequest, PendingRelease, StoreError, Token};
+use crate::store::{AllotmentRequest, PendingRelease, Token};
 
 /// From how many allotments on it is looked for those that are over.
 const FEW: usize = 64;
@@ -22,8 +21,9 @@ pub(super) struct Due {
 
 /// All that is owed. It is as long as what was granted and not yet given back: a debt is there for what was granted, or
 /// for a question that was sent and not answered, and is gone when it is over.
-#[derive(Default)]
-pub(super) struct Debts {
+///
+/// `A` is the connection that pays them.
+pub(super) struct Debts<A> {
     queue: VecDeque<Due>,
     /// The newest of each allotment, which says all that older ones would: a process may let go of some of it very
     /// often.
@@ -32,12 +32,18 @@ pub(super) struct Debts {
     kept: usize,
     /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
     later: Vec<Due>,
-    /// The line itself, while something is owed: debts are paid even if everybody else has let go of the store.
-    anchor: Option<Arc<Line>>,
+    /// The client itself, while something is owed: debts are paid even if everybody else has let go of the store.
+    anchor: Option<Arc<A>>,
 }
 
-impl Debts {
-    pub(super) fn owe(&mut self, due: Due, now: Instant, anchor: &Arc<Line>) {
+impl<A> Default for Debts<A> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), blocks: HashMap::new(), kept: 0, later: Vec::new(), anchor: None }
+    }
+}
+
+impl<A> Debts<A> {
+    pub(super) fn owe(&mut self, due: Due, now: Instant, anchor: &Arc<A>) {
         self.forget_over(now);
         self.add(due);
         self.anchor.get_or_insert_with(|| Arc::clone(anchor));
@@ -82,9 +88,9 @@ impl Debts {
         self.queue.is_empty() && self.blocks.is_empty() && self.later.is_empty()
     }
 
-    /// The line, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
+    /// The client, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
     /// last one.
-    pub(super) fn weigh_anchor(&mut self, unpaid: bool) -> Option<Arc<Line>> {
+    pub(super) fn weigh_anchor(&mut self, unpaid: bool) -> Option<Arc<A>> {
         if unpaid || self.is_empty() { self.anchor.take() } else { None }
     }
 
@@ -108,36 +114,6 @@ impl Debts {
     }
 }
 
-/// What a question may leave behind in the store without the client knowing: its answer was lost, came too late, or
-/// nobody waits for it any more. Dropped before the answer is clear, it is given back.
-pub(super) struct Owed<'a> {
-    line: &'a Arc<Line>,
-    debt: Option<PendingRelease>,
-}
-
-impl<'a> Owed<'a> {
-    /// For a question that is about to be sent.
-    pub(super) const fn new(line: &'a Arc<Line>, debt: Option<PendingRelease>) -> Self {
-        Self { line, debt }
-    }
-
-    /// Nothing is owed if the answer says what happened.
-    pub(super) fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
-            self.debt = None;
-        }
-        answer
-    }
-}
-
-impl Drop for Owed<'_> {
-    fn drop(&mut self) {
-        if let Some(debt) = self.debt.take() {
-            self.line.settle(debt);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{num::NonZeroU32, time::Duration};
@@ -150,7 +126,7 @@ mod tests {
         let (now, minute) = (Instant::now(), Duration::from_secs(60));
         let key = Keys::new("test").unwrap().cap("acme", "label", "x");
         let mut request = AllotmentRequest::new(Token::random().unwrap(), key, NonZeroU32::MIN, minute);
-        let mut debts = Debts::default();
+        let mut debts = Debts::<()>::default();
         for sequence in (1..=1_000).rev().chain(1..=1_000) {
             request.sequence = sequence;
             debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });

@@ -1,14 +1,15 @@
 //! The store of many processes: Redis or Valkey.
 //!
-//! One multiplexed connection, one script per request. [`Line`](line::Line) owns the connection, the time limit and
+//! One multiplexed connection, one script per request. [`RedisClient`](client::RedisClient) owns the connection, the time limit and
 //! the breaker; this file turns what is asked into scripts and their answers into ours.
 
 mod batches;
+mod breaker;
 mod builder;
+mod client;
+mod connection;
+mod connection_task;
 mod debts;
-mod keeper;
-mod line;
-mod link;
 #[cfg(feature = "redis-cluster")]
 mod moving;
 mod reply;
@@ -17,10 +18,10 @@ mod script;
 use std::{fmt, sync::Arc, time::Duration};
 
 pub use self::builder::{AfterRestart, RedisBuilder};
-use self::{builder::Settings, line::Line, link::Target, reply::unexpected, script::Call};
+use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
 use super::{
     Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
-    LockRequest, Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, claim::Rule,
+    LockRequest, Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, api::Rule,
 };
 
 /// Counts in a Redis server, for all processes that use it with the same prefix.
@@ -28,7 +29,7 @@ use super::{
 /// Any Redis from 6.0 on, or Valkey. Set its `maxmemory-policy` to `noeviction`: a key that is thrown away is a cap
 /// that is forgotten.
 #[derive(Clone)]
-pub struct RedisStore(Arc<Line>);
+pub struct RedisStore(Arc<RedisClient>);
 
 impl RedisStore {
     /// A store in the server at `url`, such as `redis://:password@host:6379/0`.
@@ -46,7 +47,7 @@ impl RedisStore {
     }
 
     fn new(target: Target, keys: &Keys, settings: Settings) -> Self {
-        Self(Line::new(target, keys.prefix(), settings))
+        Self(RedisClient::new(target, keys.prefix(), settings))
     }
 
     fn channel(&self) -> &str {

@@ -11,7 +11,7 @@ use redis::{
 };
 use tokio::sync::Mutex;
 
-use super::{link::Link, script::Call};
+use super::{connection::Connection, script::Call};
 
 /// Connections to nodes that take slots over: the client of the cluster knows nodes only by the slots that they have.
 #[derive(Clone)]
@@ -64,11 +64,11 @@ impl Newcomers {
 
 /// Goes on after an answer that says that keys are on their way; any other is passed on.
 pub(super) async fn follow(
-    link: &mut Link,
+    link: &mut Connection,
     call: &Call,
     mut answer: Result<Value, RedisError>,
 ) -> Result<Value, RedisError> {
-    let Link::Cluster(_, newcomers) = &*link else { return answer };
+    let Connection::Cluster(_, newcomers) = &*link else { return answer };
     let newcomers = newcomers.clone();
     for pause in [1, 5, 10] {
         let Err(error) = &answer else { break };

@@ -14,7 +14,7 @@ pub(super) struct Script {
 macro_rules! scripts {
     ($($name:ident = $file:literal),+ $(,)?) => {
         $(pub(super) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(concat!(include_str!("prelude.lua"), include_str!($file))));)+
+            LazyLock::new(|| Script::new(concat!(include_str!("scripts/prelude.lua"), include_str!(concat!("scripts/", $file)))));)+
     };
 }
 

@@ -6,44 +6,14 @@ pub(crate) mod grpc;
 pub(crate) mod probe;
 pub(crate) mod server;
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    task::Poll,
-    time::Duration,
-};
-
-use tokio::time::{Instant, sleep, timeout};
+pub(crate) use admission_testkit::{bounded, eventually, poll_once};
 use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
 use self::probe::Probe;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Two may run and all others wait.
 pub(crate) fn two_run() -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(2)).queue(20_000)
-}
-
-/// Waits until `condition` holds, and fails if it doesn't come to that.
-pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not come to pass that {what}");
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// Waits for `future`, and fails if it doesn't end.
-pub(crate) async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
-    let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
-    output
-}
-
-/// Polls `future` once, on behalf of the task that calls.
-pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
 /// Waits until nobody runs or waits any more; then each that arrived must have been admitted, rejected or have left.

@@ -4,13 +4,10 @@ pub(crate) mod ledger;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
-use std::{future::Future, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+pub(crate) use admission_testkit::{PATIENCE, bounded, eventually_async as eventually, ms};
 use tower_admission::store::{Acquired, Claim, Claims, Keys, Lease, RateMode, Request, Store, Token};
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether to repeat as often as the documentation says.
 pub(crate) fn soak() -> bool {
@@ -20,10 +17,6 @@ pub(crate) fn soak() -> bool {
 /// How often a fault is repeated.
 pub(crate) fn repeats() -> usize {
     if soak() { 20 } else { 2 }
-}
-
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }
 
 pub(crate) fn keys() -> Keys {
@@ -58,21 +51,6 @@ pub(crate) async fn acquire(store: &dyn Store, claims: &Claims, expiry: Duration
         Acquired::Full(full) => Err((full.claim, full.retry_after)),
         other => panic!("{other:?}"),
     }
-}
-
-/// Waits until `condition` holds, and fails if it doesn't come to that.
-pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < deadline, "it did not come to pass that {what}");
-        sleep(ms(2)).await;
-    }
-}
-
-/// Waits for `future`, and fails if it doesn't end.
-pub(crate) async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
-    let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
-    output
 }
 
 pub(crate) fn shared(store: impl Store) -> Arc<dyn Store> {

@@ -1,0 +1,426 @@
+//! Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
+//!
+//! The burst is played through, request by request, in the time that it takes to do the sums: arrivals spread evenly,
+//! durations scattered evenly, first come, first served.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    time::Duration,
+};
+
+use crate::time::nanos;
+
+/// A burst of requests: how many, within which time, and how long each takes.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_admission::capacity::{Burst, Settings};
+///
+/// let seconds = Duration::from_secs;
+/// // An incident: 3,704 tasks of about four minutes within 195 s, and 800 slots that each waits for, for 30 s.
+/// let burst = Burst::new(3_704, seconds(195), seconds(229)..=seconds(245));
+/// let before = burst.predict(Settings::new(800));
+/// assert_eq!(before.rejected, 2_904);
+///
+/// // A quarter of the slots, and a queue.
+/// let after = burst.plan(200);
+/// assert_eq!((after.settings.queue, after.rejected), (3_504, 0));
+/// assert_eq!(after.drain_time.as_secs() / 60, 75);
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Burst {
+    requests: usize,
+    within: u64,
+    shortest: u64,
+    longest: u64,
+    patience: Option<u64>,
+}
+
+/// The settings that decide what becomes of a burst: how many requests may be where, and for how long.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub struct Settings {
+    /// How many run at once.
+    pub limit: usize,
+    /// How many may wait in line; 0 is no queue: then requests wait for a slot.
+    pub queue: usize,
+    /// How long each waits at the full gate, with a queue.
+    pub admission_timeout: Duration,
+    /// How long each waits in line, with a queue.
+    pub max_wait: Option<Duration>,
+    /// How long each waits for a slot, without a queue.
+    pub wait_timeout: Duration,
+    /// How many the server lets in at all.
+    pub max_concurrent_streams: Option<usize>,
+}
+
+impl Settings {
+    /// So many slots, no queue, and the defaults of the builder.
+    pub const fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            queue: 0,
+            admission_timeout: Duration::from_secs(5),
+            max_wait: None,
+            wait_timeout: Duration::from_secs(30),
+            max_concurrent_streams: None,
+        }
+    }
+
+    /// So many places in line.
+    pub const fn queue(mut self, places: usize) -> Self {
+        self.queue = places;
+        self
+    }
+
+    /// How long each waits at the full gate.
+    pub const fn admission_timeout(mut self, timeout: Duration) -> Self {
+        self.admission_timeout = timeout;
+        self
+    }
+
+    /// How long each waits in line.
+    pub const fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = Some(wait);
+        self
+    }
+
+    /// How long each waits for a slot, without a queue.
+    pub const fn wait_timeout(mut self, timeout: Duration) -> Self {
+        self.wait_timeout = timeout;
+        self
+    }
+
+    /// How many the server lets in at all.
+    pub const fn max_concurrent_streams(mut self, streams: usize) -> Self {
+        self.max_concurrent_streams = Some(streams);
+        self
+    }
+}
+
+/// The forecast for a burst: what becomes of its requests.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Forecast {
+    /// The settings that it was predicted for.
+    pub settings: Settings,
+    /// How many are rejected: at the gate, in line, or for want of a slot.
+    pub rejected: usize,
+    /// How many are answered when their client has left.
+    pub too_late: usize,
+    /// The longest wait of a request that is served.
+    pub longest_wait: Duration,
+    /// When the last one is done, counted from the first arrival.
+    pub drain_time: Duration,
+    /// What is likely to be a mistake.
+    pub advice: Vec<String>,
+}
+
+impl Burst {
+    /// So many requests that arrive evenly `within` a time, and take from the shortest to the longest time each.
+    pub fn new(requests: usize, within: Duration, task_time: std::ops::RangeInclusive<Duration>) -> Self {
+        let (shortest, longest) = (nanos(*task_time.start()), nanos(*task_time.end()));
+        Self { requests, within: nanos(within), shortest, longest: longest.max(shortest), patience: None }
+    }
+
+    /// How long clients wait for an answer; for ever unless set.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(nanos(patience));
+        self
+    }
+
+    /// The settings that suit the burst, with this limit: a place for everybody who can be served before the clients lose
+    /// patience, a short wait at the gate, and a server that lets all of these in.
+    pub fn plan(&self, limit: usize) -> Forecast {
+        let limit = limit.max(1);
+        let max_wait = self.patience.map(|patience| patience.saturating_sub(self.longest));
+        // A slot is free again after the mean task time, so within `max_wait` each slot serves so many that waited.
+        let mean = (self.shortest / 2).saturating_add(self.longest / 2).max(1);
+        let served = max_wait.map_or(u64::MAX, |wait| wait / mean);
+        let served = usize::try_from(served).unwrap_or(usize::MAX).saturating_mul(limit);
+        let queue = self.requests.saturating_sub(limit).min(served);
+        let settings = Settings { max_wait: max_wait.map(Duration::from_nanos), ..Settings::new(limit).queue(queue) };
+        self.predict(settings.max_concurrent_streams(limit.saturating_add(queue)))
+    }
+
+    /// The smallest limit, with what else suits it, that answers everybody before the clients lose patience.
+    ///
+    /// `None` where no patience was set, so that any limit would do, and where tasks take longer than that. Whether the server
+    /// can run as many at once at the same speed, it can't know.
+    pub fn suggest(&self) -> Option<Forecast> {
+        let patience = self.patience.filter(|patience| *patience >= self.longest)?;
+        let (mut low, mut high) = (1, self.requests.max(1));
+        let longest_wait = Duration::from_nanos(patience - self.longest);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.predict(Settings::new(middle).queue(self.requests)).longest_wait <= longest_wait {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        // A place for all: the rule for the length of the queue goes by the mean, and this limit is the tightest.
+        let queue = self.requests.saturating_sub(low);
+        let settings = Settings::new(low).queue(queue).max_wait(longest_wait).max_concurrent_streams(low + queue);
+        Some(self.predict(settings))
+    }
+
+    /// What becomes of the burst with these settings.
+    ///
+    /// Follows each request, so it takes time and memory in proportion to their number.
+    pub fn predict(&self, settings: Settings) -> Forecast {
+        let mut house = House::new(&settings);
+        for number in 0..self.requests {
+            let before = u128::from(self.within) * number as u128 / self.requests as u128;
+            let at = u64::try_from(before).unwrap_or(u64::MAX);
+            house.advance(at);
+            house.arrive(Guest { at, takes: self.task_time(number), patience: self.patience });
+        }
+        house.advance(u64::MAX);
+        Forecast {
+            rejected: house.rejected,
+            too_late: house.too_late,
+            longest_wait: Duration::from_nanos(house.longest_wait),
+            drain_time: Duration::from_nanos(house.drained),
+            advice: self.advice(&settings),
+            settings,
+        }
+    }
+
+    /// Scattered evenly from the shortest to the longest: multiples of the golden ratio, modulo one.
+    fn task_time(&self, number: usize) -> u64 {
+        let part = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let scattered = (u128::from(self.longest - self.shortest) * u128::from(part)) >> 32;
+        self.shortest.saturating_add(u64::try_from(scattered).unwrap_or(0))
+    }
+
+    /// Rules of thumb for long tasks.
+    fn advice(&self, settings: &Settings) -> Vec<String> {
+        let inside = settings.limit.saturating_add(settings.queue);
+        let time = Duration::from_nanos;
+        let rules = [
+            (settings.queue == 0 && self.requests > settings.limit && settings.wait_timeout < time(self.shortest))
+                .then(|| {
+                    format!(
+                        "whoever waits {:?} for a slot that is held for {:?} waits in vain: set a queue",
+                        settings.wait_timeout,
+                        time(self.shortest)
+                    )
+                }),
+            (settings.queue > 0 && self.patience.is_none() && inside < self.requests).then(|| {
+                let wanted = self.requests - settings.limit;
+                format!("a queue of {} holds less than the burst: {wanted} places hold all of it", settings.queue)
+            }),
+            settings.max_concurrent_streams.filter(|streams| *streams < inside).map(|streams| {
+                format!("the server lets in {streams} at once, which is less than limit and queue: allow {inside}")
+            }),
+            (settings.queue > 0 && settings.admission_timeout > Duration::from_secs(5)).then(|| {
+                format!(
+                    "admission_timeout is {:?}: it only delays the rejection, keep it at 5s or less",
+                    settings.admission_timeout
+                )
+            }),
+            self.patience.filter(|patience| *patience < self.longest).map(|patience| {
+                format!(
+                    "tasks take up to {:?} and clients wait for {:?} (patience)",
+                    time(self.longest),
+                    time(patience)
+                )
+            }),
+        ];
+        rules.into_iter().flatten().collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Guest {
+    at: u64,
+    takes: u64,
+    patience: Option<u64>,
+}
+
+/// Slots, a line for them, and a gate before it. All who stand in one of them came in order and have the same time, so
+/// whoever leaves for want of patience stands in front.
+#[derive(Debug, Default)]
+struct House {
+    slots: usize,
+    places: usize,
+    places_at_gate: usize,
+    wait: Option<u64>,
+    wait_at_gate: u64,
+    /// When each of those that run is done.
+    ends: BinaryHeap<Reverse<u64>>,
+    /// With the time at which each leaves.
+    line: VecDeque<(Guest, u64)>,
+    gate: VecDeque<(Guest, u64)>,
+    rejected: usize,
+    too_late: usize,
+    longest_wait: u64,
+    drained: u64,
+}
+
+impl House {
+    fn new(settings: &Settings) -> Self {
+        let slots = settings.limit.max(1);
+        let (places, wait, places_at_gate) = match settings.queue {
+            // As many as there are slots may wait where there is no queue, and at the gate of one.
+            0 => (if settings.wait_timeout.is_zero() { 0 } else { slots }, Some(settings.wait_timeout), 0),
+            queue => (queue, settings.max_wait, if settings.admission_timeout.is_zero() { 0 } else { slots }),
+        };
+        let wait_at_gate = nanos(settings.admission_timeout);
+        Self { slots, places, places_at_gate, wait: wait.map(nanos), wait_at_gate, ..Self::default() }
+    }
+
+    /// Lets everything happen that happens until `now`.
+    fn advance(&mut self, now: u64) {
+        while let Some(&Reverse(end)) = self.ends.peek() {
+            if end > now {
+                break;
+            }
+            self.leave(end);
+            self.ends.pop();
+            if let Some((guest, _)) = self.line.pop_front() {
+                self.start(end, guest);
+            }
+            self.let_in(end);
+        }
+        self.leave(now);
+    }
+
+    /// Those whose time is up by `now` leave, and make room for those at the gate.
+    fn leave(&mut self, now: u64) {
+        while self.line.front().is_some_and(|(_, until)| *until <= now) {
+            let left = self.line.pop_front().map_or(now, |(_, until)| until);
+            self.rejected += 1;
+            self.let_in(left);
+        }
+        while self.gate.front().is_some_and(|(_, until)| *until <= now) {
+            self.gate.pop_front();
+            self.rejected += 1;
+        }
+    }
+
+    /// Fills the line from the gate.
+    fn let_in(&mut self, now: u64) {
+        while self.line.len() < self.places {
+            let Some((guest, until)) = self.gate.pop_front() else { return };
+            if until <= now {
+                self.rejected += 1;
+            } else {
+                self.stand_in_line(now, guest);
+            }
+        }
+    }
+
+    fn arrive(&mut self, guest: Guest) {
+        if self.ends.len() < self.slots {
+            self.start(guest.at, guest);
+        } else if self.line.len() < self.places {
+            self.stand_in_line(guest.at, guest);
+        } else if self.gate.len() < self.places_at_gate {
+            self.gate.push_back((guest, guest.at.saturating_add(self.wait_at_gate)));
+        } else {
+            self.rejected += 1;
+        }
+    }
+
+    fn stand_in_line(&mut self, now: u64, guest: Guest) {
+        self.line.push_back((guest, self.wait.map_or(u64::MAX, |wait| now.saturating_add(wait))));
+    }
+
+    fn start(&mut self, now: u64, guest: Guest) {
+        let end = now.saturating_add(guest.takes);
+        self.ends.push(Reverse(end));
+        self.longest_wait = self.longest_wait.max(now - guest.at);
+        self.drained = self.drained.max(end);
+        self.too_late += usize::from(guest.patience.is_some_and(|patience| end - guest.at > patience));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn incident() -> Burst {
+        Burst::new(3_704, seconds(195), seconds(229)..=seconds(245))
+    }
+
+    #[test]
+    fn the_incident_is_reproduced() {
+        let before = incident().predict(Settings::new(800));
+        assert_eq!(before.rejected, 2_904);
+        assert_eq!(before.advice, ["whoever waits 30s for a slot that is held for 229s waits in vain: set a queue"]);
+        let spread = Burst::new(3_704, seconds(300), seconds(229)..=seconds(245)).predict(Settings::new(800));
+        assert_eq!(spread.rejected, 2_104);
+    }
+
+    #[test]
+    fn its_remedy_is_too() {
+        let settings = Settings::new(200).queue(3_600).max_concurrent_streams(4_000);
+        let after = incident().predict(settings);
+        assert_eq!(after.rejected, 0);
+        assert_eq!(after.advice, [""; 0]);
+        assert!(after.drain_time.abs_diff(seconds(75 * 60)) <= seconds(60), "{:?}", after.drain_time);
+        let planned = incident().plan(200);
+        assert_eq!(
+            (planned.settings.queue, planned.settings.max_concurrent_streams, planned.rejected),
+            (3_504, Some(3_704), 0)
+        );
+        assert_eq!(planned.drain_time, after.drain_time);
+    }
+
+    #[test]
+    fn rules_of_thumb_are_checked() {
+        let advice = |settings: Settings| incident().predict(settings).advice;
+        assert!(advice(Settings::new(200).queue(3_000))[0].contains("3504 places hold all of it"));
+        assert!(advice(Settings::new(200).queue(3_600).max_concurrent_streams(3_799))[0].contains("allow 3800"));
+        assert!(advice(Settings::new(200).queue(3_600).admission_timeout(seconds(6)))[0].contains("5s or less"));
+        let patient = incident().patience(seconds(240)).predict(Settings::new(4_000));
+        assert_eq!(patient.advice, ["tasks take up to 245s and clients wait for 240s (patience)"]);
+    }
+
+    #[test]
+    fn patience_bounds_the_queue_and_the_wait() {
+        let plan = incident().patience(seconds(600)).plan(200);
+        assert_eq!(plan.settings.max_wait, Some(seconds(355)));
+        assert_eq!((plan.settings.queue, plan.too_late), (200, 0), "one round of those who wait fits into 355 s");
+        assert!(plan.longest_wait <= seconds(355));
+    }
+
+    #[test]
+    fn the_suggested_limit_is_the_smallest_that_serves_all() {
+        let burst = incident().patience(seconds(600));
+        let plan = burst.suggest().unwrap();
+        assert_eq!((plan.rejected, plan.too_late), (0, 0), "{plan:?}");
+        let less = burst.predict(Settings::new(plan.settings.limit - 1).queue(3_704));
+        assert!(less.too_late > 0 || less.longest_wait > seconds(355));
+        assert_eq!(incident().suggest(), None, "without patience any limit would do");
+        assert_eq!(incident().patience(seconds(200)).suggest(), None, "no limit makes tasks faster");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_lost_and_nothing_panics(
+            requests in 0usize..400, within in 0u64..100, shortest in 0u64..50, more in 0u64..50,
+            limit in 0usize..60, queue in 0usize..200, wait in 0u64..60, gate in 0u64..10,
+        ) {
+            let burst = Burst::new(requests, seconds(within), seconds(shortest)..=seconds(shortest + more));
+            let settings = Settings::new(limit).queue(queue).max_wait(seconds(wait)).wait_timeout(seconds(wait));
+            let plan = burst.predict(settings.admission_timeout(seconds(gate)));
+            prop_assert!(plan.rejected <= requests);
+            if limit + queue >= requests && queue > 0 && wait > 0 {
+                prop_assert!(plan.longest_wait <= seconds(wait));
+            }
+            prop_assert_eq!(burst.plan(limit).rejected, 0, "a place for everybody");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Whether settings can be used, and what of them is likely to be a mistake.
+
+mod plan;
+mod warnings;

@@ -1,0 +1,337 @@
+//! Settings that are allowed and likely to be a mistake. Each of these has cost somebody a night.
+
+use std::time::Duration;
+
+use crate::config::{Hints, Share, Waiting};
+use crate::engine::{
+    named,
+    plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
+    rules::{ClassPlan, LimitsPlan, Resolved, Target},
+    shares::allocate,
+};
+use crate::matching::has_star;
+
+/// Longer than this nobody should wait at a gate that is full.
+const LONG_ADMISSION: Duration = Duration::from_secs(5);
+
+/// Everything about a plan that looks like a mistake, given what it was made of and what else is known.
+pub(in crate::config) fn warnings(plan: &Plan, waiting: &Waiting, hints: &Hints) -> Vec<String> {
+    let limit = plan.law.limit();
+    let largest = hints.largest_limit;
+    let single = [
+        without_effect(plan, waiting),
+        hints.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
+        hints.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
+        plan.queue.and_then(|_| long_admission(&plan.gate)),
+        few_series(plan),
+    ];
+    let mut warnings: Vec<String> = single.into_iter().flatten().collect();
+    warnings.extend(empty_partitions(limit, &plan.partitions));
+    warnings.extend(largest.map(|largest| high_caps(largest, &plan.labels)).into_iter().flatten());
+    for class in &plan.rules.classes {
+        warnings.extend(idle_rules(class, largest));
+    }
+    warnings
+}
+
+/// Shares below one percent that code may have meant as parts of one.
+pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
+    let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
+    let warning = |(name, share): &(String, Share)| {
+        let percent = share.as_percent();
+        // 0.29 times 100 is 28.999999999999996.
+        let meant = (percent * 1e11).round() / 1e9;
+        format!("partitions.{name} is {percent} % of the limit: if {meant} % is meant, write percent({meant})")
+    };
+    doubtful.map(warning).collect()
+}
+
+fn without_effect(plan: &Plan, waiting: &Waiting) -> Option<String> {
+    match plan.queue {
+        None if waiting.max_wait.is_some() => {
+            Some("max_wait has no effect without a queue: wait_timeout bounds the wait".into())
+        }
+        Some(_) if waiting.wait_timeout.is_some() => {
+            Some("wait_timeout has no effect with a queue: admission_timeout and max_wait do".into())
+        }
+        _ => None,
+    }
+}
+
+fn impatient(line: &Bound, queue: bool, patience: Duration) -> Option<String> {
+    let places = !matches!(line.places, Places::Exactly(0));
+    if !places || line.wait.is_some_and(|wait| wait < patience) {
+        return None;
+    }
+    let wait = line.wait.map_or_else(|| "without a bound".to_owned(), |wait| format!("for up to {wait:?}"));
+    let setting = if queue { "max_wait" } else { "wait_timeout" };
+    Some(format!(
+        "requests wait {wait} and their clients for {patience:?} (client_patience): after a spike each slot goes to somebody \
+         who has just left; set {setting} below that, by at least the time that a request takes"
+    ))
+}
+
+fn few_streams(limit: usize, queue: Option<usize>, streams: usize) -> Option<String> {
+    let needed = limit.saturating_add(queue.unwrap_or(0));
+    (streams < needed).then(|| {
+        format!(
+            "the server lets in {streams} at once (max_concurrent_streams) and {needed} are to be inside, running or in the \
+             queue: the others are refused or held back where nobody counts them; allow at least {needed}"
+        )
+    })
+}
+
+fn few_series(plan: &Plan) -> Option<String> {
+    let most = Some(plan.labels.metrics).filter(|most| *most > 0)?;
+    let named = named(&plan.labels, &plan.rules).len();
+    (most < named).then(|| {
+        format!(
+            "settings name {named} labels, each class of work counted, and {most} may have metrics of their own \
+             (labels.metrics): some of them are counted with strangers; allow at least {named}"
+        )
+    })
+}
+
+fn long_admission(gate: &Bound) -> Option<String> {
+    let wait = gate.wait.filter(|wait| *wait > LONG_ADMISSION)?;
+    Some(format!(
+        "admission_timeout is {wait:?}: where every slot and every place is taken, waiting longer than {LONG_ADMISSION:?} \
+         only delays the rejection"
+    ))
+}
+
+/// Partitions that the limit is too small for, as it is at the start.
+fn empty_partitions(limit: usize, partitions: &[PartitionPlan]) -> Option<String> {
+    let parts: Vec<u32> = partitions.iter().map(|partition| partition.part).collect();
+    let mut shares = vec![0; parts.len()];
+    allocate(limit, &parts, &mut shares);
+    let empty = partitions.iter().zip(shares).filter(|(partition, share)| *share == 0 && partition.part > 0);
+    let names: Vec<&str> = empty.map(|(partition, _)| &*partition.name).collect();
+    (!names.is_empty()).then(|| {
+        format!("at a limit of {limit} no slot is left for the partitions {}: they only take turns", names.join(", "))
+    })
+}
+
+fn high_caps(largest: usize, labels: &LabelPlan) -> Vec<String> {
+    let mut capped: Vec<(String, usize)> = labels
+        .rules
+        .iter()
+        .filter_map(|((namespace, label), rule)| {
+            let name = namespace.as_ref().map_or_else(|| label.to_string(), |namespace| format!("{namespace}:{label}"));
+            Some((format!("labels.caps.{name}"), rule.cap.filter(|cap| Some(*cap) != labels.default.cap)?))
+        })
+        .chain(labels.default.cap.map(|cap| ("labels.cap".to_owned(), cap)))
+        .collect();
+    capped.sort();
+    capped.iter().filter_map(|(path, cap)| high_cap(path, *cap, largest)).collect()
+}
+
+fn high_cap(path: &str, cap: usize, largest: usize) -> Option<String> {
+    (cap > largest).then(|| format!("{path} is {cap}, and never more than {largest} run at all: the cap has no effect"))
+}
+
+/// Caps above the limit, and rates above one that holds as well.
+fn idle_rules(class: &ClassPlan, largest: Option<usize>) -> Vec<String> {
+    let class_name = if class.name.is_empty() { "*" } else { &*class.name };
+    let mut keys: Vec<&Target> = class.overrides.keys().collect();
+    keys.sort();
+    let mut warnings = Vec::new();
+    // Keys with a * are patterns or errors, but for those of `label_overrides`.
+    warnings.extend(keys.iter().filter_map(|key| literal_star(key, class_name)));
+    let mut judge = |path: String, own: &LimitsPlan, resolved: &Resolved| {
+        let caps = [
+            ("max_in_flight", own.in_flight.flatten()),
+            ("max_in_flight_per_namespace", own.in_flight_per_namespace.flatten()),
+        ];
+        for (name, cap) in caps {
+            let cap = cap.map(|setting| setting.bound);
+            warnings
+                .extend(cap.zip(largest).and_then(|(cap, largest)| high_cap(&format!("{path}.{name}"), cap, largest)));
+        }
+        let Some(rate) = own.per_minute else { return };
+        let over = [
+            ("max_per_minute_per_namespace", resolved.per_minute_per_namespace),
+            ("max_per_minute_per_budget_group", resolved.budget.as_ref().map(|(_, rule)| *rule)),
+        ];
+        for (name, other) in over {
+            if let Some(other) = other.filter(|other| other.bound.max < rate.bound.max) {
+                let (max, other) = (rate.bound.max, other.bound.max);
+                warnings.push(format!("{path}.max_per_minute is {max} and can't be reached: {name} is {other}"));
+            }
+        }
+    };
+    judge(format!("classes.{class_name}"), &class.limits, &class.resolve("", ""));
+    for key in keys {
+        // An empty name is none that a label can have, so only what is said of more than one label is found for it.
+        let resolved = match key {
+            Target::Exact { namespace, label } => class.resolve(namespace, label),
+            Target::Namespace(namespace) => class.resolve(namespace, ""),
+            Target::Label(label) => class.resolve("", label),
+            Target::Any => class.resolve("", ""),
+        };
+        judge(format!("overrides.{}.{class_name}", written(key)), &class.overrides[key], &resolved);
+    }
+    warnings
+}
+
+fn literal_star(key: &Target, class: &str) -> Option<String> {
+    let has_star = match key {
+        Target::Exact { namespace, label } => has_star(namespace) || has_star(label),
+        Target::Label(label) => has_star(label),
+        Target::Namespace(_) | Target::Any => false,
+    };
+    has_star.then(|| {
+        let path = format!("label_overrides.{}.{class}", written(key));
+        format!("{path} has a * that stands for itself: there are no patterns under label_overrides")
+    })
+}
+
+fn written(key: &Target) -> String {
+    match key {
+        Target::Exact { namespace, label } => format!("{namespace}:{label}"),
+        Target::Namespace(namespace) => format!("{namespace}:*"),
+        Target::Label(label) => label.to_string(),
+        Target::Any => "*".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{ClassLimits, Labels, Partitions, Rate, Rules, Settings};
+
+    use super::*;
+
+    /// The only warning that the settings get; empty if there is none.
+    fn warning(settings: Settings) -> String {
+        let warnings = settings.into_plan().unwrap().1;
+        assert!(warnings.len() <= 1, "{warnings:?}");
+        warnings.concat()
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn settings_without_effect() {
+        let settings = |waiting| Settings { waiting, ..Settings::default() };
+        let both = settings(Waiting { queue: 10, wait_timeout: Some(seconds(1)), ..Waiting::DEFAULT });
+        assert_eq!(warning(both), "wait_timeout has no effect with a queue: admission_timeout and max_wait do");
+        let neither = settings(Waiting { max_wait: Some(seconds(1)), ..Waiting::DEFAULT });
+        assert_eq!(warning(neither), "max_wait has no effect without a queue: wait_timeout bounds the wait");
+        assert_eq!(warning(Settings::default()), "");
+    }
+
+    #[test]
+    fn a_queue_that_is_longer_than_the_patience_of_clients() {
+        let settings = |max_wait| Settings {
+            waiting: Waiting { queue: 10, max_wait, ..Waiting::DEFAULT },
+            hints: Hints { client_patience: Some(seconds(60)), ..Hints::default() },
+            ..Settings::default()
+        };
+        assert!(warning(settings(None)).starts_with("requests wait without a bound and their clients for 60s"));
+        assert!(warning(settings(Some(seconds(60)))).starts_with("requests wait for up to 60s"));
+        assert_eq!(warning(settings(Some(seconds(59)))), "");
+    }
+
+    #[test]
+    fn a_server_that_lets_in_less_than_limit_and_queue() {
+        let settings = |streams| Settings {
+            waiting: Waiting { queue: 300, ..Waiting::DEFAULT },
+            hints: Hints { max_concurrent_streams: Some(streams), ..Hints::default() },
+            ..Settings::default()
+        };
+        assert!(warning(settings(399)).contains("allow at least 400"));
+        assert_eq!(warning(settings(400)), "");
+    }
+
+    #[test]
+    fn an_admission_timeout_that_only_delays() {
+        let with_queue = |queue, admission_timeout| Settings {
+            waiting: Waiting { queue, admission_timeout, ..Waiting::DEFAULT },
+            ..Settings::default()
+        };
+        let settings = |timeout| with_queue(10, timeout);
+        assert!(warning(settings(Duration::from_millis(5_001))).starts_with("admission_timeout is 5.001s"));
+        assert_eq!(warning(settings(seconds(5))), "");
+        assert_eq!(warning(with_queue(0, seconds(60))), "", "there is no gate");
+    }
+
+    #[test]
+    fn partitions_that_round_to_nothing() {
+        let settings = |limit: usize| Settings {
+            limit: crate::engine::limit::Fixed::new(limit).into(),
+            partitions: Partitions {
+                shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)]
+                    .map(|(name, it)| (name.into(), Share::written(it)))
+                    .into(),
+                ..Partitions::default()
+            },
+            ..Settings::default()
+        };
+        assert_eq!(warning(settings(3)), "at a limit of 3 no slot is left for the partitions b: they only take turns");
+        assert_eq!(warning(settings(4)), "");
+    }
+
+    #[test]
+    fn caps_above_the_limit() {
+        let hints = || Hints { largest_limit: Some(100), ..Hints::default() };
+        let settings = |labels, rules| Settings { labels, rules, hints: hints(), ..Settings::default() };
+        let capped = |cap| settings(Labels::new().label_cap("a:b", cap), Rules::new());
+        assert_eq!(
+            warning(capped(101)),
+            "labels.caps.a:b is 101, and never more than 100 run at all: the cap has no effect"
+        );
+        assert_eq!(warning(capped(100)), "");
+        let default = settings(Labels::new().cap(200).label_cap("a", 3), Rules::new());
+        assert!(warning(default).starts_with("labels.cap is 200"));
+        let rules = Rules::new().class("w", ClassLimits::new()).override_key(
+            "ns:*",
+            "w",
+            ClassLimits::new().max_in_flight_per_namespace(300),
+        );
+        let warning = warning(settings(Labels::new(), rules));
+        assert!(warning.starts_with("overrides.ns:*.w.max_in_flight_per_namespace is 300"), "{warning}");
+    }
+
+    #[test]
+    fn rates_that_can_never_be_reached() {
+        let settings = |own: u32| {
+            let class = ClassLimits::new().max_per_minute_per_namespace(600);
+            let rules =
+                Rules::new().class("w", class).override_key("ns:a", "w", ClassLimits::new().max_per_minute(own));
+            Settings { rules, ..Settings::default() }
+        };
+        assert_eq!(
+            warning(settings(601)),
+            "overrides.ns:a.w.max_per_minute is 601 and can't be reached: max_per_minute_per_namespace is 600"
+        );
+        assert_eq!(warning(settings(600)), "");
+        let budget = ClassLimits::new().max_per_minute(700).budget("mail", Rate::from(300));
+        let rules = Rules::new().class("w", budget);
+        assert_eq!(
+            warning(Settings { rules, ..Settings::default() }),
+            "classes.w.max_per_minute is 700 and can't be reached: max_per_minute_per_budget_group is 300"
+        );
+    }
+
+    #[test]
+    fn fewer_metrics_than_labels_that_are_named() {
+        let settings = |most| {
+            let labels = Labels::new().label_cap("a", 1).label_weight("a", 2).label_cap_in("ns", "b", 1).metrics(most);
+            let over = Rules::new().class("w", ClassLimits::new()).override_key(
+                "ns:c",
+                "w",
+                ClassLimits::new().max_in_flight(1),
+            );
+            Settings {
+                labels,
+                rules: over.override_key("*", "w", ClassLimits::new().max_in_flight(2)),
+                ..Settings::default()
+            }
+        };
+        // Two labels in each of two classes, and one in one of them.
+        assert!(warning(settings(4)).starts_with("settings name 5 labels"), "{}", warning(settings(4)));
+        assert_eq!((warning(settings(5)), warning(settings(0))), (String::new(), String::new()));
+    }
+}

@@ -1,0 +1,288 @@
+//! Where a configuration comes from, layer by layer, and where each of its values came from in the end.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    environment, json_text,
+    problems::{ConfigError, ConfigProblem},
+    toml_text,
+    value::{Node, Origin, Value, join},
+};
+use crate::config::schema::{
+    AdmissionConfig, limits,
+    setting::{At, NONE, Problems, Setting},
+};
+
+/// Where a configuration comes from: files, environment variables, code.
+///
+/// Per setting, code beats the environment, the environment beats files, and files beat the default. Of several files the
+/// one that was named last holds.
+///
+/// ```
+/// use tower_admission::configuration::Sources;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let loaded = Sources::new()
+///     .toml("built in", "limit = 200\nqueue = 3600")   // or .file("admission.toml")
+///     .variables([("TOWER_ADMISSION_QUEUE", "400")])   // or .environment()
+///     .code(|config| config.name = "search".into())
+///     .load()?;
+/// assert_eq!(loaded.config().queue, 400);
+/// for one in loaded.effective() {
+///     println!("{} = {}   # {}", one.path, one.value, one.origin);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Sources {
+    files: Vec<Text>,
+    variables: Vec<Variables>,
+    code: Vec<Arc<Change>>,
+}
+
+type Change = dyn Fn(&mut AdmissionConfig) + Send + Sync;
+
+#[derive(Clone, Debug)]
+enum Text {
+    File(PathBuf),
+    Toml { name: String, text: String },
+    Json { name: String, text: String },
+}
+
+#[derive(Clone, Debug)]
+enum Variables {
+    Environment,
+    These(Vec<(String, String)>),
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Sources");
+        shown.field("files", &self.files).field("variables", &self.variables).field("code", &self.code.len()).finish()
+    }
+}
+
+impl Sources {
+    /// The defaults and nothing else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file: JSON if its name ends with `.json`, TOML otherwise. It is read by [`load`](Self::load), each time.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.files.push(Text::File(path.as_ref().to_owned()));
+        self
+    }
+
+    /// A text in TOML, and what to call it in messages.
+    pub fn toml(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push(Text::Toml { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// A text in JSON, and what to call it in messages.
+    pub fn json(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push(Text::Json { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// The variables of this process that begin with `TOWER_ADMISSION_`, as they are when [`load`](Self::load) is called.
+    pub fn environment(mut self) -> Self {
+        self.variables.push(Variables::Environment);
+        self
+    }
+
+    /// These variables, as if they were those of the process. What doesn't begin with `TOWER_ADMISSION_` is left alone.
+    pub fn variables<N: Into<String>, T: Into<String>>(mut self, variables: impl IntoIterator<Item = (N, T)>) -> Self {
+        let variables = variables.into_iter().map(|(name, text)| (name.into(), text.into()));
+        self.variables.push(Variables::These(variables.collect()));
+        self
+    }
+
+    /// What the program itself has to say, whatever the other sources say.
+    pub fn code(mut self, change: impl Fn(&mut AdmissionConfig) + Send + Sync + 'static) -> Self {
+        self.code.push(Arc::new(change));
+        self
+    }
+
+    /// Reads all sources.
+    ///
+    /// # Errors
+    ///
+    /// Names everything that is wrong in any of them.
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        let problems = Problems::default();
+        let mut said = Node::empty();
+        let files = self.files.iter().filter_map(|text| text.read(&problems));
+        let variables = self.variables.iter().map(|variables| environment::read(&variables.list(&problems), &problems));
+        for mut layer in files.chain(variables) {
+            limits::rename_all(&mut layer, &problems);
+            said.lay(layer);
+        }
+        let mut config = AdmissionConfig::read(&At::root(&said, &problems)).unwrap_or_default();
+        let before = config.write().at(&Origin::Default);
+        for change in &self.code {
+            change(&mut config);
+        }
+        let mut effective = Vec::new();
+        trace("", &config.write().at(&Origin::Default), Some(&before), Some(&said), &mut effective);
+        let warnings = config.check().unwrap_or_else(|error| {
+            for problem in error.problems() {
+                let path = as_written(problem.path());
+                let origin = origin_of(&path, &effective, &said);
+                problems.borrow_mut().push(ConfigProblem::new(&origin, path, problem.message()));
+            }
+            Vec::new()
+        });
+        ConfigError::check(problems.into_inner())?;
+        Ok(Loaded { config, warnings, effective })
+    }
+}
+
+impl Text {
+    fn read(&self, problems: &Problems) -> Option<Node> {
+        let json = |name: &str, text: &str| {
+            let origin = Origin::File { name: name.into(), line: None };
+            json_text::read(&origin, "", text, problems)
+        };
+        match self {
+            Self::Toml { name, text } => Some(toml_text::read(name, text, problems)),
+            Self::Json { name, text } => json(name, text),
+            Self::File(path) => {
+                let name = path.display().to_string();
+                match fs::read_to_string(path) {
+                    Ok(text) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json")) => {
+                        json(&name, &text)
+                    }
+                    Ok(text) => Some(toml_text::read(&name, &text, problems)),
+                    Err(error) => {
+                        let origin = Origin::File { name: name.into(), line: None };
+                        let message = format!("can't be read: {error}");
+                        problems.borrow_mut().push(ConfigProblem::new(&origin, "", message));
+                        None
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Variables {
+    fn list(&self, problems: &Problems) -> Vec<(String, String)> {
+        if let Self::These(variables) = self {
+            return variables.clone();
+        }
+        let named = std::env::vars_os().filter_map(|(name, text)| {
+            let name = name.into_string().ok().filter(|name| name.starts_with(environment::PREFIX))?;
+            let text = text.into_string().map_err(|_| {
+                let origin = Origin::Variable(name.as_str().into());
+                problems.borrow_mut().push(ConfigProblem::new(&origin, "", "found bytes that are no UTF-8"));
+            });
+            Some((name, text.ok()?))
+        });
+        named.collect()
+    }
+}
+
+/// A configuration that can be used, and where it came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    config: AdmissionConfig,
+    warnings: Vec<String>,
+    effective: Vec<Effective>,
+}
+
+impl Loaded {
+    /// The configuration.
+    pub const fn config(&self) -> &AdmissionConfig {
+        &self.config
+    }
+
+    /// The configuration, without where it came from.
+    pub fn into_config(self) -> AdmissionConfig {
+        self.config
+    }
+
+    /// What is likely to be a mistake, although it is allowed.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Every setting with its value, by path, and where that came from.
+    pub fn effective(&self) -> &[Effective] {
+        &self.effective
+    }
+}
+
+/// One setting of a [`Loaded`] configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Effective {
+    /// Which setting, such as `labels.max_waiting`.
+    pub path: String,
+    /// Its value as JSON, which is TOML as well unless it is a table.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Notes for each value where it came from: `before` is what it was before the program changed it, `said` what the other
+/// sources said. What was said in short, such as `limit = 100`, was said of everything that it stands for.
+fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, effective: &mut Vec<Effective>) {
+    match &node.value {
+        Value::Table(table) if !table.is_empty() => {
+            for (key, node) in table {
+                let before = match before.map(|node| &node.value) {
+                    Some(Value::Table(table)) => table.get(key),
+                    _ => None,
+                };
+                let said = match said.map(|node| &node.value) {
+                    Some(Value::Table(table)) => table.get(key),
+                    _ => said,
+                };
+                trace(&join(path, key), node, before, said, effective);
+            }
+        }
+        value => {
+            let origin = match said {
+                _ if before.map(|node| &node.value) != Some(value) => Origin::Code,
+                Some(said) => said.origin.clone(),
+                None => Origin::Default,
+            };
+            // It may hold a password.
+            let hidden = path == "store.url" && matches!(value, Value::Text(text) if text != NONE);
+            let value = if hidden { "\"(hidden)\"".to_owned() } else { value.to_string() };
+            effective.push(Effective { path: path.to_owned(), value, origin });
+        }
+    }
+}
+
+/// The path of a problem as it is in the file: laws call themselves by their name.
+fn as_written(path: &str) -> String {
+    if let Some(rest) = path.strip_prefix("limit.") {
+        let law = ["window", "two_point", "fixed", "aimd", "vegas", "gradient2", "gradient"];
+        let rest = law.into_iter().find_map(|law| rest.strip_prefix(law)).unwrap_or(rest);
+        return join("limit", rest.trim_start_matches('.')).trim_end_matches('.').to_owned();
+    }
+    path.to_owned()
+}
+
+/// Where the value that a problem is about came from.
+fn origin_of(path: &str, effective: &[Effective], said: &Node) -> Origin {
+    let is_about =
+        |one: &&Effective| one.path.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('.'));
+    if effective.iter().filter(is_about).any(|one| one.origin == Origin::Code) {
+        return Origin::Code;
+    }
+    if let Some(group) = path.strip_prefix("budget ") {
+        let names = |one: &&Effective| one.path.ends_with("budget_group") && one.value == format!("{group:?}");
+        return effective.iter().rfind(names).map(|one| one.origin.clone()).unwrap_or_default();
+    }
+    said.closest(path).origin.clone()
+}

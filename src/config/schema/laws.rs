@@ -1,0 +1,223 @@
+//! The parameters of each law.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::setting::{At, Setting, any_of, settings};
+use crate::config::load::value::{Value, word};
+use crate::engine::limit::{
+    Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, QueueSize, TwoPoint, Vegas, Windowed,
+};
+
+settings! {
+    /// A limit that is always the same.
+    pub struct FixedConfig {
+        /// How many requests may run at once.
+        pub limit: usize = 100,
+    }
+}
+
+settings! {
+    /// [`Aimd`](crate::limit::Aimd), and unless [`per_sample`](Self::per_sample) is set the default
+    /// [`Windowed`](crate::limit::Windowed) before it.
+    pub struct AimdConfig {
+        /// Requests that take longer are a sign of overload. Has to be set.
+        pub threshold: Duration = Duration::ZERO,
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The lowest limit.
+        pub min: usize = 1,
+        /// The highest limit.
+        pub max: usize = 1_000,
+        /// What a sign of overload multiplies the limit with.
+        pub backoff: f64 = 0.9,
+        /// Whether a slow request that was admitted under a higher limit is ignored.
+        pub stabilizing: bool = false,
+        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        pub per_sample: bool = false,
+    }
+}
+
+settings! {
+    /// [`Aimd`](crate::limit::Aimd) behind a [`Windowed`](crate::limit::Windowed) of your own measure.
+    pub struct WindowedAimdConfig {
+        /// Windows that take longer are a sign of overload. Has to be set.
+        pub threshold: Duration = Duration::ZERO,
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The lowest limit.
+        pub min: usize = 1,
+        /// The highest limit.
+        pub max: usize = 1_000,
+        /// What a sign of overload multiplies the limit with.
+        pub backoff: f64 = 0.9,
+        /// Whether a slow request that was admitted under a higher limit is ignored.
+        pub stabilizing: bool = false,
+        /// The percentile of a window that counts; its mean unless set.
+        pub percentile: Option<f64> = None,
+        /// A window is at least this long,
+        pub min_time: Duration = Duration::from_secs(1),
+        /// and has at least so many requests,
+        pub min_samples: u32 = 10,
+        /// but is not longer than this.
+        pub max_time: Duration = Duration::from_secs(10),
+        /// So many percent of failures by overload make a window one of overload.
+        pub overload_percent: f64 = 5.0,
+    }
+}
+
+settings! {
+    /// [`Vegas`](crate::limit::Vegas), and unless [`per_sample`](Self::per_sample) is set the default
+    /// [`Windowed`](crate::limit::Windowed) before it.
+    pub struct VegasConfig {
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The highest limit.
+        pub max: usize = 1_000,
+        /// How much of the way to the new limit each step goes, more than 0 and at most 1.
+        pub smoothing: f64 = 1.0,
+        /// The queue below which the limit grows; from the limit unless set. Together with `beta`.
+        pub alpha: Option<u32> = None,
+        /// The queue above which the limit shrinks; from the limit unless set. Together with `alpha`.
+        pub beta: Option<u32> = None,
+        /// After how many times the limit in requests the base is measured anew.
+        pub probe_multiplier: u32 = 30,
+        /// Seeds the moments of these measurements. Give each instance of a service its own.
+        pub seed: Option<u32> = None,
+        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        pub per_sample: bool = false,
+    }
+}
+
+settings! {
+    /// [`Gradient2`](crate::limit::Gradient2), and unless [`per_sample`](Self::per_sample) is set the default
+    /// [`Windowed`](crate::limit::Windowed) before it.
+    pub struct Gradient2Config {
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The lowest limit.
+        pub min: usize = 20,
+        /// The highest limit.
+        pub max: usize = 200,
+        /// How much of the way to the new limit each step goes, more than 0 and at most 1.
+        pub smoothing: f64 = 0.2,
+        /// How many times as long as on average a request may take before the limit shrinks.
+        pub tolerance: f64 = 1.5,
+        /// How many requests may wait inside the service: a number, or `"square_root"` of the limit.
+        pub queue: QueueSize = QueueSize::Fixed(4),
+        /// How many requests the average is over.
+        pub long_window: u32 = 600,
+        /// Whether failures by overload are left to the round-trip time to show.
+        pub ignore_overloads: bool = true,
+        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        pub per_sample: bool = false,
+    }
+}
+
+settings! {
+    /// [`Gradient`](crate::limit::Gradient).
+    pub struct GradientConfig {
+        /// The highest limit.
+        pub max: usize = 1_000,
+        /// The limit while the minimum is measured.
+        pub pinned: usize = 3,
+        /// The percentile of the round-trip times that counts.
+        pub percentile: f64 = 50.0,
+        /// By which part of the minimum a request may take longer.
+        pub buffer: f64 = 0.25,
+        /// How often the limit is set.
+        pub interval: Duration = Duration::from_millis(100),
+        /// How often the minimum is measured anew,
+        pub probe_interval: Duration = Duration::from_secs(60),
+        /// and from how many requests.
+        pub probe_samples: usize = 50,
+    }
+}
+
+settings! {
+    /// [`TwoPoint`](crate::limit::TwoPoint).
+    pub struct TwoPointConfig {
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The lowest limit.
+        pub min: usize = 1,
+        /// The highest limit.
+        pub max: usize = 10_000,
+    }
+}
+
+impl AimdConfig {
+    pub(in crate::config) fn to_law(&self) -> Aimd {
+        let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
+        law.backoff(self.backoff).stabilizing(self.stabilizing)
+    }
+}
+
+impl WindowedAimdConfig {
+    pub(in crate::config) fn to_law(&self) -> Windowed<impl LimitAlgorithm + 'static> {
+        let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
+        let law = Windowed::new(law.backoff(self.backoff).stabilizing(self.stabilizing));
+        law.aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))
+            .min_time(self.min_time)
+            .min_samples(self.min_samples)
+            .max_time(self.max_time)
+            .overload_percent(self.overload_percent)
+    }
+}
+
+impl VegasConfig {
+    pub(in crate::config) fn to_law(&self) -> Vegas {
+        let law = Vegas::new().initial(self.initial).max(self.max).smoothing(self.smoothing);
+        let law = law.probe_multiplier(self.probe_multiplier);
+        let law = match self.seed {
+            Some(seed) => law.seed(seed.into()),
+            None => law,
+        };
+        match (self.alpha, self.beta) {
+            (Some(alpha), Some(beta)) => law.queue(alpha, beta),
+            _ => law,
+        }
+    }
+}
+
+impl Gradient2Config {
+    pub(in crate::config) fn to_law(&self) -> Gradient2 {
+        let law = Gradient2::new().initial(self.initial).min(self.min).max(self.max).smoothing(self.smoothing);
+        let law = law.tolerance(self.tolerance).queue(self.queue).long_window(self.long_window);
+        law.ignore_overloads(self.ignore_overloads)
+    }
+}
+
+impl GradientConfig {
+    pub(in crate::config) fn to_law(&self) -> Gradient {
+        let law = Gradient::new().max(self.max).pinned(self.pinned).percentile(self.percentile).buffer(self.buffer);
+        law.interval(self.interval).probe(self.probe_interval, self.probe_samples)
+    }
+}
+
+impl Setting for QueueSize {
+    fn read(at: &At<'_>) -> Option<Self> {
+        match at.text() {
+            Some(text) if word(text) == "square_root" => Some(Self::SquareRoot),
+            _ => at.small(0).map(Self::Fixed),
+        }
+    }
+
+    fn write(&self) -> Value {
+        match self {
+            Self::Fixed(size) => size.write(),
+            Self::SquareRoot => Value::text("square_root"),
+        }
+    }
+
+    fn schema() -> Json {
+        any_of([u32::schema(), json!({ "const": "square_root" })])
+    }
+}
+
+impl TwoPointConfig {
+    pub(in crate::config) const fn to_law(&self) -> TwoPoint {
+        TwoPoint::new().initial(self.initial).min(self.min).max(self.max)
+    }
+}

@@ -1,0 +1,215 @@
+//! Paths, methods and answers.
+
+mod answer;
+mod query;
+mod upload;
+mod workers;
+
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
+
+pub(super) use self::query::{JournalQuery, LabelQuery, WaiterQuery};
+pub use self::upload::IntrospectionFuture;
+use self::{
+    answer::{Answer, Problem},
+    upload::Upload,
+    workers::Token,
+};
+use super::{look, wire::Readiness};
+use crate::{admission::BodyData, runtime::Admission};
+
+/// How long ago the handle was made, in seconds: entries of the journal say when they were written by the same measure. Not in
+/// the body, which would be another one each time then.
+const NOW: HeaderName = HeaderName::from_static("admission-now");
+
+const READ: &str = "GET, HEAD";
+
+const UNKNOWN: &str = "this label is not known: nobody asked for it lately, or its namespace is missing";
+
+/// Shows the state of a handle over HTTP. Made by [`Admission::introspection`](crate::Admission::introspection).
+///
+/// | path | what |
+/// |---|---|
+/// | `/admission` | all of it; of the labels a page |
+/// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
+/// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
+/// | `/admission/labels/{label}/waiters` | who waits for it: `offset`, `limit`, `namespace` |
+/// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
+/// | `/admission/journal` | the newest decisions and changes, or those after `since`: `since`, `limit`, `kind` |
+/// | `/admission/ready` | 200 while requests are taken, else 503 |
+/// | `/admission/ui` | a page that shows all this live |
+/// | `/admission/openapi.json` | what these answer, as OpenAPI 3.1 |
+/// | `POST /admission/workers` | heartbeats of workers, [if asked for](Self::accept_workers) |
+///
+/// [What the fields mean](crate::docs::introspection) has a page of its own.
+///
+/// A tower service, and a hyper one: it can be served by axum, by tonic or without either. Whoever reaches it sees the
+/// names of all partitions and labels, so give it a listener that strangers don't reach.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Introspection {
+    admission: Admission,
+    token: Option<Token>,
+}
+
+impl Admission {
+    /// A service that shows the state of this handle, for a listener of its own.
+    ///
+    /// ```no_run
+    /// # async fn serve(admission: tower_admission::Admission) -> std::io::Result<()> {
+    /// let admin = axum::Router::new().fallback_service(admission.introspection());
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:9901").await?;
+    /// axum::serve(listener, admin).await
+    /// # }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    pub fn introspection(&self) -> Introspection {
+        Introspection { admission: self.clone(), token: None }
+    }
+}
+
+impl Introspection {
+    /// Takes heartbeats of workers from whoever brings this bearer token: `POST /admission/workers`, the same as
+    /// [`Admission::report_worker`](crate::Admission::report_worker). There is no such route unless this is called, nor with an
+    /// empty token.
+    ///
+    /// The token travels as it is: between machines, put TLS before it.
+    pub fn accept_workers(mut self, token: impl AsRef<str>) -> Self {
+        self.token = Token::new(token.as_ref());
+        self
+    }
+
+    /// Answers, unless the body has to be read first.
+    fn route<B>(&self, request: &Request<B>) -> Result<Option<Answer>, Problem> {
+        let (path, query) = (request.uri().path().trim_end_matches('/'), request.uri().query());
+        let known = path.strip_prefix("/admission").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let rest = known.ok_or_else(|| Problem::not_found("everything here is under /admission"))?;
+        let mut parts = rest.split('/').skip(1);
+        let parts = (parts.next(), parts.next(), parts.next());
+        if parts == (Some("workers"), None, None)
+            && let Some(token) = &self.token
+        {
+            return match *request.method() {
+                Method::POST if token.is_in(request.headers()) => Ok(None),
+                Method::POST => Err(Problem::unauthorized()),
+                _ => Err(Problem::method("POST")),
+            };
+        }
+        let read = match parts {
+            (None, ..) => Read::All,
+            (Some("labels"), None, _) => Read::Labels,
+            (Some("labels"), Some(label), None) => Read::Label(query::segment(label)?),
+            (Some("labels"), Some(label), Some("waiters")) => Read::Waiters(query::segment(label)?),
+            (Some("partitions"), None, _) => Read::Partitions,
+            (Some("partitions"), Some(name), None) => Read::Partition(query::segment(name)?),
+            (Some("journal"), None, _) => Read::Journal,
+            (Some("ready"), None, _) => Read::Ready,
+            (Some("ui"), None, _) => Read::Page,
+            (Some("openapi.json"), None, _) => Read::OpenApi,
+            _ => return Err(Problem::not_found("there is no such path; /admission/openapi.json lists them")),
+        };
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Err(Problem::method(READ));
+        }
+        self.read(&read, query).map(Some)
+    }
+
+    fn read(&self, what: &Read, query: Option<&str>) -> Result<Answer, Problem> {
+        let admission = &self.admission;
+        Ok(match what {
+            Read::All => Answer::json(StatusCode::OK, &look::overview(admission, &LabelQuery::parse(query)?)),
+            Read::Labels => Answer::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
+            Read::Label(label) => {
+                let found = look::find_label(admission, &query::namespace(query)?, label);
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
+            }
+            Read::Waiters(label) => {
+                let found = look::waiter_page(admission, label, &WaiterQuery::parse(query)?);
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
+            }
+            Read::Partitions => Answer::json(StatusCode::OK, &look::partitions(admission)),
+            Read::Partition(name) => {
+                let found = look::partitions(admission).partitions.into_iter().find(|it| it.name == *name);
+                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found("there is no such partition"))?)
+            }
+            Read::Journal => {
+                let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);
+                let answer = Answer::json(StatusCode::OK, &page);
+                match HeaderValue::try_from(format!("{now:.3}")) {
+                    Ok(now) => answer.with_header(NOW, now),
+                    Err(_) => answer,
+                }
+            }
+            Read::Ready => {
+                let ready = admission.is_ready();
+                let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                Answer::json(status, &Readiness::new(ready))
+            }
+            Read::Page => Answer::document("text/html; charset=utf-8", PAGE).with_policy(POLICY),
+            Read::OpenApi => Answer::document("application/json", include_str!("openapi.json")),
+        })
+    }
+
+    fn respond<B: Body>(&self, request: Request<B>) -> IntrospectionFuture<B> {
+        let is_head = request.method() == Method::HEAD;
+        match self.route(&request) {
+            Ok(Some(answer)) => IntrospectionFuture::ready(answer.respond(request.headers(), is_head)),
+            Ok(None) => IntrospectionFuture::reading(Upload::new(self.admission.clone(), request.into_body())),
+            Err(problem) => IntrospectionFuture::ready(Answer::from(problem).respond(&HeaderMap::new(), is_head)),
+        }
+    }
+}
+
+/// What is to be shown.
+#[derive(Debug)]
+enum Read {
+    All,
+    Labels,
+    Label(String),
+    Waiters(String),
+    Partitions,
+    Partition(String),
+    Journal,
+    Ready,
+    Page,
+    OpenApi,
+}
+
+/// The page, which asks for nothing but `/admission`.
+const PAGE: &str = include_str!("page.html");
+
+/// The page's own script and style, by their SHA-256: nothing else runs, wherever a name of a label may try to get in.
+///
+/// Whoever changes the page changes these: a browser refuses it otherwise, and its console names the right ones.
+const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
+    script-src 'sha256-HF2j4krXFNWE9W3GtjLepFo37zBeYAUU7Y0QQPkxli8='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+impl<B: Body> tower_service::Service<Request<B>> for Introspection {
+    type Response = Response<BodyData>;
+    type Error = Infallible;
+    type Future = IntrospectionFuture<B>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.respond(request)
+    }
+}
+
+impl<B: Body> hyper::service::Service<Request<B>> for Introspection {
+    type Response = Response<BodyData>;
+    type Error = Infallible;
+    type Future = IntrospectionFuture<B>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        self.respond(request)
+    }
+}

@@ -1,0 +1,226 @@
+//! What a URL says: percent-encoded text and parameters.
+
+use std::{fmt, str::FromStr};
+
+use super::answer::Problem;
+use crate::{
+    engine::{LabelStatus, Wanted},
+    introspect::wire::{EntryKind, LabelSort},
+};
+
+/// So many labels are shown at once unless asked for more, and so many at most.
+const PAGE: usize = 100;
+const MOST: usize = 1_000;
+
+/// Which labels are wanted, and in which order.
+#[derive(Debug)]
+pub(in crate::introspect) struct LabelQuery {
+    pub(in crate::introspect) offset: usize,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) namespace: Option<String>,
+    pub(in crate::introspect) prefix: String,
+    pub(in crate::introspect) contains: String,
+    pub(in crate::introspect) status: Option<LabelStatus>,
+    pub(in crate::introspect) sort: LabelSort,
+    pub(in crate::introspect) descending: bool,
+}
+
+/// Which entries of the journal are wanted.
+#[derive(Debug)]
+pub(in crate::introspect) struct JournalQuery {
+    /// Those after this one, the oldest first; the newest ones, if it is not given.
+    pub(in crate::introspect) since: Option<u64>,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) wanted: Wanted,
+}
+
+impl JournalQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self { since: None, limit: PAGE, wanted: Wanted::All };
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "since" => this.since = Some(number(&key, &value, 0, u64::MAX)?),
+                "limit" => this.limit = number(&key, &value, 1, MOST)?,
+                "kind" => {
+                    let kinds = EntryKind::ALL.map(|kind| (kind.as_str(), kind));
+                    this.wanted = match word(&key, &value, &kinds)? {
+                        EntryKind::Decision => Wanted::Decisions,
+                        EntryKind::Change => Wanted::Changes,
+                    };
+                }
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+}
+
+/// Which of those who wait for a label are wanted, and in which namespace that is.
+#[derive(Debug)]
+pub(in crate::introspect) struct WaiterQuery {
+    pub(in crate::introspect) offset: usize,
+    pub(in crate::introspect) limit: usize,
+    pub(in crate::introspect) namespace: String,
+}
+
+impl WaiterQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self { offset: 0, limit: PAGE, namespace: String::new() };
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "offset" => this.offset = number(&key, &value, 0, usize::MAX)?,
+                "limit" => this.limit = number(&key, &value, 1, MOST)?,
+                "namespace" => this.namespace = value,
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+}
+
+const ORDERS: [(&str, bool); 2] = [("asc", false), ("desc", true)];
+
+impl Default for LabelQuery {
+    fn default() -> Self {
+        Self {
+            offset: 0,
+            limit: PAGE,
+            namespace: None,
+            prefix: String::new(),
+            contains: String::new(),
+            status: None,
+            sort: LabelSort::Label,
+            descending: false,
+        }
+    }
+}
+
+impl LabelQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self::default();
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "offset" => this.offset = number(&key, &value, 0, usize::MAX)?,
+                "limit" => this.limit = number(&key, &value, 1, MOST)?,
+                "namespace" => this.namespace = Some(value),
+                "prefix" => this.prefix = value,
+                "contains" => this.contains = value,
+                // Nothing chosen is no filter: that is what an HTML form sends.
+                "status" if value.is_empty() => {}
+                "status" => {
+                    let statuses = LabelStatus::ALL.map(|status| (status.as_str(), status));
+                    this.status = Some(word(&key, &value, &statuses)?);
+                }
+                "sort" => this.sort = word(&key, &value, &LabelSort::ALL.map(|sort| (sort.as_str(), sort)))?,
+                "order" => this.descending = word(&key, &value, &ORDERS)?,
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+
+    /// Whether a label of this name is wanted.
+    pub(in crate::introspect) fn wants(&self, namespace: &str, name: &str) -> bool {
+        self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
+            && name.starts_with(&self.prefix)
+            && (name.contains(&self.contains) || namespace.contains(&self.contains))
+    }
+}
+
+/// The parameter `namespace`, the only one there may be; empty unless given.
+pub(super) fn namespace(query: Option<&str>) -> Result<String, Problem> {
+    let mut namespace = String::new();
+    for (key, value) in parameters(query)? {
+        if key != "namespace" {
+            return Err(unknown(&key));
+        }
+        namespace = value;
+    }
+    Ok(namespace)
+}
+
+/// Decodes a part of a path.
+pub(super) fn segment(text: &str) -> Result<String, Problem> {
+    decode(text, false)
+}
+
+fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
+    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(key, true)?, decode(value, true)?))
+        })
+        .collect()
+}
+
+fn unknown(key: &str) -> Problem {
+    Problem::invalid(format_args!("there is no parameter {key:?} here"))
+}
+
+fn number<N>(key: &str, value: &str, least: N, most: N) -> Result<N, Problem>
+where
+    N: Copy + FromStr + PartialOrd + fmt::Display,
+{
+    let number = N::from_str(value).ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| Problem::invalid(format_args!("{key}: found {value:?}, allowed is {least} to {most}")))
+}
+
+fn word<T: Copy>(key: &str, value: &str, allowed: &[(&str, T)]) -> Result<T, Problem> {
+    let found = allowed.iter().find(|(word, _)| *word == value).map(|&(_, meaning)| meaning);
+    found.ok_or_else(|| {
+        let words: Vec<_> = allowed.iter().map(|&(word, _)| word).collect();
+        Problem::invalid(format_args!("{key}: found {value:?}, allowed is one of {}", words.join(", ")))
+    })
+}
+
+/// Percent-encoding (RFC 3986, section 2.1); in forms, a plus is a space.
+fn decode(text: &str, in_form: bool) -> Result<String, Problem> {
+    let invalid = || Problem::invalid(format_args!("{text:?} is not percent-encoded UTF-8"));
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+                let (Some(high), Some(low)) = (digit(), digit()) else { return Err(invalid()) };
+                u8::try_from(high * 16 + low).unwrap_or_default()
+            }
+            b'+' if in_form => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_decoded_and_what_is_no_text_is_refused() {
+        for (encoded, decoded) in
+            [("a%2Fb%3Ac", "a/b:c"), ("%C3%BC+%25", "ü+%"), ("", ""), ("%3Cscript%3e", "<script>")]
+        {
+            assert_eq!(segment(encoded).unwrap(), decoded);
+        }
+        for bad in ["%", "%4", "%zz", "%ff"] {
+            assert!(segment(bad).is_err(), "{bad}");
+        }
+        assert_eq!(namespace(Some("namespace=a+b%2B")).unwrap(), "a b+");
+        assert!(namespace(Some("name=a")).is_err());
+    }
+
+    #[test]
+    fn queries_say_what_is_allowed() {
+        let query =
+            LabelQuery::parse(Some("offset=10&limit=5&status=throttled&sort=ready&order=desc&contains=%3A&status="));
+        let query = query.unwrap();
+        assert_eq!((query.offset, query.limit, query.descending, query.sort), (10, 5, true, LabelSort::Ready));
+        assert_eq!(query.status, Some(LabelStatus::Throttled));
+        assert!(query.wants("", "a:b") && !query.wants("", "b"));
+        for bad in ["limit=0", "limit=1001", "limit=x", "offset=-1", "status=busy", "sort=id", "order=up", "page=1"] {
+            assert!(LabelQuery::parse(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Labels, of which there may be ten thousand: a page of them at a time.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use crate::{
+    engine::{LabelRow, LabelSnapshot, LabelStatus, Subject},
+    introspect::{
+        http::LabelQuery,
+        wire::{Label, LabelPage, LabelSort, Section, class_name},
+    },
+    runtime::Admission,
+    ticket::normal,
+};
+
+/// So many entries are looked at in one turn: nobody who wants a slot waits for longer than that takes.
+const AT_ONCE: usize = 256;
+
+/// The rows of one label, one for each class, and what they are together.
+struct Group<'a> {
+    rows: &'a [LabelRow],
+    status: LabelStatus,
+    in_flight: usize,
+    waiting: usize,
+    oldest_wait: f64,
+    admitted: u64,
+    rejected: u64,
+}
+
+/// A page of the labels that are known.
+pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuery) -> LabelPage {
+    let (rows, total) = rows(admission, query);
+    let mut groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).collect();
+    let mut by_status = BTreeMap::new();
+    for group in &groups {
+        *by_status.entry(group.status.as_str().to_owned()).or_default() += 1;
+    }
+    if let Some(status) = query.status {
+        groups.retain(|group| group.rows.iter().any(|row| row.status == status));
+    }
+    // Stable, and the rows are sorted by name.
+    groups.sort_by(|a, b| if query.descending { b.compare(a, query.sort) } else { a.compare(b, query.sort) });
+    let matched = groups.len();
+    let shown = groups.iter().skip(query.offset).take(query.limit);
+    let labels = shown.filter_map(|group| item(admission, group.rows)).collect();
+    let end = query.offset.saturating_add(query.limit);
+    let next_offset = (end < matched).then_some(end);
+    LabelPage { total, matched, by_status, offset: query.offset, limit: query.limit, next_offset, labels }
+}
+
+/// A label by its name, if it is known.
+pub(in crate::introspect) fn find_label(admission: &Admission, namespace: &str, label: &str) -> Option<Label> {
+    let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
+    let classes = admission.shared.look(|engine, _| engine.label_in_all_classes(&subject));
+    of_classes(&classes)
+}
+
+fn of_classes(classes: &[LabelSnapshot]) -> Option<Label> {
+    let first = classes.first()?;
+    let status = classes.iter().map(|class| class.status).max().unwrap_or(first.status);
+    Some(Label {
+        namespace: first.namespace.clone(),
+        label: first.name.clone(),
+        overflow: first.overflow,
+        status: status.as_str().to_owned(),
+        admission: classes.iter().map(|class| (class_name(class).to_owned(), Section::from(class))).collect(),
+    })
+}
+
+/// The rows of all labels whose names are wanted, sorted by name, and how many labels there are in all.
+///
+/// They are not all of the same moment: looking at ten thousand in one turn would make others wait.
+fn rows(admission: &Admission, query: &LabelQuery) -> (Vec<LabelRow>, usize) {
+    let mut rows = Vec::new();
+    let mut from = Some(0);
+    while let Some(at) = from {
+        from = admission.shared.look(|engine, _| engine.label_rows(at, AT_ONCE, &mut rows));
+    }
+    rows.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
+    // One that was forgotten and came back meanwhile may have been met twice.
+    rows.dedup_by(|a, b| identity(a) == identity(b));
+    let total = rows.chunk_by(same_label).count();
+    rows.retain(|row| query.wants(&row.namespace, &row.name));
+    (rows, total)
+}
+
+fn identity(row: &LabelRow) -> (&str, &str, bool, u8) {
+    (&row.namespace, &row.name, row.overflow, row.class)
+}
+
+fn same_label(a: &LabelRow, b: &LabelRow) -> bool {
+    (&a.namespace, &a.name, a.overflow) == (&b.namespace, &b.name, b.overflow)
+}
+
+/// All that is told about a label; nothing, if it was forgotten meanwhile.
+fn item(admission: &Admission, rows: &[LabelRow]) -> Option<Label> {
+    let classes: Vec<_> =
+        admission.shared.look(|engine, _| rows.iter().filter_map(|row| engine.label_of_row(row)).collect());
+    of_classes(&classes)
+}
+
+impl<'a> Group<'a> {
+    fn of(rows: &'a [LabelRow]) -> Self {
+        Self {
+            rows,
+            status: rows.iter().map(|row| row.status).max().unwrap_or(LabelStatus::Accepting),
+            in_flight: rows.iter().map(|row| row.in_flight).sum(),
+            waiting: rows.iter().map(|row| row.waiting).sum(),
+            oldest_wait: rows.iter().map(|row| row.oldest_wait_seconds).fold(0.0, f64::max),
+            admitted: rows.iter().map(|row| row.admitted).sum(),
+            rejected: rows.iter().map(|row| row.rejected).sum(),
+        }
+    }
+
+    fn compare(&self, other: &Self, sort: LabelSort) -> Ordering {
+        match sort {
+            LabelSort::Label => self.rows.first().map(identity).cmp(&other.rows.first().map(identity)),
+            LabelSort::Status => self.status.cmp(&other.status),
+            LabelSort::Leased => self.in_flight.cmp(&other.in_flight),
+            LabelSort::Ready => self.waiting.cmp(&other.waiting),
+            LabelSort::OldestWait => self.oldest_wait.total_cmp(&other.oldest_wait),
+            LabelSort::Admitted => self.admitted.cmp(&other.admitted),
+            LabelSort::Rejected => self.rejected.cmp(&other.rejected),
+        }
+    }
+}

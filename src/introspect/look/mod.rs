@@ -1,0 +1,13 @@
+//! Looks at the engine, and what they find as it is told.
+
+mod journal;
+mod labels;
+mod overview;
+mod waiters;
+
+pub(super) use self::{
+    journal::journal,
+    labels::{find_label, label_page},
+    overview::{overview, partitions},
+    waiters::waiter_page,
+};

@@ -1,0 +1,47 @@
+//! The handle as a whole, and its partitions.
+
+use super::label_page;
+use crate::{
+    engine::{Histogram, Snapshot},
+    introspect::{
+        http::LabelQuery,
+        wire::{Overview, Partition, Partitions},
+    },
+    runtime::Admission,
+};
+
+/// All there is to see, of the labels one page.
+pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> Overview {
+    let (snapshot, partitions) = look(admission);
+    Overview::new(snapshot, partitions, label_page(admission, query))
+}
+
+/// All partitions.
+pub(in crate::introspect) fn partitions(admission: &Admission) -> Partitions {
+    Partitions { partitions: look(admission).1 }
+}
+
+/// The state without labels, and its partitions on their own; both from one turn.
+fn look(admission: &Admission) -> (Snapshot, Vec<Partition>) {
+    let (mut snapshot, statuses, counts) = admission.shared.look(|engine, now| {
+        let statuses = engine.partition_statuses(now);
+        let counts = engine.partitions().map(|(.., counts)| (counts.rtt.clone(), counts.wait.clone()));
+        let counts: Vec<_> = counts.collect();
+        (engine.snapshot(), statuses, counts)
+    });
+    snapshot.name = admission.shared.name().to_owned();
+    snapshot.warnings = admission.warnings();
+    snapshot.store = admission.shared.store_snapshot();
+    let partitions = std::mem::take(&mut snapshot.partitions);
+    let items = partitions.into_iter().zip(statuses).zip(counts);
+    let items = items
+        .map(|((partition, status), (rtt, wait))| Partition::new(partition, status, [counted(&rtt), counted(&wait)]));
+    let items = items.collect();
+    (snapshot, items)
+}
+
+fn counted(histogram: &Histogram) -> Vec<(f64, u64)> {
+    let never = Histogram::default();
+    let counts = histogram.since(&never).map(|(value, count)| (value.as_secs_f64(), count));
+    counts.collect()
+}

@@ -1,0 +1,21 @@
+//! What introspection tells, as types that are written by the server and read by clients.
+//!
+//! Names and order of the fields are those of `GET /admission/openapi.json`. A field that a client can do without has a default,
+//! so that the answers of other versions are read as well.
+
+mod journal;
+mod labels;
+mod overview;
+mod section;
+mod waiters;
+mod words;
+
+pub(super) use self::section::class_name;
+pub use self::{
+    journal::{Before, JournalEntry, JournalPage},
+    labels::{Label, LabelPage},
+    overview::{Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Shadow, Store},
+    section::{BlockedBy, Rule, Section},
+    waiters::{Waiter, WaiterPage},
+    words::{EntryKind, LabelSort},
+};

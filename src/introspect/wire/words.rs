@@ -1,0 +1,57 @@
+//! Words that a request for introspection may say.
+
+/// What labels are sorted by. Those that are equal in it are sorted by name.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum LabelSort {
+    Label,
+    Status,
+    Leased,
+    Ready,
+    OldestWait,
+    Admitted,
+    Rejected,
+}
+
+impl LabelSort {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Label, Self::Status, Self::Leased, Self::Ready, Self::OldestWait, Self::Admitted, Self::Rejected];
+
+    /// The machine word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Status => "status",
+            Self::Leased => "leased",
+            Self::Ready => "ready",
+            Self::OldestWait => "oldest_wait",
+            Self::Admitted => "admitted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// What an entry of the journal is about.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A request.
+    Decision,
+    /// The handle.
+    Change,
+}
+
+impl EntryKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Decision, Self::Change];
+
+    /// The machine word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Decision => "decision",
+            Self::Change => "change",
+        }
+    }
+}

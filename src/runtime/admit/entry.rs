@@ -1,0 +1,163 @@
+//! Getting in: at once, after a wait, or not at all.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{
+    permit::{AsShared, Permit, SlotGuard},
+    waiting::Waiting,
+};
+use crate::runtime::{
+    background::{self, Since},
+    core::State,
+    shared::Shared,
+};
+use crate::{
+    engine::{Arrival, Ask, Refusal, Subject},
+    rejection::Rejection,
+    ticket::Ticket,
+    time::Timestamp,
+};
+
+/// What became of a request that arrived.
+#[derive(Debug)]
+pub(crate) enum Entry<H: AsShared> {
+    Admit(SlotGuard<H>),
+    Reject(Rejection),
+    Wait(Waiting<H>),
+}
+
+impl<H: AsShared + Clone + Unpin> Entry<H> {
+    /// Lets a request arrive. One turn; never waits.
+    pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
+        let shared = handle.shared();
+        match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
+            Arrival::Admit(slot) => Self::Admit(SlotGuard::admitted(handle.clone(), slot, None)),
+            Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
+                Ok(held) => Self::Admit(held),
+                Err(waiting) => Self::Wait(waiting),
+            },
+            Arrival::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
+            Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
+        }
+    }
+}
+
+impl Shared {
+    /// Lets a request arrive that doesn't wait.
+    pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
+        let partition = self.partition(ticket.partition_name());
+        let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
+        match answer {
+            Arrival::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
+            Arrival::Ask(place, rules) => {
+                Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
+            }
+            Arrival::Reject(refusal) => Err(self.turn_away(refusal, None)),
+            Arrival::Wait(_) => unreachable!("it doesn't wait"),
+        }
+    }
+
+    /// The answer to a request that was refused, after a wait or without one.
+    pub(in crate::runtime) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
+        let rejection = self.rejection(refusal);
+        background::rejected(self, &rejection, since);
+        rejection
+    }
+
+    fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
+        self.ask(partition, ticket, |state, now, ask| state.arrive(now, ask, ticket))
+    }
+
+    /// Brings a ticket before the engine, in one turn.
+    fn ask<R>(
+        self: &Arc<Self>,
+        partition: u16,
+        ticket: &Ticket<'_>,
+        answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> R,
+    ) -> R {
+        let now = self.time.now();
+        let subject = ticket.label_name().map(|label| Subject {
+            namespace: ticket.namespace_name(),
+            label,
+            run: ticket.run_name(),
+        });
+        let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
+        let mut ask = Ask { partition, class: 0, criticality: ticket.how_critical(), subject, deadline };
+        let mut is_stale = false;
+        let answer = self.with_engine(|state, _| {
+            is_stale = state.schedule.is_stale(now);
+            if let Some(class) = ticket.class_name() {
+                ask.class = state.engine.class(class);
+            }
+            answer(state, now, &ask)
+        });
+        if is_stale {
+            self.drive_again();
+        }
+        answer
+    }
+}
+
+/// The future of [`Admission::admit`](crate::Admission::admit).
+///
+/// # Cancel safety
+///
+/// Dropping it gives everything back: its place in line, or the slot that was granted to it and not fetched yet. A
+/// granted future that nobody polls holds its slot.
+#[must_use = "futures do nothing unless polled"]
+#[derive(Debug)]
+pub struct Admit {
+    state: AdmitState,
+}
+
+#[derive(Debug)]
+enum AdmitState {
+    Arriving { shared: Arc<Shared>, partition: u16, ticket: Box<Ticket<'static>> },
+    Waiting(Waiting<Arc<Shared>>),
+    Done,
+}
+
+impl Admit {
+    pub(in crate::runtime) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
+        let partition = shared.partition(ticket.partition_name());
+        let ticket = Box::new(ticket.into_owned());
+        Self { state: AdmitState::Arriving { shared: Arc::clone(shared), partition, ticket } }
+    }
+}
+
+impl Future for Admit {
+    type Output = Result<Permit, Rejection>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match std::mem::replace(&mut self.state, AdmitState::Done) {
+                AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
+                    Arrival::Admit(slot) => {
+                        return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None))));
+                    }
+                    Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
+                        Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
+                        Err(waiting) => self.state = AdmitState::Waiting(waiting),
+                    },
+                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
+                    Arrival::Wait(place) => {
+                        self.state = AdmitState::Waiting(Waiting::new(shared, place));
+                    }
+                },
+                AdmitState::Waiting(mut waiting) => {
+                    let answer = Pin::new(&mut waiting).poll(cx);
+                    if answer.is_pending() {
+                        self.state = AdmitState::Waiting(waiting);
+                    }
+                    return answer.map_ok(Permit::new);
+                }
+                AdmitState::Done => panic!("`Admit` was polled after it was ready"),
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A request's way in: at once, after a wait or not at all; and the right to run that it gets.
+
+mod entry;
+mod lease_lost;
+mod overdue;
+mod permit;
+mod waiting;
+
+pub use entry::Admit;
+pub(crate) use entry::Entry;
+pub use lease_lost::LeaseLost;
+pub use overdue::PermitExpiry;
+pub use permit::Permit;
+pub(crate) use permit::{AsShared, SlotGuard};
+pub(crate) use waiting::Waiting;

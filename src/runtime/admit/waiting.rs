@@ -1,0 +1,238 @@
+//! A place in line, and what is left to do when its turn has come.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use super::permit::{AsShared, SlotGuard};
+use crate::runtime::{background::Since, core::discard, remote::RemoteRequest};
+use crate::{
+    engine::{NoRoom, Place, SharedBound, SharedRules, Slot, rules::WhenFull},
+    rejection::Rejection,
+    store::{self, Refused, StoreError},
+};
+
+/// A place in line, as a future.
+#[derive(Debug)]
+pub(crate) struct Waiting<H: AsShared> {
+    handle: H,
+    /// `None` once it was answered.
+    place: Option<Place>,
+    /// What it asks the store while it holds a slot.
+    question: Option<Box<RemoteRequest>>,
+    /// When it began, if anybody wants to know.
+    since: Option<Since>,
+}
+
+/// What a look at the engine says.
+enum Look {
+    Answered(Result<Slot, Rejection>),
+    HasToAsk(Arc<SharedRules>),
+    Waits,
+}
+
+impl<H: AsShared> Waiting<H> {
+    pub(in crate::runtime) fn new(handle: H, place: Place) -> Self {
+        let mut waiting = Self { handle, place: Some(place), question: None, since: None };
+        waiting.since = Since::now(waiting.handle.shared());
+        waiting
+    }
+
+    pub(crate) const fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    fn place(&self) -> &Place {
+        let Some(place) = &self.place else { panic!("a place in line was polled after it was answered") };
+        place
+    }
+
+    /// Looks whether its turn has come.
+    fn look(&self, cx: &mut Context<'_>) -> Look {
+        let place = self.place();
+        let shared = self.handle.shared();
+        // Cloned before the lock and, where it is not registered, dropped after it.
+        let mut waker = Some(cx.waker().clone());
+        let (look, replaced) = shared.with_engine(|state, time| {
+            if let Some(rules) = state.engine.has_to_ask_for(place) {
+                return (Ok(rules), state.wakers.unregister(place.key()));
+            }
+            let answer = state.claim(time.now(), place);
+            let dropped = match answer {
+                Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
+                Poll::Ready(_) => state.wakers.unregister(place.key()),
+            };
+            (Err(answer), dropped)
+        });
+        // Shielded: a slot that was claimed must not be lost to the panic of a waker.
+        discard(waker);
+        discard(replaced);
+        match look {
+            Ok(rules) => Look::HasToAsk(rules),
+            Err(Poll::Pending) => {
+                shared.drive_here();
+                Look::Waits
+            }
+            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.turn_away(refusal, self.since))),
+        }
+    }
+}
+
+impl<H: AsShared + Clone + Unpin> Waiting<H> {
+    /// One that was granted a slot and has to ask for these rules: it is admitted from capacity that is held in this
+    /// process, or has to wait for an answer.
+    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard<H>, Self> {
+        let mut asking = Self::new(handle, place);
+        let limiter = asking.handle.shared().limiter.as_ref();
+        if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
+            return asking.admit(lease).map_err(|_| asking);
+        }
+        asking.question = limiter.map(|limiter| Box::new(limiter.ask(rules)));
+        Err(asking)
+    }
+
+    /// What it waited for.
+    fn hold(&self, slot: Slot) -> SlotGuard<H> {
+        SlotGuard::admitted(self.handle.clone(), slot, self.since)
+    }
+
+    /// Rejects one that has to ask and can't wait for an answer.
+    pub(in crate::runtime) fn give_up(mut self) -> Rejection {
+        self.reject_without_store(None)
+    }
+
+    /// The store has consented.
+    fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard<H>, Option<Rejection>> {
+        let place = self.place();
+        let shared = self.handle.shared();
+        let answer = shared.with_engine(|state, time| state.engine.claim(time.now(), place));
+        match answer {
+            Poll::Pending => Err(None),
+            Poll::Ready(answer) => {
+                self.place = None;
+                match answer {
+                    Ok(slot) => Ok(self.hold(slot).leased(lease)),
+                    Err(refusal) => Err(Some(self.handle.shared().turn_away(refusal, self.since))),
+                }
+            }
+        }
+    }
+
+    fn reject_without_store(&mut self, retry_after: Option<std::time::Duration>) -> Rejection {
+        let shared = self.handle.shared();
+        let place = self.place();
+        let refusal =
+            shared.with_engine(|state, time| state.engine.reject_without_store(time.now(), place, retry_after));
+        let rejection = shared.turn_away(refusal, self.since);
+        self.place = None;
+        rejection
+    }
+
+    /// A shared rule has no room: it waits for that, or is turned away.
+    fn no_room(&mut self, rules: &SharedRules, rule: usize, retry_after: std::time::Duration) -> Option<Rejection> {
+        // A claim that was not made is no answer.
+        let Some(&known) = rules.rules.get(rule) else { return Some(self.reject_without_store(None)) };
+        let shared = self.handle.shared();
+        let place = self.place();
+        // When a lease of a cap expires is no forecast: those who are alive renew theirs. Nor is what holds while the
+        // store is gone: it may be back at any time.
+        let is_rate = matches!(known.bound, SharedBound::Rate(_));
+        let is_up = shared.limiter.as_ref().is_some_and(|limiter| limiter.is_up());
+        let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
+        let waits = known.when_full == WhenFull::Queue;
+        let (label, refusal) = shared.with_engine(|state, time| {
+            let (label, now) = (state.engine.label_at(place), time.now());
+            if waits {
+                (label, state.engine.requeue(now, place, no_room).err())
+            } else {
+                (label, Some(state.engine.reject_remote(now, place, no_room)))
+            }
+        });
+        match refusal {
+            Some(refusal) => {
+                let rejection = shared.turn_away(refusal, self.since);
+                self.place = None;
+                Some(rejection)
+            }
+            None => {
+                // When a rate has room again, the engine knows.
+                if no_room.retry_after.is_none() {
+                    shared.watch_for(rules, rule, label);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
+    type Output = Result<SlotGuard<H>, Rejection>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(question) = &mut self.question {
+                let answer = ready!(question.poll(cx));
+                let rules = Arc::clone(&question.rules);
+                self.question = None;
+                if let Some(limiter) = &self.handle.shared().limiter {
+                    limiter.count(&answer);
+                }
+                self.handle.shared().look_at_store();
+                match answer {
+                    Ok(lease) => match self.admit(lease) {
+                        Ok(held) => return Poll::Ready(Ok(held)),
+                        Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
+                        Err(None) => {}
+                    },
+                    Err(Refused::Full { claim, retry_after }) => {
+                        if let Some(rejection) = self.no_room(&rules, claim, retry_after) {
+                            return Poll::Ready(Err(rejection));
+                        }
+                    }
+                    Err(Refused::Store(error)) => {
+                        let retry_after = match error {
+                            StoreError::Restarted { retry_after } => Some(retry_after),
+                            _ => None,
+                        };
+                        return Poll::Ready(Err(self.reject_without_store(retry_after)));
+                    }
+                }
+            }
+            match self.look(cx) {
+                Look::Waits => return Poll::Pending,
+                Look::Answered(answer) => {
+                    self.place = None;
+                    return Poll::Ready(answer.map(|slot| self.hold(slot)));
+                }
+                Look::HasToAsk(rules) => {
+                    let Some(limiter) = &self.handle.shared().limiter else {
+                        return Poll::Ready(Err(self.reject_without_store(None)));
+                    };
+                    match limiter.take_here(&rules) {
+                        None => self.question = Some(Box::new(limiter.ask(rules))),
+                        Some(lease) => match self.admit(lease) {
+                            Ok(held) => return Poll::Ready(Ok(held)),
+                            Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
+                            Err(None) => {}
+                        },
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<H: AsShared> Drop for Waiting<H> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let unused = self.handle.shared().with_engine(|state, time| {
+                state.cancel(time.now(), &place);
+                state.wakers.unregister(place.key())
+            });
+            discard(unused);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The tasks of a handle that look at the time: they end the waits whose time is over and publish the metrics.
+//!
+//! There is one for each runtime on which requests wait: a runtime that is blocked, or that is not driven any more, keeps
+//! no wait of another one from ending. One timer each serves all waiters, for the earliest of their deadlines. It is only a
+//! hint to look: the engine's answer is the truth.
+//!
+//! A driver starts with the first request that finds a Tokio runtime around it and, on other runtimes, with the first that
+//! waits there. It holds no strong reference and ends with its runtime.
+
+use std::{
+    panic::catch_unwind,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::runtime::Handle;
+
+use crate::runtime::{
+    core::{Post, make_way, wake},
+    shared::Shared,
+};
+
+impl Shared {
+    /// Sees to it that this runtime has a driver. A waiter calls this *after* its waker is registered: a driver that
+    /// ends wakes all that are registered by then, so that they come here again.
+    pub(in crate::runtime) fn drive_here(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        self.drive_on(&runtime);
+    }
+
+    /// The same for a request that has found that no driver looks any more.
+    #[cold]
+    pub(in crate::runtime) fn drive_again(self: &Arc<Self>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // One that is here already may not know how late it is: a clock of the user's can jump.
+        if let Some(post) = self.drive_on(&runtime)
+            && post.sleeps()
+        {
+            post.look.notify_one();
+            make_way(&runtime);
+        }
+    }
+
+    /// Answers the driver that is there already.
+    fn drive_on(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<Post>> {
+        let post = match self.drivers.post(runtime.id()) {
+            Ok(known) => return Some(known),
+            Err(new) => new,
+        };
+        // Outside of the lock: a runtime that shuts down drops the task right here.
+        runtime.spawn(drive(Stopped { shared: Arc::downgrade(self), post, has_run: false }));
+        make_way(runtime);
+        None
+    }
+}
+
+async fn drive(mut stopped: Stopped) {
+    stopped.has_run = true;
+    let post = Arc::clone(&stopped.post);
+    // Making a timer panics where there are none.
+    let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+    if !has_timers && let Some(shared) = stopped.shared.upgrade() {
+        shared.warn("a Tokio runtime has no timers (enable_time): waits on it don't end by time");
+    }
+    loop {
+        let Some(shared) = stopped.shared.upgrade() else { return };
+        if !has_timers {
+            drop(shared);
+            // It keeps its post, so that no other is tried here.
+            post.look.notified().await;
+            continue;
+        }
+        let look = shared.with_engine(|state, time| {
+            let now = time.now();
+            state.look(now, &post)
+        });
+        if look.publishes {
+            shared.look_closely_at_store();
+            shared.publish();
+        }
+        drop(shared);
+        // Timed out or notified: either way it is time to look.
+        let _ = tokio::time::timeout(look.sleeps, post.look.notified()).await;
+    }
+}
+
+/// Dropped with the task, however that ends.
+struct Stopped {
+    shared: Weak<Shared>,
+    post: Arc<Post>,
+    /// Not so if its runtime was shutting down: then none can have relied on it.
+    has_run: bool,
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let number = self.post.number;
+        // First, so that a waiter that is woken, or registers later, starts another one.
+        shared.drivers.give_up(number);
+        if !self.has_run {
+            return;
+        }
+        let wakers = shared.with_engine(|state, _| {
+            state.schedule.forget(number);
+            state.wakers.take_all()
+        });
+        shared.drivers.all_look();
+        wakers.into_iter().for_each(wake);
+    }
+}

@@ -1,0 +1,71 @@
+//! Metrics of single labels, where settings ask for them.
+
+use std::sync::Arc;
+
+use metrics::{Label, counter, gauge, histogram};
+
+use super::{Recorder, names::named, record};
+use crate::{
+    engine::{Histogram, LabelOutcome, LabelSeries},
+    runtime::core::Core,
+};
+
+/// So many are copied in one turn: some 2 KiB each.
+const AT_ONCE: usize = 64;
+
+/// What was published of one label.
+#[derive(Debug, Default)]
+pub(super) struct PublishedLabel {
+    rtt: Histogram,
+    wait: Histogram,
+    /// Whether it had slots to speak of.
+    had_slots: bool,
+}
+
+impl Recorder {
+    pub(super) fn publish_labels(&mut self, core: &Core) {
+        let limiter = Label::new("limiter", Arc::clone(&core.name));
+        let all = core.with_engine(|state, _| state.engine.series_count());
+        for from in (0..all).step_by(AT_ONCE) {
+            let some = core.with_engine(|state, _| state.engine.label_series(from, AT_ONCE));
+            for (number, series) in (from..).zip(some) {
+                if self.labels.len() <= number {
+                    self.labels.resize_with(number + 1, PublishedLabel::default);
+                }
+                publish(&limiter, number == 0, &series, &mut self.labels[number]);
+            }
+        }
+    }
+}
+
+/// `is_shared`: it is the one of all labels that have none of their own. A label of its own says so, since whatever a
+/// caller sends can be the name of a label.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish(limiter: &Label, is_shared: bool, series: &LabelSeries, published: &mut PublishedLabel) {
+    let name = &series.name;
+    let labels = vec![
+        limiter.clone(),
+        named("class", &name.class),
+        named("namespace", &name.namespace),
+        named("label", &name.label),
+        Label::from_static_parts("overflow", if is_shared { "true" } else { "false" }),
+    ];
+    gauge!("admission_label_in_flight", labels.clone()).set(series.in_flight as f64);
+    gauge!("admission_label_waiting", labels.clone()).set(series.waiting as f64);
+    if series.slots.is_some() || published.had_slots {
+        published.had_slots = series.slots.is_some();
+        // A gauge can't be taken back, so one that means nothing any more is no number.
+        let available = series.available().map_or(f64::NAN, |slots| slots as f64);
+        gauge!("admission_label_available", labels.clone()).set(available);
+        gauge!("admission_label_utilisation_ratio", labels.clone()).set(series.utilisation().unwrap_or(f64::NAN));
+    }
+    let counts = &series.counts;
+    counter!("admission_label_requests_total", labels.clone()).absolute(counts.requests);
+    for (outcome, count) in LabelOutcome::ALL.into_iter().zip(counts.outcomes) {
+        let outcome = Label::from_static_parts("outcome", outcome.as_str());
+        let labels: Vec<_> = labels.iter().cloned().chain([outcome]).collect();
+        counter!("admission_label_outcomes_total", labels).absolute(count);
+    }
+    record(&histogram!("admission_label_rtt_seconds", labels.clone()), &counts.times.rtt, &mut published.rtt);
+    record(&histogram!("admission_label_wait_seconds", labels), &counts.times.wait, &mut published.wait);
+}

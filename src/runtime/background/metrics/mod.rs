@@ -1,0 +1,166 @@
+//! The only folder that knows the `metrics` facade.
+//!
+//! Requests are counted as plain integers in the turn and published from there, each second by the driver and on
+//! demand. Nothing is registered before the first publication and handles are looked up anew each time, so a recorder
+//! may be installed at any time. Counters are published as absolute values: nothing counted before is lost.
+
+mod describe;
+mod labels;
+mod lock_waits;
+mod names;
+
+use std::sync::Arc;
+
+use metrics::{Label, counter, gauge, histogram};
+
+use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
+use crate::runtime::core::Core;
+use crate::{
+    engine::{Counts, Histogram, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
+    rejection::Reason,
+    store::{AdmissionLock, Health},
+};
+
+/// What was published so far, where only the difference is.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Recorder {
+    rtt: Vec<Histogram>,
+    wait: Vec<Histogram>,
+    labels: Vec<PublishedLabel>,
+    lock_waits: PublishedWaits,
+}
+
+impl Recorder {
+    /// Publishes all metrics to the recorder of this thread.
+    pub(in crate::runtime) fn publish_all(
+        &mut self,
+        core: &Core,
+        store: impl FnOnce() -> Option<StoreSnapshot>,
+        lock: Option<&AdmissionLock>,
+    ) {
+        let (snapshot, counts) = core.with_engine(|state, _| {
+            let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
+            (state.engine.snapshot(), counts)
+        });
+        let snapshot = Snapshot { store: store(), ..snapshot };
+        self.publish(&core.name, &snapshot, counts);
+        self.publish_labels(core);
+        if let Some(lock) = lock {
+            self.publish_lock(&core.name, lock);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+    fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(u16, Counts)>) {
+        describe();
+        let limiter = Label::new("limiter", Arc::clone(name));
+        publish_whole(&limiter, snapshot);
+        if let Some(shadow) = &snapshot.shadow {
+            publish_shadow(&limiter, shadow);
+        }
+        if let Some(store) = &snapshot.store {
+            publish_store(&limiter, store);
+        }
+        let highest = counts.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
+        self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
+        self.wait.resize_with(highest.max(self.wait.len()), Histogram::default);
+        for (partition, (number, counts)) in snapshot.partitions.iter().zip(counts) {
+            let index = usize::from(number);
+            let labels = vec![limiter.clone(), Label::new("partition", partition.name.clone())];
+            let with = |key: &'static str, value: &'static str| {
+                labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect::<Vec<_>>()
+            };
+            gauge!("admission_partition_limit", labels.clone()).set(partition.share as f64);
+            gauge!("admission_partition_observes", labels.clone()).set(f64::from(u8::from(partition.observes)));
+            gauge!("admission_in_flight", labels.clone()).set(partition.in_flight as f64);
+            gauge!("admission_in_flight_beyond", labels.clone()).set(partition.in_flight_beyond as f64);
+            gauge!("admission_waiting", with("stage", "line")).set(partition.waiting as f64);
+            gauge!("admission_waiting", with("stage", "gate")).set(partition.at_gate as f64);
+            counter!("admission_requests_total", labels.clone()).absolute(counts.arrived);
+            counter!("admission_admitted_total", labels.clone()).absolute(counts.admitted);
+            counter!("admission_queued_total", labels.clone()).absolute(counts.queued);
+            counter!("admission_would_queue_total", labels.clone()).absolute(counts.would_queue);
+            counter!("admission_cancelled_waiting_total", labels.clone()).absolute(counts.cancelled_waiting);
+            for reason in Reason::ALL {
+                counter!("admission_rejected_total", with("reason", reason.as_str()))
+                    .absolute(counts.rejected[reason.index()]);
+                counter!("admission_would_reject_total", with("reason", reason.as_str()))
+                    .absolute(counts.would_reject[reason.index()]);
+            }
+            for (outcome, count) in [
+                ("cancelled", counts.cancelled),
+                ("ignored", counts.ignored),
+                ("late_overload", counts.late_overloads),
+                ("overload", counts.overloads),
+                ("success", counts.successes),
+            ] {
+                counter!("admission_outcomes_total", with("outcome", outcome)).absolute(count);
+            }
+            record(&histogram!("admission_rtt_seconds", labels.clone()), &counts.rtt, &mut self.rtt[index]);
+            record(&histogram!("admission_wait_seconds", labels), &counts.wait, &mut self.wait[index]);
+        }
+    }
+}
+
+/// What is counted for the handle as a whole.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
+    let labels = || vec![limiter.clone()];
+    for (name, value) in [
+        ("admission_limit", snapshot.limit as f64),
+        ("admission_available", snapshot.available() as f64),
+        ("admission_utilisation_ratio", snapshot.utilisation()),
+        ("admission_queue_places", snapshot.queue as f64),
+        ("admission_labels_known", snapshot.labels_known as f64),
+        ("admission_draining", f64::from(u8::from(snapshot.draining))),
+    ] {
+        gauge!(name, labels()).set(value);
+    }
+    for mode in [Mode::Enforce, Mode::Observe, Mode::Off].map(Mode::as_str) {
+        let with_mode = vec![limiter.clone(), Label::from_static_parts("mode", mode)];
+        gauge!("admission_mode", with_mode).set(f64::from(u8::from(snapshot.mode == mode)));
+    }
+    for (name, count) in [
+        ("admission_overdue_total", snapshot.overdue),
+        ("admission_labels_evicted_total", snapshot.labels_evicted),
+        ("admission_labels_overflowed_total", snapshot.labels_overflowed),
+        ("admission_reloads_total", snapshot.reloads),
+        ("admission_law_panics_total", snapshot.law_panics),
+    ] {
+        counter!(name, labels()).absolute(count);
+    }
+}
+
+/// What is known of the store that counts shared rules.
+fn publish_store(limiter: &Label, store: &StoreSnapshot) {
+    let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
+    for state in Health::STATES {
+        gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
+    }
+    gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);
+    for (answer, count) in [("granted", store.granted), ("full", store.full), ("failed", store.failed)] {
+        counter!("admission_store_requests_total", with("answer", answer)).absolute(count);
+    }
+    for (why, count) in [("local_share", store.from_local_share), ("store_gone", store.without_store)] {
+        counter!("admission_store_local_total", with("why", why)).absolute(count);
+    }
+    counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
+}
+
+/// What a law that only looks on would have done.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish_shadow(limiter: &Label, shadow: &ShadowSnapshot) {
+    let labels = || vec![limiter.clone()];
+    gauge!("admission_shadow_limit", labels()).set(shadow.limit as f64);
+    gauge!("admission_shadow_in_flight", labels()).set(shadow.in_flight as f64);
+    counter!("admission_shadow_would_queue_total", labels()).absolute(shadow.would_queue);
+    counter!("admission_shadow_would_reject_total", labels()).absolute(shadow.would_reject);
+    counter!("admission_shadow_would_admit_total", labels()).absolute(shadow.would_admit);
+}
+
+fn record(histogram: &metrics::Histogram, now: &Histogram, published: &mut Histogram) {
+    for (value, count) in now.since(published) {
+        histogram.record_many(value, usize::try_from(count).unwrap_or(usize::MAX));
+    }
+    published.clone_from(now);
+}

@@ -1,0 +1,43 @@
+//! What is published and told of a handle, each second and on demand.
+
+use super::trace;
+use crate::runtime::{
+    core::{lock, shielded},
+    shared::Shared,
+};
+#[cfg(feature = "introspect")]
+use crate::{engine::Engine, time::Timestamp};
+
+impl Shared {
+    /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is published
+    /// are two views of the same.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine, Timestamp) -> R) -> R {
+        self.look_at_store();
+        let now = self.time.now();
+        self.with_engine(|state, _| {
+            state.engine.pass_time(now);
+            look(&state.engine, now)
+        })
+    }
+
+    /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the
+    /// other from it, should it panic.
+    pub(in crate::runtime) fn publish(&self) {
+        if shielded(|| self.publish_to_recorder()).is_none() {
+            self.warn("the metrics recorder panicked");
+        }
+        self.tell_now();
+    }
+
+    /// One at a time: the task that read first publishes first, or histograms would be asked for what was counted before.
+    fn publish_to_recorder(&self) {
+        let mut recorder = lock(&self.recorder);
+        recorder.publish_all(self, || self.store_snapshot(), self.admission_lock.as_ref());
+    }
+
+    /// Tells subscribers what has changed.
+    pub(in crate::runtime) fn tell_now(&self) {
+        trace::tell(self, &self.told);
+    }
+}

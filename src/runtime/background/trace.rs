@@ -1,0 +1,213 @@
+//! The only file that knows the `tracing` facade. Without the feature nothing in here does anything.
+//!
+//! No request gets a span of ours. What became of it is recorded on the span that it is in, if that declares the fields; what
+//! changes is told by events. They come from comparing two snapshots, outside of the lock: each second, and at once where
+//! somebody asked for the change. What becomes of the store is told by whoever notes it.
+
+#[cfg(feature = "tracing")]
+pub(in crate::runtime) use with::{LastReported, Since, admitted, rejected, store_changed, tell};
+#[cfg(not(feature = "tracing"))]
+pub(in crate::runtime) use without::{LastReported, Since, admitted, rejected, store_changed, tell};
+
+#[cfg(feature = "tracing")]
+mod with {
+    use std::{collections::BTreeMap, sync::Mutex};
+
+    use tracing::{Level, Span, debug, enabled, info, warn};
+
+    use crate::{
+        engine::{Slot, Snapshot, StoreChange, StoreState},
+        rejection::Rejection,
+        runtime::core::{Core, lock, shielded},
+        time::Timestamp,
+    };
+
+    /// When a wait began.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Since(Timestamp);
+
+    impl Since {
+        pub(crate) fn now(core: &Core) -> Option<Self> {
+            let wanted = told(core, || !Span::current().is_disabled()).unwrap_or(false);
+            wanted.then(|| Self(core.time.now()))
+        }
+    }
+
+    /// Calls the subscriber. A panic of its own must not end the request that it is told of, or the driver.
+    fn told<R>(core: &Core, tell: impl FnOnce() -> R) -> Option<R> {
+        let answer = shielded(tell);
+        if answer.is_none() {
+            core.warn("the tracing subscriber panicked");
+        }
+        answer
+    }
+
+    /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
+    /// because decisions don't bind, and why it would not have been admitted.
+    pub(crate) fn admitted(core: &Core, slot: &Slot, since: Option<Since>) {
+        let _ = told(core, || {
+            let span = Span::current();
+            if !span.is_disabled() {
+                let (outcome, reason) = slot.would().outcome();
+                span.record("admission.outcome", outcome);
+                if let Some(reason) = reason {
+                    span.record("admission.reason", reason.as_str());
+                }
+                span.record("admission.partition", &*core.partition_name(slot.partition()));
+                record_wait(core, &span, since);
+            }
+        });
+    }
+
+    /// Notes on the current span that a request was rejected, and why.
+    pub(crate) fn rejected(core: &Core, rejection: &Rejection, since: Option<Since>) {
+        let _ = told(core, || {
+            let span = Span::current();
+            if !span.is_disabled() {
+                span.record("admission.outcome", "rejected");
+                span.record("admission.reason", rejection.reason().as_str());
+                span.record("admission.partition", rejection.partition());
+                record_wait(core, &span, since);
+            }
+        });
+    }
+
+    /// Tells that the store that counts shared rules went down, is back, or fails.
+    pub(crate) fn store_changed(core: &Core, change: StoreChange) {
+        let _ = told(core, || {
+            let limiter = &*core.name;
+            let (from, to) = (change.from.as_str(), change.to.as_str());
+            match (change.to, change.down_for) {
+                (StoreState::Down, _) => warn!(limiter, from, to, "the store of shared rules is down"),
+                (_, Some(down)) => {
+                    info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
+                }
+                (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
+                (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules fails no more"),
+            }
+        });
+    }
+
+    fn record_wait(core: &Core, span: &Span, since: Option<Since>) {
+        let waited = since.map_or(0, |Since(since)| core.time.now().since(since).as_millis());
+        span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
+    }
+
+    /// What was told so far.
+    #[derive(Clone, Debug)]
+    pub(crate) struct LastReported {
+        mode: &'static str,
+        draining: bool,
+        limit: usize,
+        shadow_limit: Option<usize>,
+        reloads: u64,
+        overdue: u64,
+        law_panics: u64,
+        /// By partition and reason.
+        rejected: BTreeMap<(String, &'static str), u64>,
+    }
+
+    impl LastReported {
+        pub(crate) fn of(snapshot: &Snapshot) -> Self {
+            let rejected = snapshot.partitions.iter().flat_map(|partition| {
+                partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), *reason), *count))
+            });
+            Self {
+                mode: snapshot.mode,
+                draining: snapshot.draining,
+                limit: snapshot.limit,
+                shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
+                reloads: snapshot.reloads,
+                overdue: snapshot.overdue,
+                law_panics: snapshot.law_panics,
+                rejected: rejected.collect(),
+            }
+        }
+
+        /// Tells what is different now.
+        fn tell(&self, now: &Self, limiter: &str) {
+            if now.mode != self.mode {
+                info!(limiter, from = self.mode, to = now.mode, "admission mode changed");
+            }
+            if now.reloads != self.reloads {
+                info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
+            }
+            if now.draining && !self.draining {
+                info!(limiter, "admission drains: nobody is let in any more");
+            }
+            if now.law_panics > self.law_panics {
+                warn!(
+                    limiter,
+                    panics = now.law_panics - self.law_panics,
+                    limit = now.limit,
+                    "the control law panicked"
+                );
+            }
+            if now.overdue > self.overdue {
+                warn!(limiter, slots = now.overdue - self.overdue, "slots were taken back from holders that hang");
+            }
+            if !enabled!(Level::DEBUG) {
+                return;
+            }
+            if now.limit != self.limit {
+                debug!(limiter, from = self.limit, to = now.limit, "admission limit changed");
+            }
+            if let (Some(from), Some(to)) = (self.shadow_limit, now.shadow_limit)
+                && from != to
+            {
+                debug!(limiter, from, to, "limit of the shadow law changed");
+            }
+            for ((partition, reason), count) in &now.rejected {
+                let before = self.rejected.get(&(partition.clone(), *reason)).copied().unwrap_or(0);
+                if *count > before {
+                    let rejected = count - before;
+                    debug!(limiter, partition = partition.as_str(), reason, rejected, "requests were rejected");
+                }
+            }
+        }
+    }
+
+    /// Tells what is different from what was told last. Subscribers run outside of all locks.
+    pub(crate) fn tell(core: &Core, last: &Mutex<LastReported>) {
+        let now = LastReported::of(&core.with_engine(|state, _| state.engine.snapshot()));
+        let before = std::mem::replace(&mut *lock(last), now.clone());
+        let _ = told(core, || before.tell(&now, &core.name));
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod without {
+    use std::sync::Mutex;
+
+    use crate::{
+        engine::{Slot, Snapshot, StoreChange},
+        rejection::Rejection,
+        runtime::core::Core,
+    };
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Since;
+
+    impl Since {
+        pub(crate) const fn now(_: &Core) -> Option<Self> {
+            None
+        }
+    }
+
+    pub(crate) const fn admitted(_: &Core, _: &Slot, _: Option<Since>) {}
+
+    pub(crate) const fn rejected(_: &Core, _: &Rejection, _: Option<Since>) {}
+
+    pub(crate) const fn store_changed(_: &Core, _: StoreChange) {}
+
+    #[derive(Debug)]
+    pub(crate) struct LastReported;
+
+    impl LastReported {
+        pub(crate) const fn of(_: &Snapshot) -> Self {
+            Self
+        }
+    }
+
+    pub(crate) const fn tell(_: &Core, _: &Mutex<LastReported>) {}
+}

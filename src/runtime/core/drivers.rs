@@ -1,0 +1,175 @@
+//! The drivers of a handle, seen from its turns: when each looks at the engine, and how it is told to look earlier.
+//!
+//! One driver leads: it looks at the very moment. The others look [a little later](GRACE), in case it did not, and the
+//! first of them that finds something left to do leads from then on. So a wait costs a look of one driver, and not of
+//! all of them.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Handle, Id, RuntimeFlavor},
+    sync::Notify,
+};
+
+use super::lock::lock;
+use crate::time::Timestamp;
+
+/// How often metrics are published, and how long the driver that leads sleeps at most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How much later than the one that leads all others look.
+const GRACE: Duration = Duration::from_millis(5);
+
+/// The drivers that there are.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Drivers {
+    posts: Mutex<Vec<Arc<Post>>>,
+    made: AtomicU64,
+}
+
+/// One driver, seen from outside.
+#[derive(Debug)]
+pub(in crate::runtime) struct Post {
+    pub(in crate::runtime) number: u64,
+    runtime: Id,
+    pub(in crate::runtime) look: Notify,
+    /// When it will look, in nanoseconds; 0 if it looks anyway, or never because its runtime has no timers.
+    until: AtomicU64,
+    leads: AtomicBool,
+}
+
+impl Post {
+    /// When it has to look at what is due at `next`.
+    fn due(&self, next: Timestamp) -> Timestamp {
+        if self.leads.load(Ordering::Relaxed) { next } else { next.after(GRACE) }
+    }
+
+    /// Whether it sleeps until some time.
+    pub(in crate::runtime) fn sleeps(&self) -> bool {
+        self.until.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// What the drivers have agreed on, under the lock of the handle.
+#[derive(Debug)]
+pub(in crate::runtime) struct Schedule {
+    /// The drivers know of all that is due from here on.
+    pub(super) armed: Timestamp,
+    publish_at: Timestamp,
+    leader: Option<u64>,
+    /// A request that comes so late finds that none has looked for long.
+    stale_at: Timestamp,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self { armed: Timestamp::NEVER, publish_at: Timestamp::ZERO, leader: None, stale_at: Timestamp::ZERO }
+    }
+}
+
+impl Schedule {
+    /// Whether there is no driver, or none that still looks.
+    pub(in crate::runtime) fn is_stale(&self, now: Timestamp) -> bool {
+        now >= self.stale_at
+    }
+
+    /// When there is something to do besides what is due at `next`.
+    pub(super) fn earliest(&self, next: Timestamp) -> Timestamp {
+        next.min(self.publish_at)
+    }
+
+    /// A driver has looked at `now`, when something was due at `was_due`, and `next` is due next.
+    pub(super) fn looked(&mut self, now: Timestamp, post: &Post, was_due: Timestamp, next: Timestamp) -> Look {
+        if self.leader.is_none() || now >= was_due.after(GRACE) {
+            self.leader = Some(post.number);
+        }
+        let leads = self.leader == Some(post.number);
+        post.leads.store(leads, Ordering::Relaxed);
+        let publishes = leads && now >= self.publish_at;
+        if publishes {
+            self.publish_at = now.after(INTERVAL);
+        }
+        let next = self.earliest(next);
+        self.armed = next;
+        self.stale_at = next.after(INTERVAL);
+        let until = post.due(next);
+        post.until.store(until.as_nanos(), Ordering::Relaxed);
+        Look { publishes, sleeps: until.since(now) }
+    }
+
+    /// The driver of this number has ended: nothing that it knew is known any more.
+    pub(in crate::runtime) fn forget(&mut self, number: u64) {
+        let leader = self.leader.filter(|&leader| leader != number);
+        *self = Self { publish_at: self.publish_at, leader, ..Self::default() };
+    }
+}
+
+impl Drivers {
+    /// Something is due at `next`, earlier than the drivers know.
+    pub(super) fn arm(&self, next: Timestamp) {
+        let mut has_notified = false;
+        for post in lock(&self.posts).iter() {
+            let due = post.due(next).as_nanos();
+            // Written by the driver under the lock of the handle, which was taken since.
+            if post.until.load(Ordering::Relaxed) > due {
+                post.until.store(due, Ordering::Relaxed);
+                post.look.notify_one();
+                has_notified = true;
+            }
+        }
+        if has_notified && let Ok(runtime) = Handle::try_current() {
+            make_way(&runtime);
+        }
+    }
+
+    /// The post on a runtime: the known post or, as an error, a new post that has no task yet.
+    pub(in crate::runtime) fn post(&self, runtime: Id) -> Result<Arc<Post>, Arc<Post>> {
+        let mut posts = lock(&self.posts);
+        if let Some(post) = posts.iter().find(|post| post.runtime == runtime) {
+            return Ok(Arc::clone(post));
+        }
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let (until, leads) = (AtomicU64::new(0), AtomicBool::new(false));
+        let post = Arc::new(Post { number, runtime, look: Notify::new(), until, leads });
+        posts.push(Arc::clone(&post));
+        Err(post)
+    }
+
+    /// Takes a post away.
+    pub(in crate::runtime) fn give_up(&self, number: u64) {
+        lock(&self.posts).retain(|post| post.number != number);
+    }
+
+    pub(in crate::runtime) fn all_look(&self) {
+        lock(&self.posts).iter().for_each(|post| post.look.notify_one());
+    }
+}
+
+/// Lets other workers of a runtime run a driver that was just woken by this one.
+///
+/// Tokio keeps the task that a worker woke last for that worker alone. Should the task that is running now block its
+/// worker, as the hanging holder of a permit does, the driver would wait for it. Another task after it takes that place.
+pub(in crate::runtime) fn make_way(runtime: &Handle) {
+    if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
+        runtime.spawn(async {});
+    }
+}
+
+impl Drop for Drivers {
+    fn drop(&mut self) {
+        // They see that their handle is gone, and end.
+        self.all_look();
+    }
+}
+
+/// What a look of a driver has brought.
+pub(in crate::runtime) struct Look {
+    pub(in crate::runtime) publishes: bool,
+    pub(in crate::runtime) sleeps: Duration,
+}

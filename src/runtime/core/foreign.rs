@@ -1,0 +1,28 @@
+//! Calls of code that others wrote: wakers, recorders, subscribers, stores.
+//!
+//! A panic of theirs is not the business of the request that happens to call them, and many of these calls come from a
+//! `Drop`, where a second panic would end the process. Clocks are shielded where they are
+//! [read](crate::clock::TimeSource), laws in the engine.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::Waker,
+};
+
+/// Calls foreign code; `None` if it panicked.
+pub(in crate::runtime) fn shielded<R>(call: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
+
+/// A waker that panics must not keep those after it from being woken.
+pub(in crate::runtime) fn wake(waker: Waker) {
+    let _ = shielded(|| waker.wake());
+}
+
+/// Drops something of foreign making, if there is anything.
+#[inline]
+pub(in crate::runtime) fn discard<T>(value: Option<T>) {
+    if value.is_some() {
+        let _ = shielded(|| drop(value));
+    }
+}

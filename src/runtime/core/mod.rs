@@ -1,0 +1,25 @@
+//! The engine under one lock, the clock, and what of a turn is told: wakers, drivers, a capture. Knows nothing else of the
+//! runtime.
+
+mod drivers;
+mod foreign;
+mod lock;
+mod partition_names;
+mod recorded;
+mod state;
+#[cfg(feature = "introspect")]
+mod tape;
+mod turn;
+mod wakers;
+
+#[cfg(not(feature = "introspect"))]
+pub(in crate::runtime) use self::recorded::Words;
+#[cfg(feature = "introspect")]
+pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
+pub(crate) use self::turn::Core;
+pub(in crate::runtime) use self::{
+    drivers::{Post, make_way},
+    foreign::{discard, shielded, wake},
+    lock::lock,
+    state::State,
+};

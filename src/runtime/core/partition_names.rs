@@ -1,0 +1,76 @@
+//! The names of partitions, read without the lock.
+
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::engine::Engine;
+
+/// Up to so many names are compared one by one: most that differ do so in length, which is quicker than any order.
+const FEW: usize = 16;
+
+/// The names of the partitions of a handle.
+#[derive(Debug)]
+pub(super) struct PartitionNames {
+    /// The names by number, and their numbers sorted by name.
+    names: Vec<Arc<str>>,
+    sorted: Vec<u16>,
+    /// The names of partitions that a reload added, whose numbers follow, and whether there are any.
+    added: RwLock<Vec<Arc<str>>>,
+    has_added: AtomicBool,
+}
+
+impl PartitionNames {
+    pub(super) fn of(engine: &Engine) -> Self {
+        let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
+        let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
+        sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
+        Self { names, sorted, added: RwLock::default(), has_added: AtomicBool::new(false) }
+    }
+
+    /// The names that the handle was built with.
+    pub(super) fn built(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    /// The number of the partition of this name; the default one, if none has this name.
+    pub(super) fn number(&self, name: Option<&str>) -> u16 {
+        let Some(name) = name else { return 0 };
+        let found = if self.names.len() <= FEW {
+            let found = self.names.iter().position(|known| **known == *name);
+            found.and_then(|partition| u16::try_from(partition).ok())
+        } else {
+            let found = self.sorted.binary_search_by(|&partition| (*self.names[partition as usize]).cmp(name));
+            found.ok().map(|position| self.sorted[position])
+        };
+        found.or_else(|| self.added_number(name)).unwrap_or(0)
+    }
+
+    /// The number of a partition that came with a reload.
+    fn added_number(&self, name: &str) -> Option<u16> {
+        if !self.has_added.load(Ordering::Acquire) {
+            return None;
+        }
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let position = added.iter().position(|known| **known == *name)?;
+        u16::try_from(self.names.len() + position).ok()
+    }
+
+    /// Notes the names of partitions that came with a reload, in the order of their numbers.
+    pub(super) fn add(&self, names: Vec<Arc<str>>) {
+        if !names.is_empty() {
+            self.added.write().unwrap_or_else(PoisonError::into_inner).extend(names);
+            self.has_added.store(true, Ordering::Release);
+        }
+    }
+
+    /// The name of the partition with this number.
+    pub(super) fn name(&self, partition: u16) -> Arc<str> {
+        let partition = usize::from(partition);
+        self.names.get(partition).cloned().unwrap_or_else(|| {
+            let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+            added.get(partition - self.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
+        })
+    }
+}

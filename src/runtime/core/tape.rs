@@ -1,0 +1,254 @@
+//! What is written down under the lock: one row per turn that told the engine something.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+        mpsc::{SyncSender, TrySendError},
+    },
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    criticality::Criticality,
+    engine::{Arrival, Ask, Engine, Place, Refusal, Slot, Subject, plan::Mode},
+    outcome::Outcome,
+    rejection::Reason,
+    ticket::Ticket,
+    time::Timestamp,
+};
+
+/// One turn.
+#[derive(Debug)]
+pub(in crate::runtime) struct Row {
+    /// The engine's time after it.
+    pub(in crate::runtime) at: Timestamp,
+    pub(in crate::runtime) step: Step,
+    /// Whose wait it ended, by the number of the place, and why if there is no slot.
+    pub(in crate::runtime) ended: Vec<(u32, Option<Reason>)>,
+    /// The limit after it.
+    pub(in crate::runtime) limit: usize,
+}
+
+/// What the engine was told, and what it answered.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Arrive(Box<Arrive>),
+    /// The answer to somebody who waited.
+    Claim {
+        place: u32,
+        gets: Gets,
+    },
+    /// Somebody left while it waited.
+    Leave {
+        place: u32,
+    },
+    Observe {
+        slot: [u64; 3],
+        outcome: Outcome,
+    },
+    /// An overload that showed after that.
+    Overload {
+        slot: [u64; 3],
+    },
+    /// The slot is given back. With an outcome if that was told in the same turn.
+    Finish {
+        slot: [u64; 3],
+        outcome: Option<Outcome>,
+    },
+    Tick,
+    Mode(Mode),
+    Drain {
+        serves_waiting: bool,
+    },
+    Worker(Box<Worker>),
+    WorkerGone(Box<Worker>),
+    Reload(Box<Reload>),
+}
+
+/// Other settings.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    /// In words, or what there are no words for.
+    pub(crate) words: Result<Value, String>,
+    /// The partitions that came with them.
+    pub(crate) added: Vec<Arc<str>>,
+}
+
+/// What a worker says.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(in crate::runtime) namespace: String,
+    pub(in crate::runtime) label: String,
+    pub(in crate::runtime) class: Option<String>,
+    pub(in crate::runtime) worker: String,
+    pub(in crate::runtime) slots: usize,
+    pub(in crate::runtime) valid_for: Duration,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        subject: &Subject<'_>,
+        class: Option<&str>,
+        worker: &str,
+        slots: usize,
+        valid_for: Duration,
+    ) -> Box<Self> {
+        Box::new(Self {
+            namespace: subject.namespace.to_owned(),
+            label: subject.label.to_owned(),
+            class: class.map(str::to_owned),
+            worker: worker.to_owned(),
+            slots,
+            valid_for,
+        })
+    }
+}
+
+/// A request that comes.
+#[derive(Debug)]
+pub(crate) struct Arrive {
+    /// Whether it waits if it has to.
+    pub(in crate::runtime) waits: bool,
+    pub(in crate::runtime) partition: Option<String>,
+    /// The number that the engine was given for it.
+    pub(in crate::runtime) number: u16,
+    pub(in crate::runtime) class: Option<String>,
+    pub(in crate::runtime) namespace: String,
+    pub(in crate::runtime) label: Option<String>,
+    pub(in crate::runtime) run: Option<String>,
+    pub(in crate::runtime) criticality: Criticality,
+    pub(in crate::runtime) deadline: Timestamp,
+    pub(in crate::runtime) gets: Gets,
+}
+
+/// What a request gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Gets {
+    Slot([u64; 3]),
+    Place(u32),
+    Rejection(Reason),
+}
+
+impl From<&Arrival> for Gets {
+    fn from(arrival: &Arrival) -> Self {
+        match arrival {
+            Arrival::Admit(slot) => Self::Slot(slot.fingerprint()),
+            Arrival::Wait(place) | Arrival::Ask(place, _) => Self::Place(place.key().index),
+            Arrival::Reject(refusal) => Self::Rejection(refusal.reason),
+        }
+    }
+}
+
+impl From<&Result<Slot, Refusal>> for Gets {
+    fn from(answer: &Result<Slot, Refusal>) -> Self {
+        match answer {
+            Ok(slot) => Self::Slot(slot.fingerprint()),
+            Err(refusal) => Self::Rejection(refusal.reason),
+        }
+    }
+}
+
+impl Step {
+    pub(crate) fn arrive(waits: bool, ticket: &Ticket<'_>, ask: &Ask<'_>, gets: Gets) -> Self {
+        let owned = |name: Option<&str>| name.map(str::to_owned);
+        Self::Arrive(Box::new(Arrive {
+            waits,
+            partition: owned(ticket.partition_name()),
+            number: ask.partition,
+            class: owned(ticket.class_name()),
+            namespace: ticket.namespace_name().to_owned(),
+            label: owned(ticket.label_name()),
+            run: owned(ticket.run_name()),
+            criticality: ask.criticality,
+            deadline: ask.deadline,
+            gets,
+        }))
+    }
+
+    pub(crate) fn claim(place: &Place, answer: &Result<Slot, Refusal>) -> Self {
+        Self::Claim { place: place.key().index, gets: answer.into() }
+    }
+
+    pub(crate) const fn leave(place: &Place) -> Self {
+        Self::Leave { place: place.key().index }
+    }
+}
+
+/// Why a capture ended before it was told to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(in crate::runtime) enum Cut {
+    /// It did not.
+    None,
+    /// Rows came faster than they could be written.
+    Overflow,
+    /// As many rows as were wanted are written.
+    Full,
+}
+
+/// Why it ended, for both sides.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct End(AtomicU8);
+
+impl End {
+    pub(in crate::runtime) fn set(&self, cut: Cut) {
+        self.0.store(cut as u8, Ordering::Release);
+    }
+
+    pub(in crate::runtime) fn get(&self) -> Cut {
+        let cut = self.0.load(Ordering::Acquire);
+        [Cut::Overflow, Cut::Full].into_iter().find(|&it| it as u8 == cut).unwrap_or(Cut::None)
+    }
+}
+
+/// Where rows go, while a capture runs.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    rows: SyncSender<Row>,
+    end: Arc<End>,
+    left: u64,
+    /// The row of this turn, until the turn is over.
+    row: Option<Step>,
+}
+
+impl Tape {
+    pub(in crate::runtime) const fn new(rows: SyncSender<Row>, end: Arc<End>, most: u64) -> Self {
+        Self { rows, end, left: most, row: None }
+    }
+
+    /// What the engine is told in this turn.
+    pub(crate) fn note(&mut self, step: Step) {
+        self.row = Some(step);
+    }
+
+    /// The turn is over; whose wait had ended before it and was not told is `known`. Answers whether to go on.
+    pub(crate) fn close(&mut self, engine: &Engine, known: usize) -> bool {
+        let Some(step) = self.row.take() else { return true };
+        let ended = engine.ended_since(known).map(|(key, reason)| (key.index, reason)).collect();
+        let row = Row { at: engine.now(), step, ended, limit: engine.limit() };
+        let cut = match self.rows.try_send(row) {
+            Err(TrySendError::Full(_)) => Cut::Overflow,
+            Err(TrySendError::Disconnected(_)) => return false,
+            Ok(()) => {
+                self.left -= 1;
+                if self.left > 0 {
+                    return true;
+                }
+                Cut::Full
+            }
+        };
+        self.end.set(cut);
+        false
+    }
+}
+
+/// In whole nanoseconds; `None` for none.
+pub(in crate::runtime) fn deadline(at: Timestamp) -> Option<u64> {
+    (at != Timestamp::NEVER).then_some(at.as_nanos())
+}
+
+/// How long the writer sleeps at most where nothing comes: then it lets the file have what there is.
+pub(in crate::runtime) const PAUSE: Duration = Duration::from_millis(500);

@@ -1,0 +1,125 @@
+//! The one lock, and the one function that takes it.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{drivers::Drivers, foreign::wake, lock::lock, partition_names::PartitionNames, state::State};
+use crate::{
+    clock::TimeSource,
+    engine::{Engine, Refusal},
+    rejection::Rejection,
+    time::Timestamp,
+};
+
+/// The engine of a handle under its lock, and what is read without it.
+pub(crate) struct Core {
+    state: Mutex<State>,
+    pub(in crate::runtime) time: TimeSource,
+    pub(in crate::runtime) name: Arc<str>,
+    partitions: PartitionNames,
+    pub(in crate::runtime) warnings: Mutex<Vec<String>>,
+    pub(in crate::runtime) drivers: Drivers,
+}
+
+impl Core {
+    pub(in crate::runtime) fn new(name: Arc<str>, engine: Engine, time: TimeSource, warnings: Vec<String>) -> Self {
+        let partitions = PartitionNames::of(&engine);
+        Self {
+            state: Mutex::new(State::new(engine)),
+            time,
+            name,
+            partitions,
+            warnings: Mutex::new(warnings),
+            drivers: Drivers::default(),
+        }
+    }
+
+    /// Locks, lets `step` talk to the engine, unlocks, and wakes the waiters whose wait ended.
+    ///
+    /// Where a time is needed for certain, the clock is read before: it takes longer than all the rest. Steps that wait
+    /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
+    /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
+    pub(in crate::runtime) fn with_engine<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
+        let mut state = lock(&self.state);
+        let untold = state.open_row();
+        let answer = step(&mut state, &self.time);
+        state.close_row(untold);
+        let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.schedule.armed);
+        if earlier || state.engine.has_notices() || state.engine.is_closed() {
+            self.tell(state, earlier);
+        }
+        answer
+    }
+
+    /// Wakes the waiters whose wait ended, a batch at a time and never under the lock.
+    #[cold]
+    fn tell<'a>(&'a self, mut state: MutexGuard<'a, State>, earlier: bool) {
+        let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
+        if earlier {
+            state.schedule.armed = next;
+        }
+        loop {
+            let batch = state.take_batch();
+            drop(state);
+            batch.into_iter().flatten().for_each(wake);
+            state = lock(&self.state);
+            if !state.engine.has_notices() {
+                break;
+            }
+        }
+        let left = if state.engine.is_drained() { state.wakers.take_leaving() } else { BTreeMap::new() };
+        drop(state);
+        left.into_values().for_each(wake);
+        if earlier {
+            self.drivers.arm(next);
+        }
+    }
+
+    /// The name of the handle.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the partition of this name; the default one, if none has this name.
+    pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> u16 {
+        self.partitions.number(name)
+    }
+
+    /// Notes the names of partitions that came with a reload, in the order of their numbers.
+    pub(in crate::runtime) fn add_partitions(&self, names: Vec<Arc<str>>) {
+        self.partitions.add(names);
+    }
+
+    /// The name of the partition with this number.
+    pub(in crate::runtime) fn partition_name(&self, partition: u16) -> Arc<str> {
+        self.partitions.name(partition)
+    }
+
+    pub(in crate::runtime) fn rejection(&self, refusal: Refusal) -> Rejection {
+        let partition = self.partition_name(refusal.partition);
+        Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
+            .answered_with_nothing(refusal.empty)
+            .after_a_wait(refusal.timed_out)
+            .after_its_deadline(refusal.over)
+    }
+
+    /// Notes something that is likely to be a mistake, once.
+    pub(crate) fn warn(&self, warning: &str) {
+        let mut warnings = lock(&self.warnings);
+        if warnings.len() < 64 && !warnings.iter().any(|known| known == warning) {
+            warnings.push(warning.to_owned());
+        }
+    }
+}
+
+/// Only what a reader of logs wants to see; for the rest there is the snapshot.
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partitions = self.partitions.built();
+        f.debug_struct("Shared").field("name", &self.name).field("partitions", &partitions).finish_non_exhaustive()
+    }
+}

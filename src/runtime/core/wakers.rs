@@ -1,0 +1,82 @@
+//! What is to be woken when a wait ends.
+//!
+//! Each method that takes a waker out answers it, to be dropped outside the lock: dropping a waker may drop a task, and with it
+//! a place that wants the lock.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem::take,
+    task::Waker,
+};
+
+use crate::engine::{Key, TtlId};
+
+/// The wakers of a handle, under its lock.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Wakers {
+    /// Of waiters, by the number of their entry.
+    waiters: Vec<Option<Waker>>,
+    /// Of holders of permits that want to know when their time is over, by the number of the slot.
+    holders: Vec<Option<Waker>>,
+    /// Of futures that wait until the handle is drained, by their number.
+    leaving: BTreeMap<u64, Waker>,
+}
+
+impl Wakers {
+    /// Remembers the waker of a waiter; answers the one before.
+    #[must_use]
+    pub(in crate::runtime) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
+        remember(&mut self.waiters, key.index, waker)
+    }
+
+    /// Forgets the waker of a waiter.
+    #[must_use]
+    pub(in crate::runtime) fn unregister(&mut self, key: Key) -> Option<Waker> {
+        self.waiters.get_mut(key.index as usize)?.take()
+    }
+
+    /// Remembers the waker of the holder of a slot that expires; answers the one before.
+    #[must_use]
+    pub(in crate::runtime) fn register_holder(&mut self, slot: TtlId, waker: Waker) -> Option<Waker> {
+        remember(&mut self.holders, slot.number(), waker)
+    }
+
+    /// Forgets the waker of the holder of a slot that expires.
+    #[must_use]
+    pub(in crate::runtime) fn unregister_holder(&mut self, slot: TtlId) -> Option<Waker> {
+        self.holders.get_mut(slot.index())?.take()
+    }
+
+    /// Remembers the waker of a future that waits until the handle is drained; answers the one before.
+    #[must_use]
+    pub(in crate::runtime) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
+        self.leaving.insert(number, waker)
+    }
+
+    /// Forgets the waker of such a future.
+    #[must_use]
+    pub(in crate::runtime) fn unregister_leaving(&mut self, number: u64) -> Option<Waker> {
+        self.leaving.remove(&number)
+    }
+
+    /// The wakers of all such futures.
+    pub(super) fn take_leaving(&mut self) -> BTreeMap<u64, Waker> {
+        take(&mut self.leaving)
+    }
+
+    /// The wakers of all waiters.
+    pub(in crate::runtime) fn take_all(&mut self) -> VecDeque<Waker> {
+        self.waiters.iter_mut().filter_map(Option::take).collect()
+    }
+}
+
+fn remember(wakers: &mut Vec<Option<Waker>>, number: u32, waker: Waker) -> Option<Waker> {
+    let index = number as usize;
+    if wakers.len() <= index {
+        wakers.resize(index + 1, None);
+    }
+    match &wakers[index] {
+        Some(known) if known.will_wake(&waker) => Some(waker),
+        _ => wakers[index].replace(waker),
+    }
+}

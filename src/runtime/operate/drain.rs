@@ -1,0 +1,103 @@
+//! Shutting down without losing anybody.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use crate::runtime::{Admission, core::discard, shared::Shared};
+
+/// What becomes of waiters when a handle drains.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum DrainMode {
+    /// Waiters are rejected at once, and their clients may go to another instance.
+    #[default]
+    RejectWaiting,
+    /// Waiters keep their places and are served.
+    ServeWaiting,
+}
+
+impl Admission {
+    /// Lets nobody in any more: new requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running ones
+    /// go on to their end. There is no way back.
+    ///
+    /// Call it when the signal to stop has come, before the server is told to stop accepting connections, and wait for
+    /// [`drained`](Self::drained) with a bound.
+    ///
+    /// ```no_run
+    /// # async fn serve(app: axum::Router, listener: tokio::net::TcpListener, admission: tower_admission::Admission)
+    /// #     -> std::io::Result<()> {
+    /// use tower_admission::DrainMode;
+    ///
+    /// let handle = admission.clone();
+    /// axum::serve(listener, app)
+    ///     .with_graceful_shutdown(async move {
+    ///         tokio::signal::ctrl_c().await.ok();
+    ///         handle.drain(DrainMode::RejectWaiting);
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    pub fn drain(&self, waiting: DrainMode) {
+        let serves_waiting = waiting == DrainMode::ServeWaiting;
+        self.shared.with_engine(|state, time| state.close(time.now(), serves_waiting));
+        self.shared.tell_now();
+    }
+
+    /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.
+    pub fn is_ready(&self) -> bool {
+        !self.shared.with_engine(|state, _| state.engine.is_closed())
+    }
+
+    /// Waits until it [drains](Self::drain) and nobody runs or waits any more. Requests that ran while decisions did not
+    /// bind are not waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only waits.
+    pub fn drained(&self) -> impl Future<Output = ()> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Drained { shared: &self.shared, number: MADE.fetch_add(1, Ordering::Relaxed), is_registered: false }
+    }
+}
+
+/// Waits until nobody is left; gives its waker back when dropped.
+struct Drained<'a> {
+    shared: &'a Arc<Shared>,
+    number: u64,
+    is_registered: bool,
+}
+
+impl Future for Drained<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Cloning a waker is foreign code, and dropping it may drop a task that wants the lock: neither happens under it.
+        let waker = cx.waker().clone();
+        let (shared, number) = (self.shared, self.number);
+        let (answer, unused) = shared.with_engine(|state, _| {
+            if state.engine.is_drained() {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, state.wakers.register_leaving(number, waker))
+        });
+        self.is_registered = answer.is_pending();
+        discard(unused);
+        answer
+    }
+}
+
+impl Drop for Drained<'_> {
+    fn drop(&mut self) {
+        if self.is_registered {
+            let number = self.number;
+            discard(self.shared.with_engine(|state, _| state.wakers.unregister_leaving(number)));
+        }
+    }
+}

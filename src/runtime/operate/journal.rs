@@ -1,0 +1,58 @@
+//! What was decided lately.
+
+use crate::engine::{JournalEntry, Wanted};
+use crate::runtime::Admission;
+
+/// So many entries are read in one turn: nobody who wants a slot waits for longer than that takes.
+const AT_ONCE: usize = 256;
+
+impl Admission {
+    /// What was decided lately, and what changed, the oldest first: the last [512](crate::AdmissionBuilder::journal) decisions
+    /// about requests, and as many changes of the handle.
+    ///
+    /// Of requests it holds names of labels and runs, and nothing else that a caller sent.
+    ///
+    /// ```
+    /// use tower_admission::{Admission, Reason, Ticket, journal::{DecisionKind, JournalEvent}, limit::Fixed};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let admission = Admission::builder().limit(Fixed::new(1)).shed().build()?;
+    /// let permit = admission.try_admit(Ticket::new().label("reports"))?;
+    /// assert!(admission.try_admit(Ticket::new().label("nightly")).is_err());
+    ///
+    /// let journal = admission.journal();
+    /// let JournalEvent::Decision(last) = &journal[1].event else { panic!("it is about a request") };
+    /// assert_eq!((last.label.as_str(), last.decision, last.reason), ("nightly", DecisionKind::Rejected, Some(Reason::Limit)));
+    /// assert_eq!((last.rule, last.used, last.bound), (Some("limit"), Some(1), Some(1)));
+    /// # drop(permit);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn journal(&self) -> Vec<JournalEntry> {
+        self.journal_since(0)
+    }
+
+    /// The same, but only what came after the entry of this number: whoever asks again gives the last number that it has seen.
+    pub fn journal_since(&self, sequence: u64) -> Vec<JournalEntry> {
+        self.journal_page(sequence, usize::MAX, Wanted::All).0
+    }
+
+    /// So many of them at most, and the number of the newest entry when the first of them was read: what is written while
+    /// they are read is for the next time.
+    pub(crate) fn journal_page(&self, sequence: u64, count: usize, wanted: Wanted) -> (Vec<JournalEntry>, u64) {
+        let (mut entries, mut last, mut until) = (Vec::new(), sequence, None);
+        loop {
+            let at_once = AT_ONCE.min(count - entries.len());
+            let (more, newest) = self.shared.with_engine(|state, _| {
+                (state.engine.journal_since(last, at_once, wanted), state.engine.journal_newest())
+            });
+            let until = *until.get_or_insert(newest);
+            let is_all = more.len() < at_once;
+            entries.extend(more.into_iter().take_while(|entry| entry.sequence <= until));
+            last = entries.last().map_or(last, |entry: &JournalEntry| entry.sequence);
+            if is_all || last >= until || entries.len() >= count {
+                return (entries, until);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Other settings for a handle that is at work.
+
+use crate::problem::{BuildError, Problem};
+use crate::runtime::{Admission, AdmissionBuilder, core::lock};
+
+#[cfg(feature = "config")]
+use crate::config::StoreSettings;
+
+/// Partitions are numbered, those included that a reload took out.
+const MOST_PARTITIONS: usize = u16::MAX as usize;
+
+impl Admission {
+    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock, the store that counts
+    /// [shared rules](AdmissionBuilder::shared) and the lock [whose waits are published](AdmissionBuilder::lock_metrics) stay what
+    /// they are.
+    ///
+    /// Requests in flight keep their slots and those who wait keep their places. Partitions, labels and classes are known
+    /// by name: one that is gone drains, and comes back as it was if it is named again. What was used of rates stays used. A
+    /// bound that shrank is honoured from the next decision on. A control law of the same kind goes on from the limit that
+    /// the last one has learned, within its new range.
+    ///
+    /// ```
+    /// use tower_admission::{Admission, limit::Fixed, percent};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let admission = Admission::builder().limit(Fixed::new(10)).build()?;
+    /// admission.reload(Admission::builder().limit(Fixed::new(20)).partition("batch", percent(10)))?;
+    /// assert_eq!(admission.snapshot().limit, 20);
+    ///
+    /// let error = admission.reload(Admission::builder().limit(Fixed::new(0))).unwrap_err();
+    /// assert_eq!(admission.snapshot().limit, 20, "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Names every setting that can't be used. Nothing was changed then.
+    pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
+        let is_shared = self.shared.limiter.is_some();
+        #[cfg(feature = "config")]
+        BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
+        #[cfg(feature = "config")]
+        let origin = settings.origin;
+        #[cfg(feature = "introspect")]
+        let words = settings.settings.describe();
+        #[cfg(not(feature = "introspect"))]
+        let words = crate::runtime::core::Words;
+        let mut settings = settings.settings;
+        settings.sharing.is_shared = is_shared;
+        let (plan, warnings) = settings.into_plan()?;
+        let shared = &self.shared;
+        // Two reloads at once must not mix up the numbers of their partitions.
+        let mut known = lock(&shared.warnings);
+        let too_many = shared.with_engine(|state, _| state.engine.partitions_with(&plan)) > MOST_PARTITIONS;
+        if too_many {
+            let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
+            BuildError::check(vec![Problem::new("partitions", message)])?;
+        }
+        let added = shared.with_engine(|state, time| state.reload(time.now(), plan, words));
+        shared.add_partitions(added);
+        *known = warnings;
+        #[cfg(feature = "config")]
+        {
+            *lock(&shared.origin) = origin;
+        }
+        drop(known);
+        shared.tell_now();
+        Ok(())
+    }
+
+    /// What would change about the store, which nobody can who is at work.
+    #[cfg(feature = "config")]
+    fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
+        let known = self.shared.limiter.as_ref().and_then(|limiter| limiter.settings.as_ref());
+        match (known, new) {
+            (Some(known), Some(new)) => known.changes(new),
+            (None, Some(StoreSettings { url: Some(_), .. })) => {
+                let message = "found one, which a reload can't give to a handle that was built without";
+                vec![Problem::new("store.url", message)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

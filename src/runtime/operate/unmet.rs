@@ -1,0 +1,32 @@
+//! Settings that no request has met, in words.
+
+use crate::engine::Unmet;
+use crate::runtime::shared::Shared;
+
+impl Shared {
+    /// Names in the settings that no request has had, once enough have come to tell.
+    pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
+        self.with_engine(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
+    }
+}
+
+fn in_words(unmet: &Unmet) -> Vec<String> {
+    let requests = unmet.requests;
+    let partitions = (!unmet.partitions.is_empty()).then(|| {
+        let names = unmet.partitions.join(", ");
+        let question = if unmet.are_all_partitions {
+            "has the layer a classifier (AdmissionLayer::classify), and does it give these names?"
+        } else {
+            "do classifier and settings agree on the names?"
+        };
+        format!("none of {requests} requests was of the partitions {names}: {question}")
+    });
+    let classes = unmet.classes.iter().map(|(class, twin)| {
+        let hint = twin.as_ref().map_or_else(
+            || "do classifier and settings agree on the name?".to_owned(),
+            |twin| format!("the class {twin:?} does come"),
+        );
+        format!("none of {requests} requests was of the class {class:?} that has rules: {hint}")
+    });
+    partitions.into_iter().chain(classes).collect()
+}

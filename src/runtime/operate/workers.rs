@@ -1,0 +1,99 @@
+//! Workers that report how much they can take.
+
+use std::time::Duration;
+
+use crate::runtime::Admission;
+use crate::{engine::Subject, ticket::normal};
+
+/// What a worker says: for which label it works, how many requests it can take at once, and how long that holds.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_admission::{Admission, Labels, WorkerReport};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let admission = Admission::builder().labels(Labels::new().enforce_workers(true)).build()?;
+/// // At each heartbeat:
+/// let report = WorkerReport::new("reports", "worker-7").max_concurrent(4).valid_for(Duration::from_secs(15));
+/// assert!(admission.report_worker(&report));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct WorkerReport {
+    namespace: String,
+    label: String,
+    class: Option<String>,
+    worker: String,
+    max_concurrent: usize,
+    valid_for: Duration,
+}
+
+impl WorkerReport {
+    /// One request at a time, for 30 s, unless set.
+    pub fn new(label: impl Into<String>, worker: impl Into<String>) -> Self {
+        Self {
+            namespace: String::new(),
+            label: label.into(),
+            class: None,
+            worker: worker.into(),
+            max_concurrent: 1,
+            valid_for: Duration::from_secs(30),
+        }
+    }
+
+    /// The namespace of the label.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The kind of work that it can take, where classes have [rules](crate::AdmissionBuilder::rules) of their own: each has
+    /// slots of its own then.
+    pub fn class(mut self, class: impl Into<String>) -> Self {
+        self.class = Some(class.into());
+        self
+    }
+
+    /// How many requests it can take at once. 0 is possible, and is not the same as silence.
+    pub const fn max_concurrent(mut self, requests: usize) -> Self {
+        self.max_concurrent = requests;
+        self
+    }
+
+    /// How long this holds: until the next report, and some more.
+    pub const fn valid_for(mut self, time: Duration) -> Self {
+        self.valid_for = time;
+        self
+    }
+
+    fn subject(&self) -> Option<Subject<'_>> {
+        let namespace = normal(&self.namespace).unwrap_or_default();
+        Some(Subject { namespace, label: normal(&self.label)?, run: None })
+    }
+}
+
+impl Admission {
+    /// Takes note of what a worker says. The capacity of its label is the sum over all workers whose word still holds;
+    /// it bounds what runs if [`Labels::enforce_workers`](crate::Labels::enforce_workers) says so, and whoever waits is
+    /// served as it grows.
+    ///
+    /// Answers false if the report could not be noted: its label is empty, or it has 10,000 workers already.
+    pub fn report_worker(&self, report: &WorkerReport) -> bool {
+        let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return false };
+        self.shared.drive_here();
+        self.shared.with_engine(|state, time| {
+            let now = time.now();
+            let class = report.class.as_deref();
+            state.report_worker(now, class, &subject, worker, (report.max_concurrent, report.valid_for))
+        })
+    }
+
+    /// Forgets a worker that stops.
+    pub fn remove_worker(&self, report: &WorkerReport) {
+        let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return };
+        let class = report.class.as_deref();
+        self.shared.with_engine(|state, time| state.remove_worker(time.now(), class, &subject, worker));
+    }
+}

@@ -1,0 +1,179 @@
+//! Room 5: asking the store for the rules that all instances share.
+//!
+//! Whoever was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at most. If a
+//! rule that lets its label wait has no room, the slot goes back; one task per key then watches when it is worth asking
+//! again.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use super::request::{Answer, RemoteRequest};
+#[cfg(feature = "config")]
+use crate::{config::StoreSettings, problem::BuildError};
+use crate::{
+    engine::{
+        Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState,
+        rules::{RateMode, WhenFull},
+    },
+    store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
+};
+
+/// What was noted last of the state of the store.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) is_down: AtomicBool,
+    pub(super) state: Mutex<StoreState>,
+}
+
+/// Where shared rules are counted, and what came of asking.
+#[derive(Debug)]
+pub(in crate::runtime) struct RemoteLimiter {
+    pub(super) leases: Leases,
+    keys: Keys,
+    /// What it was made of, if it comes from a configuration.
+    #[cfg(feature = "config")]
+    pub(in crate::runtime) settings: Option<StoreSettings>,
+    granted: AtomicU64,
+    full: AtomicU64,
+    failed: AtomicU64,
+    /// From capacity that was held here, and decided here because the store was gone.
+    from_here: AtomicU64,
+    without_store: AtomicU64,
+    /// What was noted of its state.
+    pub(super) noted: Noted,
+    /// The labels that wait for each key that is watched.
+    pub(super) watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
+}
+
+impl RemoteLimiter {
+    pub(in crate::runtime) fn new(leases: Leases, keys: Keys) -> Self {
+        Self {
+            leases,
+            keys,
+            #[cfg(feature = "config")]
+            settings: None,
+            granted: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            from_here: AtomicU64::new(0),
+            without_store: AtomicU64::new(0),
+            noted: Noted::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// The store of a configuration, if that names one.
+    #[cfg(feature = "config")]
+    pub(in crate::runtime) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
+        match settings.open() {
+            Ok(opened) => Ok(opened.map(|(leases, keys)| Self { settings: Some(settings), ..Self::new(leases, keys) })),
+            Err(problems) => BuildError::check(problems).map(|()| None),
+        }
+    }
+
+    pub(in crate::runtime) fn health(&self) -> Health {
+        self.leases.health()
+    }
+
+    /// Whether what the store says can be relied on for a while.
+    pub(in crate::runtime) fn is_up(&self) -> bool {
+        self.leases.health() == Health::Up
+    }
+
+    /// What is claimed under these rules; made once and kept with them.
+    pub(super) fn claims<'r>(&self, rules: &'r SharedRules) -> Option<&'r Claims> {
+        let prepared = rules.prepared.get_or_init(|| Box::new(claims(&self.keys, rules).ok()));
+        prepared.downcast_ref::<Option<Claims>>()?.as_ref()
+    }
+
+    /// Admits a request from capacity that is held in this process.
+    pub(in crate::runtime) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
+        let held = self.leases.admit_from_here(self.claims(rules)?)?;
+        self.from_here.fetch_add(1, Ordering::Relaxed);
+        Some(Box::new(held))
+    }
+
+    /// Asks the store.
+    pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> RemoteRequest {
+        let (leases, claims) = (self.leases.clone(), self.claims(&rules).cloned());
+        let own = Arc::clone(&rules);
+        let answer = async move {
+            let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
+            let answer = match leases.ask(&claims).await {
+                Err(refused) if waits(&own, &refused) => Err(refused),
+                Err(refused) => leases.recall(&claims, refused).await,
+                granted => granted,
+            };
+            answer.map(Box::new)
+        };
+        RemoteRequest::new(rules, answer)
+    }
+
+    pub(in crate::runtime) fn count(&self, answer: &Answer) {
+        let counter = match answer {
+            Ok(held) if held.is_without_store() => &self.without_store,
+            Ok(_) => &self.granted,
+            Err(Refused::Full { .. }) => &self.full,
+            Err(Refused::Store(_)) => &self.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
+        let health = self.leases.health();
+        let (failures, probes, down) = match health {
+            Health::Up => (0, 0, 0.0),
+            Health::Failing { failures } => (failures, 0, 0.0),
+            Health::Down { since, probes } => (0, probes, since.as_secs_f64()),
+        };
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StoreSnapshot {
+            state: health.as_str(),
+            down_seconds: down,
+            failures_in_a_row: failures,
+            failed_probes: probes,
+            granted: read(&self.granted),
+            full: read(&self.full),
+            failed: read(&self.failed),
+            from_local_share: read(&self.from_here),
+            without_store: read(&self.without_store),
+            leases_lost: self.leases.lost(),
+        }
+    }
+}
+
+/// Whether a request waits for the rule that has no room.
+fn waits(rules: &SharedRules, refused: &Refused) -> bool {
+    let Refused::Full { claim, .. } = refused else { return false };
+    rules.rules.get(*claim).is_some_and(|rule| rule.when_full == WhenFull::Queue)
+}
+
+fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
+    let (namespace, label) = (&*rules.namespace, &*rules.label);
+    let scope = |of: &str| if rules.class.is_empty() { of.to_owned() } else { format!("{}.{of}", rules.class) };
+    let claims = rules.rules.iter().map(|rule| {
+        let (scope, name) = match rule.counts {
+            Counted::LabelCap | Counted::LabelRate => (scope("label"), label),
+            Counted::NamespaceCap | Counted::NamespaceRate => (scope("namespace"), namespace),
+            // Over all classes.
+            Counted::Budget => ("group".to_owned(), rules.group.as_deref().unwrap_or_default()),
+        };
+        let claim = match rule.bound {
+            SharedBound::Cap(bound) => Claim::cap(keys.cap(namespace, &scope, name), bound),
+            SharedBound::Rate(rate) => {
+                let mode = match rate.mode {
+                    RateMode::Minute => store::RateMode::Bucket,
+                    RateMode::Smooth { burst } => store::RateMode::Smooth { burst },
+                };
+                Claim::rate(keys.rate(namespace, &scope, name), rate.max, mode)
+            }
+        };
+        claim.when_gone(rule.when_gone)
+    });
+    Claims::new(claims.collect())
+}

@@ -1,0 +1,8 @@
+//! Rules that all instances share: asking the store that counts them.
+
+mod limiter;
+mod outage;
+mod request;
+mod watch;
+
+pub(in crate::runtime) use self::{limiter::RemoteLimiter, request::RemoteRequest};

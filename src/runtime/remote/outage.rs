@@ -1,0 +1,59 @@
+//! Noting when the store that counts shared rules goes down, and when it is back.
+//!
+//! A store is asked how it is; it calls nobody. So the change is noted by whoever meets it first: a request that asked the
+//! store, somebody who looks at the handle, or the driver, once a second. A store that [fails](Health::Failing) now and then
+//! is noted by the driver alone, so that single failures among many answers don't push everything else out of the journal.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::limiter::RemoteLimiter;
+use crate::runtime::{background, core::lock, shared::Shared};
+use crate::{
+    engine::{StoreSnapshot, StoreState},
+    store::Health,
+};
+
+impl Shared {
+    /// The state of that store.
+    pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
+        self.limiter.as_ref().map(RemoteLimiter::snapshot)
+    }
+
+    /// Notes that the store went down, or is back. Costs next to nothing where it did neither.
+    pub(crate) fn look_at_store(&self) {
+        if let Some(limiter) = &self.limiter
+            && matches!(limiter.health(), Health::Down { .. }) != limiter.noted.is_down.load(Ordering::Relaxed)
+        {
+            self.note_store(limiter);
+        }
+    }
+
+    /// The same, and notes as well that it begins to fail, or doesn't any more.
+    pub(in crate::runtime) fn look_closely_at_store(&self) {
+        if let Some(limiter) = &self.limiter {
+            self.note_store(limiter);
+        }
+    }
+
+    fn note_store(&self, limiter: &RemoteLimiter) {
+        let change = {
+            // Until it is noted: whoever saw an earlier state would note it after a later one.
+            let mut noted = lock(&limiter.noted.state);
+            let (state, down_for) = match limiter.health() {
+                Health::Up => (StoreState::Up, Duration::ZERO),
+                Health::Failing { .. } => (StoreState::Failing, Duration::ZERO),
+                Health::Down { since, .. } => (StoreState::Down, since),
+            };
+            if std::mem::replace(&mut *noted, state) == state {
+                return;
+            }
+            limiter.noted.is_down.store(state == StoreState::Down, Ordering::Relaxed);
+            let now = self.time.now();
+            self.with_engine(|it, _| it.engine.tell_store(now, state, down_for))
+        };
+        // Subscribers run outside of all locks.
+        if let Some(change) = change {
+            background::store_changed(self, change);
+        }
+    }
+}

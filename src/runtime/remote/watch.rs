@@ -1,0 +1,81 @@
+//! Looking again at the labels that wait for a shared rule, when it may have room.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
+
+use crate::{
+    engine::{LabelId, SharedRules},
+    runtime::{core::lock, shared::Shared},
+    store::{Claim, Key},
+};
+
+impl Shared {
+    /// Sees to it that a label that waits for a shared rule is looked at again when that may have room.
+    pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
+        let Some(limiter) = &self.limiter else { return };
+        let (Some(claims), Some(rule)) = (limiter.claims(rules), rules.rules.get(rule)) else { return };
+        let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();
+        let Some(key) = claims.as_slice().get(index).map(Claim::key) else { return };
+        let waits = (label, rule.counts);
+        let mut watched = lock(&limiter.watched);
+        match watched.get_mut(key) {
+            Some(labels) if labels.contains(&waits) => {}
+            Some(labels) => labels.push_back(waits),
+            None => {
+                // Where there is no runtime nobody could have asked.
+                let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+                watched.insert(key.clone(), VecDeque::from([waits]));
+                let leases = limiter.leases.clone();
+                let watch = Watch { shared: Arc::downgrade(self), key: key.clone() };
+                runtime.spawn(async move { leases.watch(&watch.key, || watch.look()).await });
+            }
+        }
+    }
+}
+
+/// Watches one key; gives up the watch when dropped.
+struct Watch {
+    shared: Weak<Shared>,
+    key: Key,
+}
+
+impl Watch {
+    /// Lets one of the labels that wait for the key ask again. Answers whether any waits.
+    fn look(&self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let Some(limiter) = &shared.limiter else { return false };
+        loop {
+            let next = {
+                let mut watched = lock(&limiter.watched);
+                let next = watched.get_mut(&self.key).and_then(VecDeque::pop_front);
+                if next.is_none() {
+                    watched.remove(&self.key);
+                }
+                next
+            };
+            let Some((label, counted)) = next else { return false };
+            if shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted)) {
+                if let Some(labels) = lock(&limiter.watched).get_mut(&self.key)
+                    && !labels.contains(&(label, counted))
+                {
+                    labels.push_back((label, counted));
+                }
+                return true;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The runtime ended, and others may go on: a waiter there asks again, and its label is watched there.
+        let Some(shared) = self.shared.upgrade() else { return };
+        let Some(limiter) = &shared.limiter else { return };
+        let left = lock(&limiter.watched).remove(&self.key).unwrap_or_default();
+        for (label, counted) in left {
+            shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What all clones of a handle share.
+
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{Arc, Mutex, atomic::AtomicUsize},
+};
+
+use super::{
+    background::{LastReported, Recorder},
+    core::Core,
+    remote::RemoteLimiter,
+};
+#[cfg(feature = "config")]
+use crate::config::AdmissionConfig;
+use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
+
+/// The [core](Core) of a handle, and what hangs on it. What only talks to the engine takes the core.
+pub(crate) struct Shared {
+    core: Core,
+    /// How often layers of this handle were made, cloned or applied.
+    pub(crate) places: AtomicUsize,
+    pub(super) recorder: Mutex<Recorder>,
+    /// The settings that it was made with, in words, or what there are no words for.
+    #[cfg(feature = "introspect")]
+    pub(super) policy: Result<serde_json::Value, String>,
+    /// Where shared rules are counted.
+    pub(super) limiter: Option<RemoteLimiter>,
+    /// Whose waits are published.
+    pub(super) admission_lock: Option<AdmissionLock>,
+    /// The configuration that the present settings come from.
+    #[cfg(feature = "config")]
+    pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
+    /// What was told of changes.
+    pub(super) told: Mutex<LastReported>,
+}
+
+impl Deref for Shared {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        name: Arc<str>,
+        engine: Engine,
+        time: TimeSource,
+        warnings: Vec<String>,
+        limiter: Option<RemoteLimiter>,
+    ) -> Self {
+        Self {
+            told: Mutex::new(LastReported::of(&engine.snapshot())),
+            core: Core::new(name, engine, time, warnings),
+            places: AtomicUsize::new(0),
+            recorder: Mutex::default(),
+            #[cfg(feature = "introspect")]
+            policy: Err("settings".to_owned()),
+            limiter,
+            admission_lock: None,
+            #[cfg(feature = "config")]
+            origin: Mutex::default(),
+        }
+    }
+
+    /// The same, with a lock whose waits it publishes.
+    pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
+        self.admission_lock = lock;
+        self
+    }
+
+    /// The same, with the configuration that its settings come from.
+    #[cfg(feature = "config")]
+    pub(super) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
+        self.origin = Mutex::new(origin);
+        self
+    }
+
+    /// The same, with its settings in words.
+    #[cfg(feature = "introspect")]
+    pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
+        self.policy = policy;
+        self
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.fmt(f)
+    }
+}

@@ -1,0 +1,21 @@
+//! What is asked of a store, and what it answers.
+
+mod answer;
+mod error;
+mod health;
+mod key;
+mod request;
+mod token;
+
+pub use self::{
+    answer::{
+        Acquired, Allotment, AllotmentRequest, DrawOutcome, Full, Lease, LockAnswer, LockRequest, Locked, Notice,
+        Notices, PendingRelease, Released, Renewed, StoreTime,
+    },
+    error::StoreError,
+    health::Health,
+    key::{Key, Keys},
+    request::{Claim, Claims, RateMode, Request},
+    token::Token,
+};
+pub(super) use self::{key::hex, request::Rule};

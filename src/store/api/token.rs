@@ -1,0 +1,53 @@
+//! What proves that a lease or a lock is one's own.
+
+use std::fmt;
+
+use super::StoreError;
+
+/// 128 random bits: whoever doesn't know them can neither renew nor release what was granted for them.
+///
+/// The client chooses the token before it asks, so it can give back what was granted in an answer that never arrived.
+/// `Debug` shows nothing of it.
+#[derive(Clone, Copy, Eq, Hash, PartialEq)]
+pub struct Token([u8; 16]);
+
+impl Token {
+    /// A token that nobody can guess.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoRandomness`] if the operating system has no random bytes.
+    pub fn random() -> Result<Self, StoreError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
+        Ok(Self(bytes))
+    }
+
+    pub(in crate::store) const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// How it is written in the store: 32 hexadecimal digits.
+    #[cfg(feature = "redis")]
+    pub(in crate::store) fn hex(self) -> String {
+        super::hex(&self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_differ_and_are_not_shown() {
+        let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(format!("{one:?}"), "Token(…)");
+    }
+}

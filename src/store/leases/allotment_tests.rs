@@ -1,0 +1,170 @@
+//! Allotments under everything that a network does to questions and answers: never more in use than the cap.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fastrand::Rng;
+use tokio::time::{Instant, advance};
+
+use super::allotment::{Shares, Unit};
+use crate::{
+    clock::Clock,
+    store::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store},
+};
+
+const BOUND: u32 = 12;
+const EXPIRY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, Default)]
+struct Manual(Arc<AtomicU64>);
+
+impl Clock for Manual {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::SeqCst))
+    }
+}
+
+fn claim() -> Claim {
+    Claim::cap(Keys::new("adm").unwrap().cap("a", "label", "x"), NonZeroU32::new(BOUND).unwrap())
+}
+
+/// A process: what it holds, what it asked, and when it looks at it next.
+struct Process {
+    shares: Shares,
+    held: Vec<Unit>,
+    asked: Vec<(AllotmentRequest, Instant)>,
+    answers: Vec<(AllotmentRequest, Allotment, Instant)>,
+    tick: Instant,
+    /// Until when it can't reach the store.
+    cut: Instant,
+}
+
+struct World {
+    clock: Manual,
+    store: MemoryStore,
+    processes: Vec<Process>,
+    rng: Rng,
+    /// Broken on purpose: work goes on although it was told that its unit is lost.
+    deaf: bool,
+    taken: u64,
+}
+
+impl World {
+    fn new(seed: u64, deaf: bool) -> Self {
+        let clock = Manual::default();
+        let process = |_| Process {
+            shares: Shares::new(EXPIRY),
+            held: Vec::new(),
+            asked: Vec::new(),
+            answers: Vec::new(),
+            tick: Instant::now(),
+            cut: Instant::now(),
+        };
+        let store = MemoryStore::with_clock(clock.clone());
+        let processes = (0..3).map(process).collect();
+        Self { clock, store, processes, rng: Rng::with_seed(seed), deaf, taken: 0 }
+    }
+
+    async fn step(&mut self) {
+        let passed = Duration::from_micros(self.rng.u64(0..2_000));
+        advance(passed).await;
+        self.clock.0.fetch_add(u64::try_from(passed.as_micros()).unwrap(), Ordering::SeqCst);
+        let (now, rng) = (Instant::now(), &mut self.rng);
+        let index = rng.usize(..self.processes.len());
+        let process = &mut self.processes[index];
+        match rng.u8(..10) {
+            0..=2 => {
+                if let Ok(units) = process.shares.take(&[claim()], now) {
+                    self.taken += 1;
+                    process.held.extend(units);
+                } else if process.asked.len() + process.answers.len() < 3
+                    && let Ok(request) = process.shares.refill(&claim(), 1, rng.bool(), now)
+                {
+                    process.asked.push((request, now));
+                }
+            }
+            3 if !process.held.is_empty() && rng.u8(..3) == 0 => {
+                let unit = process.held.swap_remove(rng.usize(..process.held.len()));
+                let standing = rng.usize(..3);
+                let spare = process.shares.put_back(&unit, || standing);
+                process.asked.extend(spare.map(|request| (request, now)));
+            }
+            // A question arrives: some never do, others late or in another order.
+            4..=6 if !process.asked.is_empty() => {
+                let (request, sent) = process.asked.swap_remove(rng.usize(..process.asked.len()));
+                if now >= process.cut && rng.u8(..5) > 0 {
+                    let block = self.store.reserve(&request).await.unwrap();
+                    process.answers.push((request, block, sent));
+                }
+            }
+            7..=8 if !process.answers.is_empty() => {
+                let (request, block, sent) = process.answers.swap_remove(rng.usize(..process.answers.len()));
+                if rng.u8(..5) > 1 {
+                    process.shares.answered(&request, block, sent);
+                }
+            }
+            _ => {}
+        }
+        if self.rng.u16(..3_000) == 0 {
+            self.processes[index].cut = now + EXPIRY.mul_f64(1.5);
+        }
+        self.tick(now);
+        for process in self.processes.iter_mut().filter(|_| !self.deaf) {
+            // Work that is told that it lost its place stops.
+            for unit in process.held.extract_if(.., |unit| unit.loss.happened()) {
+                let _lost = process.shares.put_back(&unit, || 0);
+            }
+        }
+    }
+
+    /// What the driver does four times in an expiry, and up to 150 ms late.
+    fn tick(&mut self, now: Instant) {
+        for process in &mut self.processes {
+            if now >= process.tick {
+                process.tick = now + EXPIRY / 4 + Duration::from_millis(self.rng.u64(..130));
+                let give_all = self.rng.bool();
+                if let Some(request) = process.shares.renewal(&claim().key, give_all, now) {
+                    process.asked.push((request, now));
+                }
+                process.shares.give_up(now, now, now + EXPIRY.mul_f64(0.4));
+            }
+        }
+    }
+
+    fn in_use(&self) -> usize {
+        self.processes.iter().map(|process| process.held.len()).sum()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_more_than_the_cap_whatever_becomes_of_questions_and_answers() {
+    let mut taken = 0;
+    for seed in 0..20 {
+        let mut world = World::new(seed, false);
+        for step in 0..20_000 {
+            world.step().await;
+            assert!(world.in_use() <= BOUND as usize, "{} in use, seed {seed}, step {step}", world.in_use());
+        }
+        taken += world.taken;
+    }
+    assert!(taken > 5_000, "{taken} were taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_who_ignores_a_loss_is_found() {
+    let mut most = 0;
+    for seed in 0..10 {
+        let mut world = World::new(seed, true);
+        for _ in 0..20_000 {
+            world.step().await;
+            most = most.max(world.in_use());
+        }
+    }
+    assert!(most > BOUND as usize, "{most}");
+}

@@ -1,0 +1,158 @@
+//! One poller per key and process, however many wait.
+//!
+//! Those who wait for a key stand in line; the first of them asks the store, and the others wait for their turn to do
+//! so. What a thousand waiters cost the store is what one of them costs.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+use super::{Key, StoreError};
+
+/// A line for each key that somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct PollQueues(Mutex<HashMap<Arc<str>, Arc<PollQueue>>>);
+
+#[derive(Debug, Default)]
+struct PollQueue {
+    /// Tokio's mutex is fair: this is the line.
+    front: Arc<tokio::sync::Mutex<()>>,
+    freed: Notify,
+    standing: AtomicUsize,
+    /// How often the first found the store gone, and how it was the last time.
+    failed: Mutex<(u64, Option<StoreError>)>,
+}
+
+impl PollQueue {
+    fn failed(&self) -> MutexGuard<'_, (u64, Option<StoreError>)> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PollQueues {
+    /// Stands in line, until this is the first. Cancel safe: who is dropped has left.
+    pub(crate) async fn stand(&self, key: &Key) -> Place<'_> {
+        let line = self.join(key);
+        let failures = line.failed().0;
+        let mut place = Place { of: self, key: Arc::clone(key.text()), line, front: None, failures };
+        place.front = Some(Arc::clone(&place.line.front).lock_owned().await);
+        place
+    }
+
+    fn join(&self, key: &Key) -> Arc<PollQueue> {
+        let mut lines = self.lines();
+        let line = lines.entry(Arc::clone(key.text())).or_default();
+        line.standing.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(line)
+    }
+
+    /// How many stand in the line for `key`, the first included.
+    pub(crate) fn standing(&self, key: &Key) -> usize {
+        self.lines().get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
+    }
+
+    /// It is worth looking again: tells the first in the line for `key`.
+    pub(crate) fn ring(&self, key: &str) {
+        if let Some(line) = self.lines().get(key) {
+            line.freed.notify_one();
+        }
+    }
+
+    /// Tells the first of every line.
+    pub(crate) fn ring_all(&self) {
+        self.lines().values().for_each(|line| line.freed.notify_one());
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<PollQueue>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in a line; left by being dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    of: &'a PollQueues,
+    key: Arc<str>,
+    line: Arc<PollQueue>,
+    front: Option<OwnedMutexGuard<()>>,
+    /// How many failures there had been when this one came.
+    failures: u64,
+}
+
+impl Place<'_> {
+    /// Until somebody rings. What was rung before anybody listened is not lost. Cancel safe.
+    pub(crate) async fn freed(&self) {
+        self.line.freed.notified().await;
+    }
+
+    /// The store is gone: whoever stands in this line learns it, and need not find out for himself.
+    pub(crate) fn fail(&self, error: &StoreError) {
+        let mut failed = self.line.failed();
+        *failed = (failed.0 + 1, Some(error.clone()));
+    }
+
+    /// What the store failed with while this one stood in line.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        let failed = self.line.failed();
+        failed.1.clone().filter(|_| failed.0 > self.failures)
+    }
+
+    /// How many stand in this line, this one included.
+    pub(crate) fn standing(&self) -> usize {
+        self.line.standing.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.of.lines();
+        // Counted under the lock under which others join: a line is removed when nobody stands in it.
+        if self.line.standing.fetch_sub(1, Ordering::Relaxed) == 1 {
+            lines.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::store::Keys;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_asks_and_the_others_follow_in_order() {
+        let lines = Arc::new(PollQueues::default());
+        let key = Keys::new("adm").unwrap().cap("a", "label", "x");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = lines.stand(&key).await;
+        let mut tasks = Vec::new();
+        for index in 0..3 {
+            let (lines, key, order) = (Arc::clone(&lines), key.clone(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let _place = lines.stand(&key).await;
+                order.lock().unwrap().push(index);
+            }));
+            sleep(Duration::from_millis(1)).await;
+        }
+        tasks[1].abort();
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(first.standing(), 3, "the one that gave up has left");
+        lines.ring(key.as_str());
+        assert!(timeout(Duration::from_secs(1), first.freed()).await.is_ok(), "rung before it listened");
+        assert!(timeout(Duration::from_secs(1), first.freed()).await.is_err(), "control: once is once");
+        drop(first);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(*order.lock().unwrap(), [0, 2]);
+        assert_eq!(lines.standing(&key), 0);
+        assert!(lines.lines().is_empty(), "nothing is left behind");
+    }
+}
