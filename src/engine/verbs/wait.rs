@@ -96,6 +96,11 @@ impl Engine {
 
     /// The waiter that would have to make room for a request in a full line.
     pub(in crate::engine) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
+        // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels then,
+        // which a waiter would take.
+        if self.queue.places(self.capacity.limit()) == 0 {
+            return None;
+        }
         let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
         self.queue.victim(key, self.quotas.label(label).weight())
     }

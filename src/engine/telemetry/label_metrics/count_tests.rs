@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::LabelOutcome;
 use crate::{
     engine::{
-        Arrival, Ask, Engine, LabelSeries, Place, Slot, Subject,
+        Arrival, Ask, Engine, LabelSeries, Place, Refusal, Slot, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
         rules::{ClassPlan, RulesPlan},
@@ -261,6 +261,10 @@ impl Expected {
     }
 }
 
+fn outcome_of(refusal: &Refusal) -> LabelOutcome {
+    if refusal.timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(refusal.reason) }
+}
+
 #[derive(Debug)]
 struct Running {
     series: &'static str,
@@ -300,7 +304,7 @@ impl Stage {
                 match arrival {
                     Arrival::Admit(slot) => self.runs(series, slot),
                     Arrival::Wait(place) => self.waiting.push((series, place)),
-                    Arrival::Reject(refusal) => self.expected.end(series, LabelOutcome::of_rejected(refusal.reason)),
+                    Arrival::Reject(refusal) => self.expected.end(series, outcome_of(&refusal)),
                     Arrival::Ask(..) => unreachable!("no rule is shared"),
                 }
             }
@@ -334,7 +338,7 @@ impl Stage {
             let (series, place) = self.waiting.swap_remove(which);
             match self.engine.claim(self.now, &place) {
                 Poll::Ready(Ok(slot)) => self.runs(series, slot),
-                Poll::Ready(Err(refusal)) => self.expected.end(series, LabelOutcome::of_rejected(refusal.reason)),
+                Poll::Ready(Err(refusal)) => self.expected.end(series, outcome_of(&refusal)),
                 Poll::Pending => panic!("a wait ended without an answer"),
             }
         }

@@ -104,7 +104,9 @@ impl Model {
         }
         let found = if self.room_in_line(ask.partition) {
             (At::Line, None)
-        } else if let Some(victim) = self.victim(ask, label, hints.pushed_out) {
+        } else if self.setup.line_places() > 0
+            && let Some(victim) = self.victim(ask, label, hints.pushed_out)
+        {
             (At::Line, Some(victim))
         } else if self.count(At::Gate) < self.setup.gate_places() {
             (At::Gate, None)
