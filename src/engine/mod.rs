@@ -1,18 +1,23 @@
 //! The pure state machine that decides.
 //!
-//! Every verb takes the time as an argument, so the engine runs in virtual time as it stands. It calls nobody: those
-//! whose wait ended are listed by [`Engine::take_notice`], and whoever drives the engine wakes them.
+//! Every verb takes the time as an argument, so the engine runs in virtual time as it stands. It calls nothing outside of
+//! itself but laws: waiters whose wait ended are listed by [`Engine::take_notice`], and the runtime wakes them.
 //!
 //! ```text
-//!            arrive                      settle                    claim
+//!            arrive                      dispatch                  claim
 //! request ──────────▶ Admit ────────────────────────────────────────────▶ Slot ──▶ observe, finish
 //!            │  └────▶ Wait ─▶ [gate] ─▶ [line] ─▶ granted ───────────────▲
-//!            └───────▶ Reject                 └──▶ refused (deadline, longest wait)
+//!            └───────▶ Reject                 └──▶ rejected (deadline, longest wait)
 //! ```
+//!
+//! The state is in rooms, each of which owns its part of it: what runs ([`capacity`]), what waits ([`queue`]), what each key
+//! may ([`quota`]), what the limit should be ([`control`]), what is expected ([`estimate`]), which slots expire
+//! ([`slot_ttl`]), and what is told afterwards ([`telemetry`]). Rooms don't know each other. [`verbs`] combine them, and
+//! [`view`] reads them.
 //!
 //! What holds after every verb:
 //!
-//! 1. No more run than the limit allows, except what a shrunk limit left over and what a partition may overcommit.
+//! 1. No more requests run than the limit allows, except what a shrunk limit left over and what a partition may overcommit.
 //! 2. A free slot and a waiter that may take it never coexist.
 //! 3. Room in the line and a waiter at the gate never coexist.
 //! 4. Every request that arrived is running, waiting, finished, rejected or cancelled: exactly one of them.
