@@ -147,7 +147,7 @@ fn hash(name: &str) -> String {
 }
 
 #[cfg(feature = "redis")]
-pub(in crate::store) fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");

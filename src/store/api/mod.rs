@@ -7,6 +7,9 @@ mod key;
 mod request;
 mod token;
 
+#[cfg(feature = "redis")]
+use self::key::hex;
+pub(super) use self::request::Rule;
 pub use self::{
     answer::{
         Acquired, Allotment, AllotmentRequest, DrawOutcome, Full, Lease, LockAnswer, LockRequest, Locked, Notice,
@@ -18,4 +21,3 @@ pub use self::{
     request::{Claim, Claims, RateMode, Request},
     token::Token,
 };
-pub(super) use self::{key::hex, request::Rule};
