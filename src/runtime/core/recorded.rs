@@ -25,6 +25,7 @@ use crate::{
 pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
 /// Nothing: there is no capture that would want them.
 #[cfg(not(feature = "introspect"))]
+#[derive(Clone, Copy)]
 pub(in crate::runtime) struct Words;
 
 impl State {
@@ -186,7 +187,7 @@ impl State {
         #[cfg(feature = "introspect")]
         self.note(|| Step::Reload(Box::new(Reload { words, added: added.clone() })));
         #[cfg(not(feature = "introspect"))]
-        let Words = words;
+        let _ = words;
         added
     }
 }
