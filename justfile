@@ -38,6 +38,10 @@ simulate *arguments:
 cost:
     cd benches/overhead && cargo run --release -- callgrind
 
+# Whether a request costs what it did, within 2 %
+cost-check:
+    cd benches/overhead && cargo run --release -- callgrind --check
+
 # What must not change while code only moves
 golden *arguments:
     .ci/golden {{arguments}}
