@@ -46,6 +46,10 @@ cost-check:
 golden *arguments:
     .ci/golden {{arguments}}
 
+# Whether the library builds with the oldest versions that its manifest allows; needs a nightly toolchain
+minimal-versions:
+    .ci/minimal-versions
+
 # Licences, bans and sources of dependencies
 deny:
     cargo deny check bans licenses sources
