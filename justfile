@@ -18,13 +18,24 @@ test-library *arguments:
 fmt:
     cargo fmt --all
 
+# Steps of `ci`, each by itself
 lint:
-    cargo fmt --all --check
-    cargo clippy --workspace --all-targets --all-features -- -D warnings
-    cargo clippy -p tower-admission --lib --no-default-features -- -D warnings
+    .ci/run fmt clippy
 
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+    .ci/run docs
+
+# Each feature alone builds
+features:
+    .ci/run features
+
+# What would be published
+package:
+    .ci/run package
+
+# The crates in `benches` build
+benches:
+    .ci/run benches
 
 # Overload with and without protection, on real servers
 overload *arguments:
