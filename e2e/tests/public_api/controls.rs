@@ -34,7 +34,16 @@ const ENGINE: &str = "
 ";
 const INNER: &str = "
     settings! { pub struct Fixed { /** How many. */ pub limit: usize = 100, } }
-    impl Fixed { pub const MOST: usize = 9; }
+    impl Fixed { pub const MOST: usize = 9; setters! { \"limit\"; /** How many. */ limited } }
+    macro_rules! setters {
+        ($what:literal; $(#[$about:meta])* limited) => {
+            $(#[$about])*
+            pub fn limited(self) -> Self { self }
+            #[doc = concat!(\"Doubles the \", $what)]
+            pub fn doubled(self, by: u8) -> Self { self }
+            pub(crate) fn hidden(self) {}
+        };
+    }
     macro_rules! settings {
         ($(#[$about:meta])* pub struct $name:ident { $( pub $field:ident: $type:ty = $default:expr, )+ }) => {
             #[derive(Clone)] pub struct $name { $( pub $field: $type, )+ }
@@ -67,6 +76,8 @@ mod limit
 struct limit::Fixed
     field limit: usize
     const MOST: usize
+    fn doubled(self, by: u8) -> Self
+    fn limited(self) -> Self
     impl Clone
     impl Default
 
@@ -139,6 +150,14 @@ fn each_change_is_told() {
             "impl Default for $name",
             "impl PartialEq for $name",
             vec!["- struct limit::Fixed: impl Default", "+ struct limit::Fixed: impl PartialEq"],
+        ),
+        (
+            "doubled(self, by: u8)",
+            "doubled(self, by: u16)",
+            vec![
+                "- struct limit::Fixed: fn doubled(self, by: u8) -> Self",
+                "+ struct limit::Fixed: fn doubled(self, by: u16) -> Self",
+            ],
         ),
         ("Law, Mode,", "Law, Mode, not_exported,", vec!["+ fn not_exported()"]),
     ];

@@ -1,9 +1,12 @@
-//! Types that macros write: `pin_project!`, and macros of the crate that take a struct with a default for each field.
+//! What macros write: types, of `pin_project!` and of macros of the crate that take a struct with a default for each field;
+//! and methods that the definition of a macro spells out.
 
 use std::collections::BTreeMap;
 
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use syn::{
-    Attribute, Expr, Field, FieldsNamed, Generics, Ident, Item, ItemEnum, ItemStruct, Macro, Token, Visibility, braced,
+    Attribute, Expr, Field, FieldsNamed, Generics, Ident, ImplItem, Item, ItemEnum, ItemStruct, Macro, Token,
+    Visibility, braced,
     parse::{Parse, ParseStream},
     punctuated::Punctuated,
 };
@@ -26,6 +29,88 @@ pub(crate) fn expand(called: &Macro, known: &BTreeMap<String, String>) -> Vec<It
     items
 }
 
+/// What an invocation within an `impl` writes.
+pub(crate) fn members(called: &Macro, known: &BTreeMap<String, String>) -> Vec<ImplItem> {
+    let name = name(called);
+    let definition: TokenStream = known.get(&name).map(|text| text.parse().unwrap()).unwrap_or_default();
+    if !writes_public(called.tokens.clone()) && !writes_public(definition.clone()) {
+        return Vec::new();
+    }
+    // Pairs of a pattern and of what is written for it.
+    let groups = definition.into_iter().filter_map(|token| match token {
+        TokenTree::Group(group) => Some(group.stream()),
+        _ => None,
+    });
+    let written: TokenStream = groups.skip(1).step_by(2).map(without_variables).collect();
+    if written.is_empty() {
+        unreadable(&name, &"it is not defined here");
+    }
+    let members: Members = syn::parse2(written).unwrap_or_else(|error| unreadable(&name, &error));
+    members.0
+}
+
+fn name(called: &Macro) -> String {
+    called.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default()
+}
+
+fn unreadable(name: &str, why: &dyn std::fmt::Display) -> ! {
+    panic!("{name}! writes something public that this test can't read: {why}")
+}
+
+/// Whether there is a `pub` without a place to which it is restricted.
+fn writes_public(tokens: TokenStream) -> bool {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Ident(ident) if ident == "pub" => {
+                let place = tokens.peek();
+                !matches!(place, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis)
+            }
+            TokenTree::Group(group) => writes_public(group.stream()),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+/// `$(…)*` goes, for it repeats attributes; `$name` becomes `name`.
+fn without_variables(tokens: TokenStream) -> TokenStream {
+    let mut kept = TokenStream::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == '$' => {
+                if matches!(tokens.peek(), Some(TokenTree::Group(_))) {
+                    tokens.next();
+                    // How often it is repeated.
+                    tokens.next();
+                }
+            }
+            TokenTree::Group(group) => {
+                let inner = without_variables(group.stream());
+                kept.extend([TokenTree::Group(Group::new(group.delimiter(), inner))]);
+            }
+            other => kept.extend([other]),
+        }
+    }
+    kept
+}
+
+struct Members(Vec<ImplItem>);
+
+impl Parse for Members {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut members = Vec::new();
+        while !input.is_empty() {
+            members.push(input.parse()?);
+        }
+        Ok(Self(members))
+    }
+}
+
 /// Gives the type what the macro says of each type that it writes: attributes, and traits.
 fn complete(item: &mut Item, definition: &str) -> Vec<Item> {
     let (ident, attributes) = match item {
@@ -34,7 +119,7 @@ fn complete(item: &mut Item, definition: &str) -> Vec<Item> {
         _ => return Vec::new(),
     };
     for part in definition.split("derive (").skip(1) {
-        let derived: proc_macro2::TokenStream = part.split(')').next().unwrap_or_default().parse().unwrap();
+        let derived: TokenStream = part.split(')').next().unwrap_or_default().parse().unwrap();
         attributes.push(syn::parse_quote!(#[derive(#derived)]));
     }
     if definition.contains("non_exhaustive") {
@@ -63,7 +148,7 @@ impl Parse for Written {
             Item::Struct(with_defaults(input)?)
         };
         // What `pin_project!` is told about `Drop`.
-        input.parse::<proc_macro2::TokenStream>()?;
+        input.parse::<TokenStream>()?;
         Ok(Self(item))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Attribute, Item, Meta, UseTree, Visibility, punctuated::Punctuated, token::Comma};
+use syn::{Attribute, ImplItem, Item, Meta, UseTree, Visibility, punctuated::Punctuated, token::Comma};
 
 use crate::macros;
 
@@ -154,6 +154,15 @@ impl Module {
         });
         let written: Vec<Item> = written.flatten().collect();
         self.items.extend(written);
+        for item in &mut self.items {
+            let Item::Impl(block) = item else { continue };
+            let called = block.items.iter().filter_map(|member| match member {
+                ImplItem::Macro(called) => Some(macros::members(&called.mac, known)),
+                _ => None,
+            });
+            let written: Vec<ImplItem> = called.flatten().collect();
+            block.items.extend(written);
+        }
         self.modules.values_mut().for_each(|module| module.expand(known));
     }
 }
