@@ -18,13 +18,24 @@ test-library *arguments:
 fmt:
     cargo fmt --all
 
+# Steps of `ci`, each by itself
 lint:
-    cargo fmt --all --check
-    cargo clippy --workspace --all-targets --all-features -- -D warnings
-    cargo clippy -p tower-admission --lib --no-default-features -- -D warnings
+    .ci/run fmt clippy
 
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+    .ci/run docs
+
+# Each feature alone builds
+features:
+    .ci/run features
+
+# What would be published
+package:
+    .ci/run package
+
+# The crates in `benches` build
+benches:
+    .ci/run benches
 
 # Overload with and without protection, on real servers
 overload *arguments:
@@ -38,9 +49,17 @@ simulate *arguments:
 cost:
     cd benches/overhead && cargo run --release -- callgrind
 
+# Whether a request costs what it did, within 2 %
+cost-check:
+    cd benches/overhead && cargo run --release -- callgrind --check
+
 # What must not change while code only moves
 golden *arguments:
     .ci/golden {{arguments}}
+
+# Whether the library builds with the oldest versions that its manifest allows; needs a nightly toolchain
+minimal-versions:
+    .ci/minimal-versions
 
 # Licences, bans and sources of dependencies
 deny:

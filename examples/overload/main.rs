@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --example overload
-//! cargo run --release --example overload -- --json overload.json
+//! cargo run --release --example overload -- --json overload.json --svg overload.svg
 //! cargo run --release --example overload -- --trace AzureLLMInferenceTrace_code.csv
 //! cargo run --release --example overload -- --serve
 //! ```
@@ -14,6 +14,7 @@ mod backend;
 mod grpc;
 mod load;
 mod options;
+mod picture;
 mod progress;
 mod report;
 mod schedule;
@@ -68,7 +69,7 @@ async fn compare(options: &Options) -> Result<(), BoxError> {
         Some(path) => trace::load(path, options.speed.unwrap_or(150.0))?,
         None => Scenario::phases(options.seed.unwrap_or(1)),
     };
-    if let Some(path) = &options.json {
+    for path in [&options.json, &options.svg].into_iter().flatten() {
         // Rather now than after a minute of work.
         std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
     }
@@ -94,6 +95,10 @@ async fn compare(options: &Options) -> Result<(), BoxError> {
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&report::json(&scenario, &comparisons))?;
         std::fs::write(path, text + "\n").map_err(|error| cannot_write(path, &error))?;
+    }
+    if let Some(path) = &options.svg {
+        let text = picture::svg(&scenario, &comparisons[1]);
+        std::fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
 }

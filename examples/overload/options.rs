@@ -13,6 +13,7 @@ same load twice: without protection, then with it. Takes less than a minute and 
 Options:
       --json FILE      write the results as JSON, too
       --seed NUMBER    another random load [default: 1]
+      --svg FILE       draw the answers of the gRPC server over time, too
       --trace FILE     replay the arrivals of a trace: CSV with the columns TIMESTAMP,ContextTokens,GeneratedTokens,
                        such as the Azure LLM inference traces of 2023
       --speed FACTOR   replay the trace so many times faster [default: 150, one hour in 24 s]
@@ -22,7 +23,7 @@ Options:
 Exit codes: 0 done, 1 failed, 2 wrong options.
 ";
 
-const OPTIONS: [&str; 6] = ["--help", "--json", "--seed", "--serve", "--speed", "--trace"];
+const OPTIONS: [&str; 7] = ["--help", "--json", "--seed", "--serve", "--speed", "--svg", "--trace"];
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Options {
@@ -31,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) seed: Option<u64>,
     pub(crate) serve: bool,
     pub(crate) speed: Option<f64>,
+    pub(crate) svg: Option<PathBuf>,
     pub(crate) trace: Option<PathBuf>,
 }
 
@@ -54,6 +56,7 @@ impl Options {
                 "-h" | "--help" => options.help = true,
                 "--serve" => options.serve = true,
                 "--json" => options.json = Some(value("the file to write")?.into()),
+                "--svg" => options.svg = Some(value("the file to write")?.into()),
                 "--trace" => options.trace = Some(value("the CSV file to read")?.into()),
                 "--seed" => {
                     let found = value("a number")?;
@@ -83,8 +86,9 @@ impl Options {
         if self.seed.is_some() && self.trace.is_some() {
             return Err("--seed has no effect on a trace: leave out one of the two".to_owned());
         }
-        if self.serve && (self.json.is_some() || self.trace.is_some() || self.seed.is_some()) {
-            return Err("--serve sends no load of its own: leave out --json, --seed and --trace".to_owned());
+        let of_a_run = [&self.json, &self.svg, &self.trace].into_iter().any(Option::is_some) || self.seed.is_some();
+        if self.serve && of_a_run {
+            return Err("--serve sends no load of its own: leave out --json, --seed, --svg and --trace".to_owned());
         }
         Ok(self)
     }
@@ -122,7 +126,8 @@ mod tests {
 
     #[test]
     fn options_are_read_in_both_forms() {
-        let options = parse("--json=out.json --trace t.csv --speed 60").unwrap();
+        let options = parse("--json=out.json --svg out.svg --trace t.csv --speed 60").unwrap();
+        assert_eq!(options.svg.as_deref(), Some("out.svg".as_ref()));
         assert_eq!(options.json.as_deref(), Some("out.json".as_ref()));
         assert_eq!(options.trace.as_deref(), Some("t.csv".as_ref()));
         assert_eq!(options.speed, Some(60.0));
@@ -146,5 +151,6 @@ mod tests {
         check("--seed -1", "found \"-1\"");
         check("--speed 2", "needs --trace");
         check("--serve --json x", "--serve sends no load");
+        check("--serve --svg x", "--serve sends no load");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    fn arrivals<'s>(&self, scenario: &'s Scenario) -> &'s [Arrival] {
+    pub(crate) fn arrivals<'s>(&self, scenario: &'s Scenario) -> &'s [Arrival] {
         if self.name == "HTTP" { &scenario.http } else { &scenario.grpc }
     }
 }
@@ -117,7 +117,7 @@ fn results(cell: &Cell, seconds: f64, deadline: Duration) -> [String; 5] {
 }
 
 /// How many requests such as those of this phase the backend can do in a second.
-fn capacity(scenario: &Scenario, arrivals: &[Arrival], phase: usize) -> f64 {
+pub(crate) fn capacity(scenario: &Scenario, arrivals: &[Arrival], phase: usize) -> f64 {
     let services = arrivals.iter().filter(|arrival| arrival.phase == phase).map(|arrival| arrival.service);
     let (count, sum) = services.fold((0, Duration::ZERO), |(count, sum), service| (count + 1, sum + service));
     let mean = sum.checked_div(count).filter(|mean| !mean.is_zero()).unwrap_or(scenario.service);

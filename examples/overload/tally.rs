@@ -13,6 +13,8 @@ use crate::{
 pub(crate) struct Tally {
     /// By phase, then by tenant.
     cells: Vec<[Cell; TENANTS.len()]>,
+    /// Answers in time, by the second in which their requests were due.
+    answered: Vec<u32>,
 }
 
 /// How some of them ended.
@@ -33,11 +35,21 @@ const MOST_MESSAGES: usize = 20;
 
 impl Tally {
     pub(crate) fn new(phases: usize) -> Self {
-        Self { cells: (0..phases).map(|_| std::array::from_fn(|_| Cell::new())).collect() }
+        Self { cells: (0..phases).map(|_| std::array::from_fn(|_| Cell::new())).collect(), answered: Vec::new() }
     }
 
     pub(crate) fn count(&mut self, arrival: Arrival, outcome: Outcome, latency: Duration) {
+        let second = usize::try_from(arrival.at.as_secs()).unwrap_or_default();
+        if self.answered.len() <= second {
+            self.answered.resize(second + 1, 0);
+        }
+        self.answered[second] += u32::from(matches!(outcome, Outcome::Answered));
         self.cells[arrival.phase][arrival.tenant].count(outcome, latency);
+    }
+
+    /// How many requests were answered in time, of those that arrived in each second.
+    pub(crate) fn answered_by_second(&self) -> &[u32] {
+        &self.answered
     }
 
     pub(crate) fn phases(&self) -> usize {

@@ -12,6 +12,8 @@ use std::{
 
 use overhead::contestants::{BARE, Contestant, find};
 
+use crate::instructions::Table;
+
 const SHORT: u64 = 1_000;
 const LONG: u64 = 6_000;
 
@@ -41,6 +43,21 @@ pub(crate) fn table<'a>(contestants: impl IntoIterator<Item = &'a Contestant>) {
         costs.push((contestant.name, cost));
     }
     println!("\nPer request; net of `{BARE}`, or of the one that drops requests too where requests are rejected.");
+}
+
+/// The instructions of a request, for each contestant.
+pub(crate) fn instructions<'a>(contestants: impl IntoIterator<Item = &'a Contestant>) -> Table {
+    let cost = |contestant: &Contestant| {
+        let count: u64 = difference(contestant).into_values().map(|(count, _)| count).sum();
+        eprintln!("{:>9.1}  {}", per_request(count), contestant.name);
+        (contestant.name.to_owned(), per_request(count))
+    };
+    Table::new(contestants.into_iter().map(cost).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of some millions")]
+fn per_request(count: u64) -> f64 {
+    count as f64 / (LONG - SHORT) as f64
 }
 
 /// The functions in which a contestant spends its instructions, net of its baseline.
@@ -119,7 +136,6 @@ fn parse(profile: &str) -> Executed {
 struct Locking(HashMap<String, HashSet<u64>>);
 
 impl Locking {
-    #[expect(clippy::cast_precision_loss, reason = "counts of some millions")]
     fn cost(&mut self, contestant: &Contestant) -> Cost {
         let (mut instructions, mut locked) = (0, 0);
         for ((object, address), (count, _)) in difference(contestant) {
@@ -128,7 +144,6 @@ impl Locking {
                 locked += count;
             }
         }
-        let per_request = |count: u64| count as f64 / (LONG - SHORT) as f64;
         Cost { instructions: per_request(instructions), locked: per_request(locked) }
     }
 

@@ -1,20 +1,23 @@
 //! What a request through tower-admission costs, next to what it costs through its peers. See the README.
 
 mod callgrind;
+mod instructions;
 mod ratios;
 
 use std::{
+    collections::HashSet,
     env,
     io::{self, BufRead, Write},
     process::ExitCode,
     time::Instant,
 };
 
+use instructions::Table;
 use overhead::contestants::{BARE, Contestant, LAWS, Prepared, RULES, SERVICES, SIGNALS, find};
 
 const USAGE: &str =
     "usage: overhead [ratios | laws | rules | signals] [--rounds N] [--requests N] [--one-process] [--json FILE]
-       overhead callgrind [rules | signals | --profile CONTESTANT]
+       overhead callgrind [rules | signals | --profile CONTESTANT | --check | --write]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -28,6 +31,8 @@ fn main() -> ExitCode {
         ["callgrind"] => callgrind::table(SERVICES.iter().chain(LAWS)),
         ["callgrind", "rules"] => callgrind::table(RULES),
         ["callgrind", "signals"] => callgrind::table(SIGNALS),
+        ["callgrind", "--check"] => return done(check()),
+        ["callgrind", "--write"] => return done(instructions().write()),
         ["callgrind", "--profile", name] => callgrind::profile(name),
         ["signals", ref options @ ..] => return ratios(SIGNALS, options),
         ["rules", ref options @ ..] => return ratios(RULES, options),
@@ -35,6 +40,38 @@ fn main() -> ExitCode {
         ["ratios", ref options @ ..] | ref options => return ratios(SERVICES, options),
     }
     ExitCode::SUCCESS
+}
+
+/// All paths but those that publish metrics: how much there is to publish depends on the time that passed, which is another
+/// one under valgrind each time.
+fn instructions() -> Table {
+    // What others are compared with takes part in several lists.
+    let mut names = HashSet::new();
+    let all = SERVICES.iter().chain(LAWS).chain(RULES).chain(SIGNALS);
+    let steady = all.filter(|contestant| !contestant.name.ends_with("journal and metrics"));
+    callgrind::instructions(steady.filter(|contestant| names.insert(contestant.name)))
+}
+
+/// Compares with the committed table.
+fn check() -> Result<(), String> {
+    // Read first: counting takes a minute.
+    let expected = Table::read()?;
+    let differences = expected.differences(&instructions());
+    if differences.is_empty() {
+        println!("instructions: {} paths are within 2 %", expected.lines.len());
+        return Ok(());
+    }
+    Err(format!("{}\n`callgrind --write` writes the table anew, if that is as it should be", differences.join("\n")))
+}
+
+fn done(result: Result<(), String>) -> ExitCode {
+    result.map_or_else(
+        |problem| {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }
 
 fn ratios(contestants: &'static [Contestant], words: &[&str]) -> ExitCode {
