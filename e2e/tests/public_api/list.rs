@@ -35,7 +35,7 @@ impl Lister<'_> {
             match item {
                 Item::Mod(it) if is_public(&it.vis) => {
                     let inner = it.ident.to_string();
-                    self.export(&[at, &[inner.clone()]].concat(), &under(&inner));
+                    self.export(&[at, std::slice::from_ref(&inner)].concat(), &under(&inner));
                     self.modules.insert(under(&inner).join("::"));
                 }
                 Item::Use(it) if is_public(&it.vis) => {

@@ -13,7 +13,7 @@ pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
 #[derive(Default)]
 pub(crate) struct Module {
     pub(crate) items: Vec<Item>,
-    pub(crate) modules: BTreeMap<String, Module>,
+    pub(crate) modules: BTreeMap<String, Self>,
 }
 
 /// The crate, and how its macros look.
@@ -57,7 +57,7 @@ impl Tree {
         let mut next = 0;
         while next < found.len() {
             let (path, module) = found[next].clone();
-            found.extend(module.modules.iter().map(|(name, inner)| ([&path[..], &[name.clone()]].concat(), inner)));
+            found.extend(module.modules.iter().map(|(name, inner)| ([&path[..], std::slice::from_ref(name)].concat(), inner)));
             next += 1;
         }
         found
