@@ -26,6 +26,7 @@ mod capacity;
 mod control;
 mod deadlines;
 mod estimate;
+mod extras;
 mod ids;
 mod lifecycle;
 pub(crate) mod limit;
@@ -48,8 +49,8 @@ use std::collections::VecDeque;
 #[cfg(feature = "introspect")]
 pub(crate) use self::view::LabelRow;
 use self::{
-    capacity::Capacity, control::Controller, estimate::Estimates, lifecycle::Lifecycle, plan::Plan, queue::WaitQueue,
-    quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
+    capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, plan::Plan,
+    queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
 };
 pub use self::{
     control::ShadowSnapshot,
@@ -75,6 +76,8 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) struct Engine {
     now: Timestamp,
+    /// What settings and mode ask of a request beyond a slot.
+    extras: Extras,
     lifecycle: Lifecycle,
     capacity: Capacity,
     queue: WaitQueue,
@@ -93,6 +96,7 @@ impl Engine {
         let controller = Controller::new(plan.law, plan.shadow);
         let mut engine = Self {
             now: Timestamp::ZERO,
+            extras: Extras::default(),
             lifecycle: Lifecycle::default(),
             capacity: Capacity::new(plan.partitions, controller.limit()),
             queue: WaitQueue::new(partitions, queue),
@@ -106,6 +110,7 @@ impl Engine {
         let controller = &mut engine.controller;
         engine.quotas.number_classes(|name| controller.class(name));
         engine.open_series();
+        engine.find_extras();
         engine
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 /// imports another room, and there is no circle.
 const MODULES: &[(&str, u8)] = &[
     ("ids", 0),
+    ("extras", 0),
     ("stall", 0),
     ("shares", 0),
     ("deadlines", 0),

@@ -57,7 +57,9 @@ impl Tree {
         let mut next = 0;
         while next < found.len() {
             let (path, module) = found[next].clone();
-            found.extend(module.modules.iter().map(|(name, inner)| ([&path[..], std::slice::from_ref(name)].concat(), inner)));
+            found.extend(
+                module.modules.iter().map(|(name, inner)| ([&path[..], std::slice::from_ref(name)].concat(), inner)),
+            );
             next += 1;
         }
         found

@@ -118,6 +118,11 @@ impl Capacity {
         self.is_full() && !self.overcommits
     }
 
+    /// Whether any partition only says what it would do.
+    pub(crate) fn any_observes(&self) -> bool {
+        self.partitions.iter().any(Partition::observes)
+    }
+
     pub(crate) fn partition(&self, number: u16) -> &Partition {
         &self.partitions[number as usize]
     }
@@ -189,6 +194,17 @@ impl Capacity {
         self.running += 1;
         self.levels[level] += 1;
         number(self.running)
+    }
+
+    /// The same for a request of the limit, while nothing is held back; and when it started.
+    #[inline]
+    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: u16, level: u8) -> u32 {
+        let it = &mut self.partitions[partition as usize];
+        it.running += 1;
+        it.stall.started(now);
+        self.running += 1;
+        self.levels[usize::from(level)] += 1;
+        u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
     /// Notes when a request took a slot of the limit.

@@ -200,6 +200,14 @@ impl Labels {
         if was_full == is_full { Throttle::Same } else { Throttle::Changed(is_full) }
     }
 
+    /// A request without a label starts.
+    #[inline]
+    pub(super) fn start_plainly(&mut self) {
+        let label = &mut self.entries[0];
+        self.active += usize::from(!label.is_active());
+        label.running += 1;
+    }
+
     /// Notes that the name of an entry was told; returns whether it was not before.
     pub(super) fn tell(&mut self, id: LabelId) -> bool {
         !std::mem::replace(&mut self.get_mut(id).is_told, true)

@@ -205,7 +205,12 @@ impl Quotas {
     /// The rule that has no room for another request of a label, if there is one.
     #[inline]
     pub(crate) fn exhausted(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
-        if self.rules.is_empty() { None } else { self.rules.exhausted(now, self.labels.get(id), which) }
+        if self.rules.is_empty() { None } else { self.exhausted_of_all(now, id, which) }
+    }
+
+    #[inline(never)]
+    fn exhausted_of_all(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        self.rules.exhausted(now, self.labels.get(id), which)
     }
 
     /// The bound on the requests of a label that are inside, waiting or running, if as many are as may.
@@ -236,6 +241,12 @@ impl Quotas {
     #[inline]
     pub(crate) fn started(&mut self, holder: &Holder) -> Throttle {
         self.labels.change(holder.label, |label| label.count(holder, UsedBy::Start))
+    }
+
+    /// A request without a label takes a slot, where there are no rules.
+    #[inline]
+    pub(crate) fn started_plainly(&mut self) {
+        self.labels.start_plainly();
     }
 
     /// A request of a label gives its slot back.

@@ -186,6 +186,16 @@ impl Telemetry {
         self.journal.decided(now, code, request, blocker, gauges);
     }
 
+    /// A request without a label arrived and was admitted at once, where nothing is counted by label.
+    #[inline]
+    pub(crate) fn admitted_plainly(&mut self, now: Timestamp, partition: u16, gauges: Gauges) {
+        let counts = &mut self.counts[partition as usize];
+        counts.arrived += 1;
+        counts.admitted += 1;
+        let request = RequestRef::new(now, partition, LabelId::DEFAULT);
+        self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+    }
+
     /// Requests without a label are counted by partition only.
     #[inline]
     fn count_admitted(&mut self, label: LabelId) {

@@ -18,6 +18,7 @@ impl Engine {
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);
         let from = self.lifecycle.set_mode(mode);
+        self.find_extras();
         if from != mode {
             self.capacity.clear_reserved();
             self.note_change(now, ChangeEvent::Mode { from, to: mode });
@@ -28,7 +29,9 @@ impl Engine {
     /// Admits no request any more. Waiters are rejected, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
-        if self.lifecycle.drain(serves_waiting) {
+        let was_open = self.lifecycle.drain(serves_waiting);
+        self.find_extras();
+        if was_open {
             self.capacity.clear_reserved();
             self.note_change(now, ChangeEvent::Drain);
         }

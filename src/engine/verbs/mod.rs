@@ -19,6 +19,7 @@ pub(crate) use self::remote::NoRoom;
 use crate::{
     engine::{
         Engine,
+        extras::Extras,
         ids::LabelId,
         quota::Throttle,
         telemetry::{ChangeEvent, Event, Gauges, Named},
@@ -35,6 +36,19 @@ impl Engine {
         self.now
     }
 
+    /// Looks again at what a request is asked for, after settings or the mode changed.
+    pub(super) fn find_extras(&mut self) {
+        self.extras = Extras::of([
+            (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining()),
+            (Extras::RULES, self.quotas.has_rules() || self.quotas.has_shared_rules()),
+            (Extras::OBSERVING, self.capacity.any_observes()),
+            (Extras::SHADOW_LAW, self.controller.has_shadow()),
+            (Extras::SERIES, self.telemetry.has_series()),
+            (Extras::SLOT_TTL, self.slot_ttl.time_to_live().is_some()),
+        ]);
+    }
+
+    #[inline]
     const fn gauges(&self) -> Gauges {
         Gauges { limit: self.capacity.limit(), in_flight: self.capacity.running(), waiting: self.queue.len() }
     }

@@ -220,7 +220,11 @@ impl Engine {
     }
 
     /// The rule because of which a request of a label is rejected rather than let wait.
+    #[inline]
     pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.quotas.has_rules() {
+            return None;
+        }
         let which = self.rules_in_force();
         let stops = || self.quotas.exhausted(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
         self.quotas.pending_exhausted(label, which).or_else(stops)

@@ -41,6 +41,7 @@ impl Engine {
         }
         self.telemetry.replace(self.capacity.len(), journal);
         self.open_series();
+        self.find_extras();
         self.note_change(now, ChangeEvent::Reload { from });
         self.dispatch(now);
         added
