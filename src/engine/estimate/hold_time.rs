@@ -89,8 +89,13 @@ impl HoldTime {
 }
 
 fn times(held: Duration, releases: usize, slots: usize) -> Duration {
-    let nanos = u128::from(nanos(held)) * releases as u128 / slots.max(1) as u128;
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST)
+    let (held, slots) = (nanos(held), slots.max(1));
+    // Nearly always it fits, and a division of 128 bits takes a hundred instructions.
+    let nanos = match held.checked_mul(releases as u64) {
+        Some(nanos) => nanos / slots as u64,
+        None => u64::try_from(u128::from(held) * releases as u128 / slots as u128).unwrap_or(u64::MAX),
+    };
+    Duration::from_nanos(nanos).min(LONGEST)
 }
 
 #[cfg(test)]

@@ -110,11 +110,12 @@ impl Engine {
         label: LabelId,
         may_wait: bool,
     ) -> Option<Arrival> {
-        let is_stopped = self.lifecycle.is_draining()
+        if !self.lets_all_through(ask.partition)
+            || self.lifecycle.is_draining()
             || ask.deadline <= now
             || self.quotas.is_full(label)
-            || self.blocking_rule(now, label).is_some();
-        if is_stopped || !self.lets_all_through(ask.partition) {
+            || self.blocking_rule(now, label).is_some()
+        {
             return None;
         }
         if self.observes_rules()
