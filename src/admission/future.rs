@@ -81,7 +81,7 @@ where
                             state.set(State::Preparing { service, request, context });
                         }
                         Err(rejection) => {
-                            let response = waiting.handle().reject(&rejection, &request);
+                            let response = waiting.handle().reject(&rejection, &mut request);
                             return Poll::Ready(Ok(response.map(AdmissionBody::rejected)));
                         }
                     }

@@ -1,6 +1,6 @@
 //! The layer: a handle, and how requests and responses are read.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response, header::CACHE_CONTROL};
@@ -197,7 +197,7 @@ impl HttpProtocol {
         }
     }
 
-    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &Request<B>) -> Response<BodyData> {
+    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &mut Request<B>) -> Response<BodyData> {
         let head = RequestHead::of(request);
         let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
         let mut response = match own {
@@ -208,6 +208,12 @@ impl HttpProtocol {
             }
             None => self.rejections.respond(rejection, &head),
         };
+        if response.headers().is_empty() {
+            // The headers of the request go with it: their place serves the answer, which then allocates none.
+            let mut headers = mem::take(request.headers_mut());
+            headers.clear();
+            *response.headers_mut() = headers;
+        }
         // A moment later the same request may be served, and some statuses may be stored unless told otherwise.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         if request.method() == Method::HEAD {

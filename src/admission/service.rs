@@ -74,7 +74,7 @@ where
                 ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, context })
             }
             Entry::Reject(rejection) => {
-                let response = self.protocol.reject(&rejection, &request).map(AdmissionBody::rejected);
+                let response = self.protocol.reject(&rejection, &mut request).map(AdmissionBody::rejected);
                 ResponseFuture::new(State::Done { result: Some(Ok(response)) })
             }
         }
