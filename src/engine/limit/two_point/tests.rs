@@ -24,7 +24,7 @@ impl Server {
         Self { law, now: Timestamp::ZERO }
     }
 
-    /// A round of requests that all take this long and end like this; answers the limit.
+    /// Runs a round of requests that all take this long and end like this; returns the limit.
     fn round(&mut self, rtt: Duration, outcome: Outcome) -> usize {
         let limit = self.law.limit();
         for left in (1..=limit).rev() {

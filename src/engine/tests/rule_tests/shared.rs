@@ -1,5 +1,5 @@
-//! Rules that are counted for all instances: who asks, who waits, and what becomes of those who are told that there is no
-//! room.
+//! Rules that are counted for all instances: which requests ask, which wait, and what becomes of requests that are told
+//! that there is no room.
 
 mod schedules;
 mod world;
@@ -23,7 +23,7 @@ fn desk(limit: usize, limits: ClassLimits) -> Desk {
     Desk::of(plan_shared(limit, Rules::new().default_limits(limits), Some(OnStoreFailure::FailClosed)))
 }
 
-/// A cap of 5 that lets more of the label wait.
+/// Returns a cap of 5 that lets further requests of the label wait.
 fn five() -> ClassLimits {
     ClassLimits::new().max_in_flight(5)
 }

@@ -1,4 +1,4 @@
-//! What happens to those who find a rule full: they wait, are turned away, or are told that there is nothing.
+//! What happens to requests that find a rule full: they wait, are rejected, or are told that there is no work.
 
 use super::{super::super::tokens::Stage, *};
 
@@ -8,7 +8,7 @@ fn is_cap(reason: Reason) -> bool {
     matches!(reason, Reason::LabelCap | Reason::NamespaceCap)
 }
 
-/// A rule of each kind that allows one, on namespace `ns`; the class as a whole allows everything.
+/// Returns a rule of each kind that allows one request, on namespace `ns`; the class as a whole allows everything.
 fn on_ns(kind: usize, mode: RateMode, when_full: WhenFull) -> (Reason, Rules) {
     let (reason, limits) = each_kind(1, mode, when_full)[kind].clone();
     (reason, Rules::new().override_key("ns:*", "*", limits))
@@ -144,7 +144,8 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     }
 }
 
-/// One waiter for each label: who came first is served first, and nobody who is tried in vain loses its place.
+/// One waiter for each label: the waiter that came first is served first, and no waiter that is tried in vain loses its
+/// place.
 #[test]
 fn whoever_came_first_goes_first_at_a_shared_cap() {
     let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::Queue));
