@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_stands_where_it_stood() {
+    fn a_waiter_that_comes_back_stands_where_it_stood() {
         for back in 0..4 {
             let (mut waiters, mut list) = (Waiters::default(), List::default());
             let keys: Vec<_> = (0..4).map(|i| add(&mut waiters, &mut list, i)).collect();

@@ -157,7 +157,7 @@ async fn never_more_than_the_cap_whatever_becomes_of_questions_and_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn control_who_ignores_a_loss_is_found() {
+async fn control_a_process_that_ignores_a_loss_is_found() {
     let mut most = 0;
     for seed in 0..10 {
         let mut world = World::new(seed, true);

@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_do_they_if_everybody_comes_as_early_as_possible(rule in rules(), first in 0..MINUTE) {
+    fn nor_do_they_if_requests_come_as_early_as_possible(rule in rules(), first in 0..MINUTE) {
         let started = greedy(rule, first, 3 * bound(rule, true));
         for closed in [true, false] {
             prop_assert!(most(&started, closed) <= bound(rule, closed));

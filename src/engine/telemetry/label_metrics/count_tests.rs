@@ -125,7 +125,7 @@ fn no_name_is_taken_for_another() {
 }
 
 #[test]
-fn whoever_is_late_is_counted_where_it_came_from() {
+fn a_late_request_is_counted_for_the_label_that_it_came_with() {
     let plan = Plan { time_to_live: Some(SECOND), ..plan(2, 1, &[]) };
     let mut engine = Engine::new(plan);
     let mut late = engine.arrive_without_waiting(at(0), &ask("", "late")).unwrap();
@@ -182,7 +182,7 @@ fn slots_are_those_of_a_cap_or_of_workers() {
 }
 
 #[test]
-fn classes_are_told_apart_and_who_has_no_label_is_in_none() {
+fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
     let work = ClassPlan { name: "work".into(), ..ClassPlan::default() };
     let rules = RulesPlan { classes: vec![ClassPlan::default(), work] };
     let mut engine = Engine::new(Plan { rules, ..plan(5, 100, &["gold"]) });

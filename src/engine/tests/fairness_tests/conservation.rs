@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_is_lost_and_every_count_returns_to_zero(plan in plans(), steps in steps()) {
+    fn no_request_is_lost_and_every_count_returns_to_zero(plan in plans(), steps in steps()) {
         let mut room = Room::new(plan);
         for step in steps {
             match step {

@@ -58,7 +58,7 @@ fn the_fourth_of_the_slides_is_served_in_time() {
 }
 
 #[test]
-fn whose_deadline_passed_never_reaches_a_slot() {
+fn a_request_whose_deadline_passed_never_reaches_a_slot() {
     let mut room = Room::new(plan(1, 100));
     room.ask("a");
     room.arrive("b", 1, None, Some(SECOND));
@@ -81,7 +81,7 @@ fn whose_deadline_passed_never_reaches_a_slot() {
 }
 
 #[test]
-fn nobody_is_hopeless_where_decisions_do_not_bind() {
+fn no_request_is_hopeless_where_decisions_do_not_bind() {
     let mut room = one_per_second(0);
     (0..2).for_each(|_| room.arrive("a", 1, None, Some(5 * SECOND)));
     room.now = room.now.after(4 * SECOND + SECOND / 2);
@@ -99,7 +99,7 @@ fn is_let_in(plan: Plan) -> bool {
 }
 
 #[test]
-fn the_prediction_knows_whose_turn_it_is() {
+fn the_prediction_knows_the_order_of_turns() {
     let discipline = |discipline| Plan { discipline, ..plan(1, 100) };
     assert!(is_let_in(discipline(Discipline::Fair)), "the turn goes round by label");
     assert!(!is_let_in(discipline(Discipline::Fifo)), "all of them came before");
@@ -117,7 +117,7 @@ fn the_prediction_knows_that_the_newest_go_first() {
 }
 
 #[test]
-fn those_who_wait_for_their_own_cap_are_in_nobodys_way() {
+fn waiters_for_their_own_cap_delay_no_others() {
     let capped = LabelRule { cap: Some(1), weight: 1 };
     let mut room = one_per_second_with(with_rules(plan(2, 100), [LabelRule::default(), capped, capped, capped]), 0);
     // One request of each of three labels runs, or waits for the running one; all other requests are throttled.
@@ -191,7 +191,7 @@ fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
 }
 
 #[test]
-fn who_does_not_wait_leaves_no_slot_empty_for_those_who_do() {
+fn a_request_that_does_not_wait_leaves_no_slot_empty_for_waiters() {
     let mut room = Room::new(plan(2, 100));
     ["a", "b"].into_iter().for_each(|name| room.ask(name));
     let ask = Ask { subject: Some(Subject { namespace: "", label: "c", run: None }), ..Ask::of(0) };

@@ -82,7 +82,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
 }
 
 #[test]
-fn a_slot_that_was_taken_back_teaches_nothing_about_whose_entry_it_is_now() {
+fn an_expired_slot_teaches_nothing_about_the_label_that_has_its_entry_now() {
     let mut plan = plan(1, 10);
     plan.labels.max_labels = 1;
     plan.time_to_live = Some(SECOND);

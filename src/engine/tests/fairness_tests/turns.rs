@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_full_label_blocks_nobody_else(
+    fn a_full_label_blocks_no_other(
         rules in rules(prop::option::of(1usize..3)),
         slots in 1usize..8,
         steps in steps(0..4),
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starves_as_long_as_slots_come_free(aging in 1u32..20, steps in steps(0..4)) {
+    fn no_request_starves_as_long_as_slots_come_free(aging in 1u32..20, steps in steps(0..4)) {
         let mut room = Room::new(Plan { aging: Some(aging), ..plan(1, 10_000) });
         // By when each caller is served at the latest, counted in grants. A level has its turn after it was passed over
         // often enough and other starving levels went before it; within a level, each label has one turn in each round.
@@ -229,7 +229,7 @@ fn a_level_that_may_not_run_does_not_hide_one_that_starves() {
 }
 
 #[test]
-fn who_joins_a_level_that_was_passed_over_takes_turns_at_once() {
+fn a_waiter_that_joins_a_level_that_was_passed_over_takes_turns_at_once() {
     let mut room = Room::new(Plan { aging: None, ..plan(1, 10_000) });
     room.ask("a");
     (0..20).for_each(|_| room.arrive("b", 3, None, None));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_is_refused_by_one_rule_is_charged_by_none() {
+fn a_request_that_one_rule_rejects_is_charged_by_none() {
     let all = ClassLimits::new()
         .max_in_flight(Cap::from(50).when_full(WhenFull::Reject))
         .max_in_flight_per_namespace(60)
@@ -41,7 +41,7 @@ fn who_is_refused_by_one_rule_is_charged_by_none() {
 }
 
 #[test]
-fn who_waits_is_charged_for_nothing_but_waiting() {
+fn a_waiter_is_charged_for_nothing_but_waiting() {
     let limits = ClassLimits::new()
         .max_in_flight(9)
         .max_in_flight_per_namespace(9)

@@ -279,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_store_says_and_when_nothing_is_lost_and_nobody_waits_for_ever(
+    fn whatever_the_store_says_and_when_nothing_is_lost_and_no_request_waits_for_ever(
         which in 0usize..30,
         verbs in verbs(),
     ) {
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn control_who_watches_no_rule_waits_for_ever_and_is_found() {
+fn control_a_rule_that_is_not_watched_lets_requests_wait_for_ever_and_is_found() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut found, mut counts) = (0, [0; 4]);
     for which in 0..300 {

@@ -144,7 +144,7 @@ fn verbs() -> impl Strategy<Value = Vec<Verb>> {
 
 proptest! {
     #[test]
-    fn slots_and_waiters_are_conserved_and_nobody_is_forgotten(limit in 1..8usize, verbs in verbs()) {
+    fn slots_and_waiters_are_conserved_and_none_is_forgotten(limit in 1..8usize, verbs in verbs()) {
         let mut world = World::new(limit);
         for verb in &verbs {
             world.step(verb);
