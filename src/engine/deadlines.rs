@@ -1,4 +1,4 @@
-//! InForce waiter runs out of time next: a binary heap that knows where each of its members is.
+//! Which waiter runs out of time next: a binary heap that knows where each of its members is.
 //!
 //! Inserting and removing are O(log n), removing included, so that a cancelled waiter leaves nothing behind. One timer
 //! for the earliest deadline then serves them all.
@@ -10,12 +10,12 @@ const ABSENT: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     heap: Vec<(Timestamp, u32)>,
-    /// Where in `heap` the member with this index is.
+    /// Position in `heap` of the member with this index.
     position: Vec<u32>,
 }
 
 impl Deadlines {
-    /// The earliest deadline and whose it is.
+    /// Returns the earliest deadline and its member.
     pub(crate) fn first(&self) -> Option<(Timestamp, u32)> {
         self.heap.first().copied()
     }
@@ -33,7 +33,7 @@ impl Deadlines {
         self.rise(self.heap.len() - 1);
     }
 
-    /// Removes `member` if it is there.
+    /// Removes `member` if the heap holds it.
     pub(crate) fn remove(&mut self, member: u32) {
         let Some(&position) = self.position.get(member as usize) else { return };
         if position == ABSENT {
@@ -95,7 +95,7 @@ impl Deadlines {
 /// For `Engine::check_all`.
 #[cfg(test)]
 impl Deadlines {
-    /// All members, found to be in order and where they are said to be.
+    /// Returns all members, after asserting that they are in order and where `position` says.
     pub(crate) fn members(&self) -> std::collections::BTreeMap<u32, Timestamp> {
         for (position, &(at, member)) in self.heap.iter().enumerate() {
             assert_eq!(self.position[member as usize] as usize, position, "each member is where it is said to be");

@@ -1,4 +1,4 @@
-//! What rooms call each other's things: numbers, each of a type of its own.
+//! Numbers by which rooms name each other's things, each of a type of its own.
 
 /// The number of a label's entry, as long as it is in use.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -10,12 +10,12 @@ impl LabelId {
     /// All labels that the table has no room for, of the first class; those of the others follow.
     pub(crate) const OVERFLOW: Self = Self(1);
 
-    /// The number as such.
+    /// Returns the number as such.
     pub(crate) const fn index(self) -> u32 {
         self.0
     }
 
-    /// The label with this number.
+    /// Returns the label with this number.
     pub(crate) const fn from_index(index: u32) -> Self {
         Self(index)
     }
@@ -26,9 +26,10 @@ impl LabelId {
 pub(crate) struct SeriesId(u16);
 
 impl SeriesId {
-    /// Of requests that are not counted by label: those without one, and all while no label has a series.
+    /// The series of requests that are not counted by label: those without a label, and all while no label has a
+    /// series.
     pub(crate) const NONE: Self = Self(0);
-    /// Of all labels that have none of their own.
+    /// The series of all labels that have none of their own.
     pub(crate) const OTHERS: Self = Self(1);
 
     pub(crate) const fn index(self) -> u16 {
@@ -40,14 +41,15 @@ impl SeriesId {
     }
 }
 
-/// Where one waiting request stands. The generation keeps a stale key from finding a later waiter.
+/// The number of a waiter. The generation keeps a stale key from finding a later waiter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
 
-/// What makes two waiters stand in one flow. Ordered by label, so that the flows of a label are neighbours.
+/// The key of a flow: waiters with the same key stand in one flow. Ordered by label, so that the flows of a label are
+/// neighbours.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct FlowKey {
     pub(crate) label: LabelId,
@@ -56,7 +58,7 @@ pub(crate) struct FlowKey {
 }
 
 impl FlowKey {
-    /// The first and the last key that a flow of this label can have.
+    /// Returns the first and the last key that a flow of this label can have.
     pub(crate) const fn all_of(label: LabelId) -> (Self, Self) {
         (Self { label, partition: 0, level: 0 }, Self { label, partition: u16::MAX, level: u8::MAX })
     }

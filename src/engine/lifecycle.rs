@@ -22,7 +22,7 @@ pub(crate) struct Lifecycle {
 enum Phase {
     #[default]
     Open,
-    /// No request is admitted any more; those that wait are served, or were rejected.
+    /// No request is admitted any more; waiters are served, or were rejected.
     Draining { serves_waiting: bool },
 }
 
@@ -51,7 +51,7 @@ impl Lifecycle {
         matches!(self.phase, Phase::Draining { serves_waiting: false })
     }
 
-    /// Sets the mode; returns the one before.
+    /// Sets the mode; returns the last one.
     pub(crate) const fn set_mode(&mut self, mode: Mode) -> Mode {
         std::mem::replace(&mut self.mode, mode)
     }
@@ -72,18 +72,18 @@ impl Lifecycle {
     }
 }
 
-/// For how long a store that gave no answer counts as gone although it is still asked: after that nothing is known.
+/// Time for which a store that gave no answer counts as gone although it is still asked: after that nothing is known.
 const LATELY: Duration = Duration::from_secs(10);
 
 /// What is known of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outage {
     state: StoreState,
-    /// When it went down, if it is.
+    /// Time when the store went down, if it is down.
     since: Timestamp,
-    /// When it gave no answer to a request, unless it gave an answer since.
+    /// Time when the store gave no answer to a request, unless it gave an answer since.
     unanswered: Option<Timestamp>,
-    /// When it was back.
+    /// Time when the store was back.
     back: Timestamp,
 }
 
@@ -107,7 +107,7 @@ impl Outage {
         matches!(self.state, StoreState::Down)
     }
 
-    /// When it gave no answer to a request, unless it gave an answer since.
+    /// Returns when the store gave no answer to a request, unless it gave an answer since.
     pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
         self.unanswered
     }
@@ -117,7 +117,8 @@ impl Outage {
         self.unanswered = unanswered;
     }
 
-    /// Whether rules that fail closed reject: the store is down, or gave no answer lately, to any label or to this one.
+    /// Fail closed: whether rules that fail closed reject, because the store is down, or gave no answer lately, to any
+    /// label or to this one.
     pub(crate) fn is_gone(&self, now: Timestamp, of_label: Option<Timestamp>) -> bool {
         let lately =
             |unanswered: Option<Timestamp>| unanswered.is_some_and(|at| at >= self.back && now.since(at) < LATELY);

@@ -28,8 +28,8 @@ pub(crate) fn allocate(limit: usize, parts: &[u32], shares: &mut [usize]) {
     for (share, &part) in shares.iter_mut().zip(parts) {
         *share = floor(limit, part).max(usize::from(part > 0));
     }
-    // Those lifted to 1 may have made the sum too large: what they got comes from whoever is closest above the exact
-    // share. Otherwise rounding down left some over, and it goes to the largest remainders.
+    // Parts that were lifted to 1 may have made the sum too large: those slots come from the share that is closest
+    // above its exact value. Otherwise rounding down left some slots over, and they go to the largest remainders.
     let whole: u64 = parts.iter().map(|&part| u64::from(part)).sum();
     let target = floor(limit, u32::try_from(whole).unwrap_or(WHOLE).min(WHOLE));
     let mut sum: usize = shares.iter().sum();

@@ -1,8 +1,8 @@
 //! Slots that expire.
 //!
-//! Where permits have a time to live, each slot has an entry here. When its time is over, the slot is taken back although
-//! its holder still works: others may run, and the holder is told. The entry stays until the holder is done, so that the
-//! slot is not given back twice.
+//! Where permits have a time to live, each slot has an entry here. When its time is over, the slot is taken back
+//! although its holder still works: other requests may run, and the holder is told. The entry stays until the holder is
+//! done, so that the slot is not given back twice.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -15,19 +15,19 @@ use crate::{
     time::Timestamp,
 };
 
-/// The slots that expire. There are none where permits live for ever.
+/// The slots that expire. There are none where permits have no time to live.
 #[derive(Debug, Default)]
 pub(crate) struct SlotTtl {
     time_to_live: Option<Duration>,
-    /// `None`: the slot was taken back.
+    /// Holder of each slot; `None` after the slot was taken back.
     entries: Vec<Option<Holder>>,
-    /// Where each slot is counted by label, as long as its holder is not done.
+    /// Series that counts each slot by label, as long as its holder is not done.
     series: Vec<SeriesId>,
     free: Vec<TtlId>,
     ends: Deadlines,
     /// Slots that were taken back, and whose holders have to be told.
     notices: VecDeque<TtlId>,
-    /// How many slots were taken back.
+    /// Slots that were taken back.
     expired: u64,
 }
 
@@ -36,12 +36,12 @@ impl SlotTtl {
         Self { time_to_live, ..Self::default() }
     }
 
-    /// Takes another time to live, for slots that are issued from now on.
+    /// Sets the time to live of slots that are issued from now on.
     pub(crate) const fn replace(&mut self, time_to_live: Option<Duration>) {
         self.time_to_live = time_to_live;
     }
 
-    /// How long a slot lives; `None` for ever.
+    /// Returns how long a slot lives; `None` for ever.
     pub(crate) const fn time_to_live(&self) -> Option<Duration> {
         self.time_to_live
     }
@@ -75,17 +75,17 @@ impl SlotTtl {
         self.entries.get(id.index()).is_some_and(Option::is_none)
     }
 
-    /// Where the slot is counted by label.
+    /// Returns the series that counts the slot by label.
     pub(crate) fn series(&self, id: TtlId) -> SeriesId {
         self.series.get(id.index()).copied().unwrap_or(SeriesId::NONE)
     }
 
-    /// When the next slot expires.
+    /// Returns when the next slot expires.
     pub(crate) fn next_end(&self) -> Timestamp {
         self.ends.first().map_or(Timestamp::NEVER, |(at, _)| at)
     }
 
-    /// Takes back a slot whose time is over.
+    /// Takes back a slot that expired; returns its holder.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Holder> {
         let (_, number) = self.ends.first().filter(|&(at, _)| at <= now)?;
         let id = TtlId::from_number(number);
@@ -95,12 +95,12 @@ impl SlotTtl {
         self.entries[id.index()].take()
     }
 
-    /// How many slots were taken back.
+    /// Returns how many slots were taken back.
     pub(crate) const fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// The next slot that was taken back since the last call.
+    /// Returns the next slot that was taken back since the last call.
     pub(crate) fn take_notice(&mut self) -> Option<TtlId> {
         self.notices.pop_front()
     }
@@ -113,7 +113,7 @@ impl SlotTtl {
 /// For `Engine::check_all`.
 #[cfg(test)]
 impl SlotTtl {
-    /// The holders of all slots that are lent now.
+    /// Returns the holders of all slots that have not expired or been given back.
     pub(crate) fn holders(&self) -> Vec<Holder> {
         let lent: Vec<u32> = self.ends.members().into_keys().collect();
         let known = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_some()).map(|(number, _)| number);

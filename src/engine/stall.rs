@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Since when nothing has come free of what runs: how long at least what runs has run, without a look at each of it.
+/// The time since when no running request has ended: the running requests have run for at least that long, without a
+/// look at each of them.
 ///
-/// It starts with the first request that starts after something came free. To note that something came free needs no
-/// clock, which a server with free slots does not read then; so this is never earlier than it was.
+/// The time starts with the first request that starts after something came free. To note that something came free needs
+/// no clock, which a server with free slots does not read then; so this is never earlier than it was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stall {
     since: Timestamp,
@@ -20,17 +21,17 @@ impl Default for Stall {
 }
 
 impl Stall {
-    /// A request starts.
+    /// Notes that a request starts.
     pub(crate) fn started(&mut self, now: Timestamp) {
         self.since = self.since.min(now);
     }
 
-    /// A slot came free.
+    /// Notes that a slot came free.
     pub(crate) const fn freed(&mut self) {
         self.since = Timestamp::NEVER;
     }
 
-    /// For how long nothing has come free.
+    /// Returns for how long nothing has come free.
     pub(crate) fn lasts(self, now: Timestamp) -> Duration {
         if self.since == Timestamp::NEVER { Duration::ZERO } else { now.since(self.since) }
     }

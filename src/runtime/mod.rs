@@ -58,14 +58,14 @@ impl Admission {
         AdmissionBuilder::default()
     }
 
-    /// Gets a slot, after a wait if need be.
+    /// Admits a request, after a wait if need be.
     ///
     /// Arrives when first polled. Waits that end by time need a Tokio runtime with timers; without one a wait ends
     /// when a slot comes free, or when the future is polled after its time.
     ///
     /// # Errors
     ///
-    /// Says why there is none, and when to come back.
+    /// Returns why there is no slot, and when to come back.
     ///
     /// # Cancel safety
     ///
@@ -74,32 +74,32 @@ impl Admission {
         Admit::new(&self.shared, ticket)
     }
 
-    /// Gets a slot if one is free right now.
+    /// Admits a request if a slot is free right now.
     ///
-    /// Where rules [are shared](AdmissionBuilder::shared) by all instances, it can't ask the store, since that takes a
-    /// round trip: then only capacity counts that this process holds already, in
-    /// [local shares](crate::store::LeasesBuilder::local_shares). All others are rejected with
+    /// Where rules [are shared](AdmissionBuilder::shared) by all instances, this can't ask the store, since that takes
+    /// a round trip. Then only capacity counts that this process holds already, in [local
+    /// shares](crate::store::LeasesBuilder::local_shares). All other requests are rejected with
     /// [`Reason::StoreUnavailable`](crate::Reason::StoreUnavailable); use [`admit`](Self::admit) for them.
     ///
     /// # Errors
     ///
-    /// Says why there is none, and when to come back.
+    /// Returns why there is no slot, and when to come back.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is for one request")]
     pub fn try_admit(&self, ticket: Ticket<'_>) -> Result<Permit, Rejection> {
         self.shared.try_arrive(&ticket)
     }
 
-    /// Makes decisions bind, or not, from now on. Those who wait when they stop to bind are admitted at once. No mode reopens
-    /// a handle that [drains](Self::drain).
+    /// Makes decisions bind, or not, from now on. Waiters are admitted at once when decisions stop binding. No mode
+    /// reopens a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
         self.shared.with_engine(|state, time| state.set_mode(time.now(), mode));
         self.shared.tell_now();
     }
 
-    /// Looks at the clock and turns away those whose wait is over. The driver does so in time; call it yourself where
+    /// Looks at the clock and rejects waiters whose wait is over. The driver does so in time; call it yourself where
     /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
     pub fn tick(&self) {
-        // A turn ends some waits and not all of them, so that others are not kept waiting for the lock.
+        // A turn ends some waits and not all of them, so that requests are not kept waiting for the lock.
         while self.shared.with_engine(|state, time| {
             let now = time.now();
             state.tick(now);
@@ -107,14 +107,14 @@ impl Admission {
         }) {}
     }
 
-    /// When [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait has an
-    /// end.
+    /// Returns when [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait
+    /// has an end.
     pub fn next_wakeup(&self) -> Option<Duration> {
         self.shared.with_engine(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
     }
 
-    /// The present state, all of it taken in the same turn but for the labels: these are looked at some at a time, so that
-    /// nobody who wants a slot waits until thousands of them are described.
+    /// Returns the present state, all of it taken in the same turn but for the labels. These are read in portions, so
+    /// that no request waits for a slot until thousands of labels are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
         let mut snapshot = self.shared.with_engine(|state, _| state.engine.snapshot());
@@ -125,30 +125,30 @@ impl Admission {
         snapshot
     }
 
-    /// All labels that are known, by name.
+    /// Returns all labels that are known, by name.
     fn label_snapshots(&self) -> Vec<LabelSnapshot> {
-        /// So many entries are looked at in one turn.
+        /// Entries that are looked at in one turn.
         const AT_ONCE: usize = 64;
         let (mut labels, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             from = self.shared.with_engine(|state, _| state.engine.label_snapshots(at, AT_ONCE, &mut labels));
         }
         labels.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
-        // One that was forgotten and came back meanwhile may have been met twice.
+        // A label that was forgotten and came back meanwhile may have been met twice.
         labels.dedup_by(|a, b| identity(a) == identity(b));
         labels
     }
 
-    /// The present state of one label, for work of a class that has no rules of its own; `None` if it is not known, as are
-    /// labels that nobody asked for lately.
+    /// Returns the present state of one label, for work of a class that has no rules of its own; `None` if the label is
+    /// not known, as are labels without a recent request.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
         self.shared.look_at_store();
         self.shared.with_engine(|state, _| state.engine.find_label(None, &subject))
     }
 
-    /// Those who wait for a label, in the order in which they came, ten thousand at most: where each stands, what is in its way,
-    /// and how long it is likely to wait. Nobody, if the label is not known.
+    /// Returns the waiters of a label, in the order in which they came, ten thousand at most: where each stands, what
+    /// is in its way, and how long it is likely to wait. Empty, if the label is not known.
     pub fn waiters(&self, namespace: &str, label: &str) -> Vec<WaiterSnapshot> {
         let Some(label) = normal(label) else { return Vec::new() };
         let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
@@ -160,9 +160,10 @@ impl Admission {
         found.map(|(waiters, _)| waiters).unwrap_or_default()
     }
 
-    /// Settings and uses that are allowed and are likely to be mistakes.
+    /// Returns settings and uses that are allowed and are likely to be mistakes.
     ///
-    /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among these.
+    /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among
+    /// these.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {

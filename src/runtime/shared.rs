@@ -1,4 +1,4 @@
-//! What all clones of a handle share.
+//! The state that all clones of a handle share.
 
 use std::{
     fmt,
@@ -15,23 +15,24 @@ use super::{
 use crate::config::AdmissionConfig;
 use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
 
-/// The [core](Core) of a handle, and what hangs on it. What only talks to the engine takes the core.
+/// The [core](Core) of a handle, with its store, settings and reports. Code that only talks to the engine takes the
+/// core.
 pub(crate) struct Shared {
     core: Core,
-    /// How often layers of this handle were made, cloned or applied.
+    /// Times that layers of this handle were made, cloned or applied.
     pub(crate) places: AtomicUsize,
     pub(super) recorder: Mutex<Recorder>,
-    /// The settings that it was made with, in words, or what there are no words for.
+    /// Settings that the handle was made with, in words, or the setting that there are no words for.
     #[cfg(feature = "introspect")]
     pub(super) policy: Result<serde_json::Value, String>,
-    /// Where shared rules are counted.
+    /// The store that counts shared rules.
     pub(super) limiter: Option<RemoteLimiter>,
-    /// Whose waits are published.
+    /// Lock whose waits are published.
     pub(super) admission_lock: Option<AdmissionLock>,
-    /// The configuration that the present settings come from.
+    /// Configuration that the present settings come from.
     #[cfg(feature = "config")]
     pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
-    /// What was told of changes.
+    /// Changes that were reported.
     pub(super) told: Mutex<LastReported>,
 }
 
@@ -65,20 +66,20 @@ impl Shared {
         }
     }
 
-    /// The same, with a lock whose waits it publishes.
+    /// Returns the same, with a lock whose waits the handle publishes.
     pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
         self.admission_lock = lock;
         self
     }
 
-    /// The same, with the configuration that its settings come from.
+    /// Returns the same, with the configuration that the settings come from.
     #[cfg(feature = "config")]
     pub(super) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
         self.origin = Mutex::new(origin);
         self
     }
 
-    /// The same, with its settings in words.
+    /// Returns the same, with the settings in words.
     #[cfg(feature = "introspect")]
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = policy;

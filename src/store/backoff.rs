@@ -6,8 +6,8 @@ use fastrand::Rng;
 
 /// Waits that double up to a cap, each with jitter: between half of it and all of it.
 ///
-/// Half is kept so that nobody polls without pause; the other half is random, so that those who failed together don't
-/// come back together.
+/// Half of each wait is fixed so that no caller polls without pause. The other half is random, so that callers that
+/// failed together don't come back together.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     longest: Duration,
@@ -27,7 +27,7 @@ impl Backoff {
     }
 }
 
-/// A generator of its own for each who waits: seeded, the waits can be told in advance.
+/// A generator of its own for each waiter: seeded, the waits can be told in advance.
 #[derive(Debug)]
 pub(crate) struct Seeds(std::sync::Mutex<Rng>);
 

@@ -50,18 +50,18 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Counts for all processes that use it.
 ///
-/// Every method is cancel safe: what is granted in an answer that nobody waits for any more is given back, at the
-/// latest when it expires. No answer takes longer than the timeout of the store.
+/// Every method is cancel safe: a grant whose caller is gone is given back, at the latest when it expires. No answer
+/// takes longer than the timeout of the store.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Decides all claims of one request together: grants all of them or charges none.
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired>;
 
-    /// Lets leases live for another expiry, and says which of them are lost. Lost ones hold nothing any more.
+    /// Renews leases for another expiry, and returns which of them are lost. Lost leases hold nothing any more.
     ///
-    /// An error says that none of them could be asked for; where some could, [`Renewed::unknown`] has the others.
+    /// An error says that none of the leases could be asked for; where some could, [`Renewed::unknown`] has the others.
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed>;
 
-    /// Gives the caps of leases back; what was charged on rates stays charged. Others' leases are never touched,
+    /// Gives the caps of leases back; what was charged on rates stays charged. Leases of others are never touched,
     /// since a token is compared.
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
 
@@ -74,24 +74,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes a lock if it is free: sets it if absent, with an expiry and a token.
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer>;
 
-    /// Lets a lock live for another expiry if `token` holds it; says whether it did.
+    /// Lets a lock live for another expiry if `token` holds it; returns whether it did.
     fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
 
-    /// Frees a lock if `token` holds it; says whether it did.
+    /// Frees a lock if `token` holds it; returns whether it did.
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
 
     /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
     fn settle(&self, pending: PendingRelease);
 
-    /// What is freed and what is wanted, from all processes, where somebody waits. Some may be missing: notices are
-    /// hints to look.
+    /// Returns notices of what is freed and what is wanted, from all processes, where there are waiters. Some may be
+    /// missing: notices are hints to look.
     fn notices(&self) -> Notices;
 
     /// Whether the store answers.
     fn health(&self) -> Health;
 
-    /// How long an answer takes at most; `None` if it takes no time. A request that needs several has no more time for
-    /// all of them.
+    /// Returns how long an answer takes at most; `None` if it takes no time. A request that needs several answers has
+    /// no more time for all of them.
     fn time_limit(&self) -> Option<Duration> {
         None
     }

@@ -1,7 +1,7 @@
 //! One poller per key and process, however many wait.
 //!
-//! Those who wait for a key stand in line; the first of them asks the store, and the others wait for their turn to do
-//! so. What a thousand waiters cost the store is what one of them costs.
+//! Waiters for a key stand in line; the first of them asks the store, and the others wait for their turn to do so. So a
+//! thousand waiters cost the store as much as one.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 use super::{Key, StoreError};
 
-/// A line for each key that somebody waits for.
+/// A line for each key that has waiters.
 #[derive(Debug, Default)]
 pub(crate) struct PollQueues(Mutex<HashMap<Arc<str>, Arc<PollQueue>>>);
 
@@ -25,7 +25,7 @@ struct PollQueue {
     front: Arc<tokio::sync::Mutex<()>>,
     freed: Notify,
     standing: AtomicUsize,
-    /// How often the first found the store gone, and how it was the last time.
+    /// Times that the first waiter found the store gone, and the last error.
     failed: Mutex<(u64, Option<StoreError>)>,
 }
 
@@ -36,7 +36,7 @@ impl PollQueue {
 }
 
 impl PollQueues {
-    /// Stands in line, until this is the first. Cancel safe: who is dropped has left.
+    /// Stands in line, until this waiter is the first. Cancel safe: dropping the future leaves the line.
     pub(crate) async fn stand(&self, key: &Key) -> Place<'_> {
         let line = self.join(key);
         let failures = line.failed().0;
@@ -52,19 +52,19 @@ impl PollQueues {
         Arc::clone(line)
     }
 
-    /// How many stand in the line for `key`, the first included.
+    /// Returns how many waiters stand in the line for `key`, the first included.
     pub(crate) fn standing(&self, key: &Key) -> usize {
         self.lines().get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
     }
 
-    /// It is worth looking again: tells the first in the line for `key`.
+    /// Tells the first waiter in the line for `key` that it is worth looking again.
     pub(crate) fn ring(&self, key: &str) {
         if let Some(line) = self.lines().get(key) {
             line.freed.notify_one();
         }
     }
 
-    /// Tells the first of every line.
+    /// Tells the first waiter of every line.
     pub(crate) fn ring_all(&self) {
         self.lines().values().for_each(|line| line.freed.notify_one());
     }
@@ -81,29 +81,29 @@ pub(crate) struct Place<'a> {
     key: Arc<str>,
     line: Arc<PollQueue>,
     front: Option<OwnedMutexGuard<()>>,
-    /// How many failures there had been when this one came.
+    /// Failures there had been when this waiter came.
     failures: u64,
 }
 
 impl Place<'_> {
-    /// Until somebody rings. What was rung before anybody listened is not lost. Cancel safe.
+    /// Waits until the line is rung. A ring before this call is not lost. Cancel safe.
     pub(crate) async fn freed(&self) {
         self.line.freed.notified().await;
     }
 
-    /// The store is gone: whoever stands in this line learns it, and need not find out for himself.
+    /// Notes that the store is gone: all waiters of this line learn it, and need not ask the store themselves.
     pub(crate) fn fail(&self, error: &StoreError) {
         let mut failed = self.line.failed();
         *failed = (failed.0 + 1, Some(error.clone()));
     }
 
-    /// What the store failed with while this one stood in line.
+    /// Returns the error of the store while this waiter stood in line.
     pub(crate) fn failure(&self) -> Option<StoreError> {
         let failed = self.line.failed();
         failed.1.clone().filter(|_| failed.0 > self.failures)
     }
 
-    /// How many stand in this line, this one included.
+    /// Returns how many waiters stand in this line, this one included.
     pub(crate) fn standing(&self) -> usize {
         self.line.standing.load(Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut lines = self.of.lines();
-        // Counted under the lock under which others join: a line is removed when nobody stands in it.
+        // Counted under the lock under which others join: a line is removed when no waiter stands in it.
         if self.line.standing.fetch_sub(1, Ordering::Relaxed) == 1 {
             lines.remove(&self.key);
         }

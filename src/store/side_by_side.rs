@@ -10,17 +10,17 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Runs `all`, at most `most` of them at the same time, and answers what they answered, in the order in which they ended.
+/// Runs `all`, at most `most` of them at the same time, and returns their answers, in the order in which they ended.
 ///
-/// Each begins when its turn comes, and is only looked at when it has something to say. Cancel safe as far as they are:
-/// dropped, it drops those that run.
+/// Each future begins when its turn comes, and is only polled when it was woken. Cancel safe as far as the futures are:
+/// dropping this drops those that run.
 pub(crate) async fn side_by_side<F: Future>(most: usize, all: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut coming = all.into_iter().fuse();
     let mut running: Vec<Running<F>> = Vec::new();
     let mut answers = Vec::new();
     let asker = Arc::new(Mutex::new(Waker::noop().clone()));
     poll_fn(move |cx| {
-        // First, so that whatever is said from now on is heard.
+        // First, so that no wake from now on is lost.
         asker.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
         let mut is_pending = |one: &mut Running<F>| match one.poll() {
             Poll::Ready(answer) => {
@@ -62,7 +62,7 @@ impl<F: Future> Running<F> {
     }
 }
 
-/// Wakes whoever waits for all of them, and remembers which of them has something to say.
+/// Wakes the task that waits for all futures, and remembers which future was woken.
 struct Bell {
     rung: AtomicBool,
     asker: Arc<Mutex<Waker>>,
@@ -124,7 +124,7 @@ mod tests {
             })
         };
         side_by_side(64, (1..=1_000).map(one)).await;
-        // When it begins and when it ends, and not each time when another one does.
+        // A future is polled when it begins and when it ends, and not each time that another one does.
         assert_eq!(looks.load(Ordering::Relaxed), 2_000);
     }
 }

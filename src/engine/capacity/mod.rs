@@ -1,7 +1,8 @@
-//! Who runs: the limit, the shares of partitions, and what is held back for requests that were rejected below their share.
+//! Which requests run: the limit, the shares of partitions, and the reservations for requests that were rejected below
+//! their share.
 //!
-//! What holds after every verb: what runs is the sum of what runs in partitions, and of what runs by level; the limit is at
-//! least 1; no more is held back than the limit allows, and nothing is held back for ever.
+//! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is
+//! at least 1; no more slots are held back than the limit allows, and no slot is held back for ever.
 
 mod partition;
 mod reservation;
@@ -25,7 +26,7 @@ use crate::{
 pub(crate) struct Capacity {
     limit: usize,
     running: usize,
-    /// How many run besides, in partitions whose decisions don't bind.
+    /// Requests that run besides, in partitions whose decisions don't bind.
     over_limit: usize,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
@@ -34,7 +35,7 @@ pub(crate) struct Capacity {
     reserved: Reservations,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
-    /// How many run of each level of importance.
+    /// Running requests by level of importance.
     levels: [usize; 4],
 }
 
@@ -56,8 +57,9 @@ impl Capacity {
         capacity
     }
 
-    /// Takes other partitions; their shares follow with [`resize`](Self::resize). Partitions are known by name: a partition
-    /// that is gone drains, and comes back as it was if it is named again. Returns the names of those that are new.
+    /// Takes new partitions; their shares follow with [`resize`](Self::resize). Partitions are known by name: a
+    /// partition that is gone drains, and comes back as it was if it is named again. Returns the names of new
+    /// partitions.
     pub(crate) fn replace(&mut self, plans: Vec<PartitionPlan>) -> Vec<Arc<str>> {
         for it in &mut self.partitions {
             it.retired = true;
@@ -82,7 +84,7 @@ impl Capacity {
         added
     }
 
-    /// Makes `limit` the limit, from the next decision on. No request is evicted.
+    /// Sets the limit, from the next decision on. No request is evicted.
     pub(crate) fn resize(&mut self, limit: usize) {
         self.limit = limit.max(1);
         allocate(self.limit, &self.parts, &mut self.shares);
@@ -98,17 +100,17 @@ impl Capacity {
         self.limit
     }
 
-    /// How many run under the limit.
+    /// Returns how many requests run under the limit.
     pub(crate) const fn running(&self) -> usize {
         self.running
     }
 
-    /// How many run besides, in partitions whose decisions don't bind.
+    /// Returns how many requests run besides, in partitions whose decisions don't bind.
     pub(crate) const fn over_limit(&self) -> usize {
         self.over_limit
     }
 
-    /// Whether as many run as the limit allows.
+    /// Whether as many requests run as the limit allows.
     pub(crate) const fn is_full(&self) -> bool {
         self.running >= self.limit
     }
@@ -127,12 +129,12 @@ impl Capacity {
         &self.partitions[number as usize]
     }
 
-    /// All partitions with their numbers, those included that were taken out of the settings.
+    /// Returns all partitions with their numbers, those included that were taken out of the settings.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
         (0..=u16::MAX).zip(&self.partitions)
     }
 
-    /// The numbers of all partitions.
+    /// Returns the numbers of all partitions.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
         (0..=u16::MAX).take(self.partitions.len())
     }
@@ -141,7 +143,7 @@ impl Capacity {
         self.partitions.len()
     }
 
-    /// Where a request for this partition goes: to the default one, if it was taken out of the settings.
+    /// Returns the partition in force for a request: the default one, if its own was taken out of the settings.
     #[inline]
     pub(crate) fn in_force(&self, partition: u16) -> u16 {
         if self.partitions[partition as usize].retired { 0 } else { partition }
@@ -149,10 +151,10 @@ impl Capacity {
 
     /// Whether a request of this partition may take a slot now, whatever its label and its importance.
     ///
-    /// It is never asked whether another request came first: after every verb no waiter may run, so a request that may run
+    /// Whether another request came first is never asked: after every verb no waiter may run, so a request that may run
     /// overtakes none that could have.
     ///
-    /// Beyond its share a partition leaves alone what is held back for others.
+    /// Beyond its share, a partition leaves the slots alone that are held back for others.
     #[inline]
     pub(crate) fn may_run(&self, partition: u16) -> bool {
         let it = &self.partitions[partition as usize];
@@ -166,7 +168,7 @@ impl Capacity {
         self.reserved.next_decay().as_nanos() != Timestamp::NEVER.as_nanos()
     }
 
-    /// Whether a request would leave alone what is held back for labels and for more important requests.
+    /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
     pub(crate) fn leaves_reserved(&self, partition: u16, level: u8, is_label_below: bool) -> bool {
         let it = &self.partitions[partition as usize];
         let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
@@ -174,8 +176,8 @@ impl Capacity {
         it.running < it.overcommit || self.running + for_labels.max(for_levels) < self.limit
     }
 
-    /// Counts a request that takes a slot; returns how many run then. `is_label_below` its fair share is only asked where
-    /// something is held back.
+    /// Counts a request that takes a slot; returns how many requests run then. `is_label_below` its fair share is only
+    /// asked while something is held back.
     #[inline]
     pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
@@ -228,9 +230,9 @@ impl Capacity {
         self.levels[usize::from(holder.level)] -= 1;
     }
 
-    /// Holds a slot back for a request that is rejected since all of the limit is used: for partitions below their share
-    /// and, where no request `waits`, for labels and levels. Waiters would take it: their turn goes by labels and levels
-    /// anyway.
+    /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share
+    /// and, where no request `waits`, for labels and levels. Waiters would take it: they take turns by labels and
+    /// levels anyway.
     pub(crate) fn reserve_slot(
         &mut self,
         now: Timestamp,
@@ -253,41 +255,42 @@ impl Capacity {
         self.reserved.reserve_slot(now, hold, self.limit, below);
     }
 
-    /// The share of a partition of so many places in line.
+    /// Returns the share that a partition has of so many places in line.
     pub(crate) fn share_of(&self, partition: u16, places: usize) -> usize {
         self.partitions[partition as usize].share_of(places)
     }
 
-    /// Holds a place in line back for a request that is rejected since all `places` are used.
+    /// Reserves a place in line for a request that is rejected since all `places` are used.
     pub(crate) fn reserve_place(&mut self, now: Timestamp, hold: Duration, places: usize) {
         self.reserved.reserve_place(now, hold, places);
     }
 
-    /// How many of so many places in line a partition has to leave alone that uses `used` of them: none below its share.
+    /// Returns how many of so many places in line a partition that uses `used` of them has to leave alone: none below
+    /// its share.
     pub(crate) fn places_reserved_from(&self, partition: u16, used: usize, places: usize) -> usize {
         let reserved = self.reserved.places(places);
         if reserved == 0 || used < self.share_of(partition, places) { 0 } else { reserved }
     }
 
-    /// Notes that a request of a partition that uses `used` of so many places takes one of those that are left.
+    /// Notes that a request of a partition that uses `used` of so many places takes one of the `left` places.
     pub(crate) fn draw_on_places(&mut self, partition: u16, used: usize, places: usize, left: usize) {
         if self.has_reserved() && used < self.share_of(partition, places) {
             self.reserved.draw_on_places(left);
         }
     }
 
-    /// When something that is held back may shrink; never, where nothing is.
+    /// Returns when a reservation may shrink; never, where there is none.
     #[inline]
     pub(crate) const fn next_decay(&self) -> Timestamp {
         self.reserved.next_decay()
     }
 
-    /// Lets go of what was not needed lately.
+    /// Ends the reservations that were not needed lately.
     pub(crate) fn decay(&mut self, now: Timestamp) {
         self.reserved.decay(now);
     }
 
-    /// Holds nothing back any more: what it was for may be settled otherwise now.
+    /// Ends all reservations: after this change, their reason may be gone.
     pub(crate) fn clear_reserved(&mut self) {
         self.reserved = Reservations::none();
     }
@@ -296,7 +299,8 @@ impl Capacity {
 /// For the tests of the engine.
 #[cfg(test)]
 impl Capacity {
-    /// Asserts what holds after every verb. `all_wait` where requests may wait, so that nothing is held back for labels.
+    /// Asserts what holds after every verb. `all_wait` where requests may wait, so that nothing is held back for
+    /// labels.
     pub(crate) fn check(&self, all_wait: bool) {
         let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
         assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
@@ -307,7 +311,7 @@ impl Capacity {
         assert!(!all_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
     }
 
-    /// How many run of each level.
+    /// Returns how many requests of each level run.
     pub(crate) const fn levels(&self) -> [usize; 4] {
         self.levels
     }

@@ -11,21 +11,22 @@ use crate::engine::{
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(super) plan: PartitionPlan,
-    /// Taken out of the settings: what comes for it goes to the default partition, and what it has drains.
+    /// Whether it was taken out of the settings: its new requests go to the default partition, and its running ones
+    /// drain.
     pub(super) retired: bool,
-    /// What it is guaranteed of the present limit.
+    /// Guaranteed slots of the present limit.
     pub(super) share: usize,
-    /// Below this it is owed the next freed slot: the share, but never less than 1 for a part above zero, so that
-    /// partitions take turns where the limit is smaller than their number.
+    /// Slots below which the partition is owed the next freed one: the share, but never less than 1 for a part above
+    /// zero, so that partitions take turns where the limit is smaller than their number.
     pub(super) owed: usize,
-    /// Never runs more than this.
+    /// Most requests that it ever runs.
     pub(super) cap: usize,
-    /// Runs up to this many whatever the limit says.
+    /// Requests that it may run whatever the limit says.
     pub(super) overcommit: usize,
     pub(super) running: usize,
-    /// How many run besides, because its decisions don't bind.
+    /// Requests that run besides, because its decisions don't bind.
     pub(super) over_limit: usize,
-    /// Since when none of its slots came free.
+    /// Time since one of its slots came free.
     pub(super) stall: Stall,
 }
 
@@ -48,7 +49,7 @@ impl Partition {
         &self.plan.name
     }
 
-    /// Its part of the limit, in parts per million.
+    /// Returns its part of the limit, in parts per million.
     pub(crate) const fn part(&self) -> u32 {
         self.plan.part
     }
@@ -57,7 +58,7 @@ impl Partition {
         self.plan.mode
     }
 
-    /// Whether it only says what it would do.
+    /// Whether it observes: it only counts what it would do.
     pub(crate) const fn observes(&self) -> bool {
         self.plan.observes
     }
@@ -67,12 +68,12 @@ impl Partition {
         !self.retired
     }
 
-    /// What it is guaranteed of the present limit.
+    /// Returns its guaranteed slots of the present limit.
     pub(crate) const fn share(&self) -> usize {
         self.share
     }
 
-    /// How many of it run at the most.
+    /// Returns how many of its requests run at the most.
     pub(crate) const fn cap(&self) -> usize {
         self.cap
     }
@@ -81,7 +82,7 @@ impl Partition {
         self.running
     }
 
-    /// How many run besides, because its decisions don't bind.
+    /// Returns how many of its requests run besides, because its decisions don't bind.
     pub(crate) const fn over_limit(&self) -> usize {
         self.over_limit
     }
@@ -91,18 +92,18 @@ impl Partition {
         self.running < self.owed
     }
 
-    /// Whether it runs as many as its hard cap allows.
+    /// Whether it runs as many requests as its hard cap allows.
     pub(crate) fn is_at_hard_cap(&self) -> bool {
         self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
     }
 
-    /// Whether it runs no more than it may whatever the limit says.
+    /// Whether it runs no more requests than it may whatever the limit says.
     #[cfg(test)]
     pub(crate) const fn is_within_overcommit(&self) -> bool {
         self.running <= self.overcommit
     }
 
-    /// Since when none of its slots came free.
+    /// Returns since when none of its slots came free.
     pub(crate) const fn stall(&self) -> Stall {
         self.stall
     }
@@ -123,14 +124,14 @@ impl Partition {
         }
     }
 
-    /// Whether there is something to say about it.
+    /// Whether there is something to say about the partition.
     pub(crate) const fn is_shown(&self) -> bool {
         !self.retired || self.running + self.over_limit > 0
     }
 
-    /// Its share of so many places in line.
+    /// Returns its share of so many places in line.
     pub(super) fn share_of(&self, places: usize) -> usize {
-        // Nobody has trillions of places; beyond that, rounding first is exact enough.
+        // No line has trillions of places; beyond that, rounding first is exact enough.
         match places.checked_mul(self.plan.part as usize) {
             Some(product) => product / WHOLE as usize,
             None => places / WHOLE as usize * self.plan.part as usize,

@@ -1,42 +1,44 @@
-//! What is held back of something that all share, slots or places in line, for requests that can't wait for their share.
+//! Trunk reservation, as in telephone networks: slots or places in line that are held back for requests below the share
+//! of their partition, label or level that can't wait for it.
 //!
-//! Percentages are guarantees, but whoever comes most often takes what is free before the others come. A request below
-//! its share that can wait gets the next freed slot; one that is refused can't. So some of what comes free is held back
-//! from requests beyond their share: trunk reservation, as telephone networks have it. A few slots protect much traffic,
-//! since each that is taken is replaced by the next one that comes free.
+//! Percentages are guarantees, but the caller that comes most often takes what is free before the others come. A
+//! request below its share that can wait gets the next freed slot; a request that is refused can't. So some of what
+//! comes free is held back from requests beyond their share. A few slots protect much traffic, since each slot that is
+//! taken is replaced by the next slot that comes free.
 //!
-//! How many is found by what such requests took lately: one to begin with, and one more for each that is refused because
-//! all of it is taken, but never more than were taken lately, nor than the bound. It shrinks to as many as were taken at
-//! once, and what was neither taken nor missed for as long as a request holds its slot is gone. All of that follows from
-//! times alone: it makes no difference when it is looked at. What is held back is one number for all partitions, labels or
-//! requests of a level together, so names that strangers invent add nothing.
+//! The size of a reservation is found from what such requests took lately. It is 1 to begin with, and grows by 1 with
+//! each request that is refused because all of it is taken, but never beyond what was taken lately, nor beyond the
+//! bound. It shrinks to what was taken at once, and what was neither taken nor missed for as long as a request holds
+//! its slot is gone. All of that follows from times alone: when the reservation is looked at makes no difference. A
+//! reservation is one number for all partitions, labels or requests of a level together, so names that strangers invent
+//! add nothing.
 
 use std::time::Duration;
 
 use crate::time::{Timestamp, nanos};
 
-/// How many of so many slots may be held back: a fiftieth, so that a flooded server uses 98 % of them whatever is held
-/// back. Of fewer than fifty that would be none, so it may be three there, and never more than a quarter.
+/// Returns how many of so many slots may be held back: a fiftieth, so that a flooded server uses 98 % of them whatever
+/// is held back. Of fewer than fifty that would be none, so it may be three there, and never more than a quarter.
 pub(super) fn most_slots(limit: usize) -> usize {
     if limit < 50 { (limit / 4).clamp(1, 3) } else { limit / 50 }
 }
 
-/// How many of so many places in line may be held back. A place costs no slot.
+/// Returns how many of so many places in line may be held back. A place costs no slot.
 pub(super) fn most_places(places: usize) -> usize {
     (places / 4).max(1)
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
-    /// How many are held back.
+    /// Units held back.
     count: usize,
-    /// How many of these were taken in this window, and in the one before it.
+    /// Units of these that were taken in this window, and in the one before.
     taken: usize,
     taken_before: usize,
-    /// How many of them were gone at once in this window, and in the one before it.
+    /// Units of these that were gone at once in this window, and in the one before.
     depth: usize,
     depth_before: usize,
-    /// Whether a request missed one in this window.
+    /// Whether a request missed a unit in this window.
     missed: bool,
     /// Half of the time that a request holds its slot, in nanoseconds.
     window: u64,
@@ -60,17 +62,18 @@ impl Default for Reservation {
 }
 
 impl Reservation {
-    /// How many are held back.
+    /// Returns how many units are held back.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
 
-    /// When it may shrink by itself; never, where nothing is held back.
+    /// Returns when the reservation may shrink by itself; never, where nothing is held back.
     pub(super) const fn next_decay(&self) -> Timestamp {
         self.ends
     }
 
-    /// A request below its share was refused, and nothing was left. `hold` is how long a request holds its slot.
+    /// Notes that a request below its share was refused while nothing was left. `hold` is how long a request holds its
+    /// slot.
     pub(super) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
         if self.count == 0 {
             let window = (nanos(hold) / 2).max(1);
@@ -82,7 +85,7 @@ impl Reservation {
         (self.missed, self.depth) = (true, self.depth.max(self.count));
     }
 
-    /// A request below its share takes one of so many that are left.
+    /// Notes that a request below its share takes one of the `left` units.
     pub(super) fn take(&mut self, left: usize) {
         if left <= self.count {
             self.taken += 1;
@@ -90,7 +93,8 @@ impl Reservation {
         }
     }
 
-    /// The same for something of which more than is needed costs nothing: it shrinks to all that was taken in a window.
+    /// Like `take`, for units of which a surplus costs nothing: the reservation shrinks to all that was taken in a
+    /// window.
     pub(super) fn take_cheap(&mut self, left: usize) {
         if left <= self.count {
             self.taken += 1;
@@ -98,12 +102,12 @@ impl Reservation {
         }
     }
 
-    /// Holds back no more than this from now on.
+    /// Shrinks the reservation to `most`.
     pub(super) fn trim(&mut self, most: usize) {
         self.count = self.count.min(most);
     }
 
-    /// Lets go of what was not needed lately.
+    /// Shrinks the reservation by what was not needed lately.
     pub(super) fn decay(&mut self, now: Timestamp) {
         if now < self.ends {
             return;

@@ -1,28 +1,26 @@
-//! For which requests slots and places in line are held back, and from which; how many is up to [`reservation`].
+//! For which requests slots and places in line are held back, and from which; how many is up to [`Reservation`].
 //!
-//! They are held back for partitions. Where nobody can wait there is no line in which labels could take turns, and none
-//! from which a more important request could push out a less important one; there, slots are also held back for labels
-//! below their fair share (the limit over the labels that are active), and for levels of importance. A request that is
-//! beyond the share of its own leaves them alone.
+//! Both are held back for partitions. Where no request can wait, there is no line in which labels could take turns, and
+//! none from which a more important request could push out a less important one. There, slots are also held back for
+//! labels below their fair share (the limit over the labels that are active), and for levels of importance. A request
+//! that is beyond the share of its own leaves them alone.
 //!
-//! A reservation begins with a request that found nothing left. While slots are free, nothing is reserved: a request that
-//! is refused because of a reservation adds nothing to any.
-//!
-//! [`reservation`]: crate::engine::reservation
+//! A reservation begins with a request that found nothing left. While slots are free, nothing is reserved: a request
+//! that is refused because of a reservation adds nothing to any.
 
 use std::time::Duration;
 
 use super::reservation::{Reservation, most_places, most_slots};
 use crate::time::Timestamp;
 
-/// All that is held back.
+/// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
     partitions: Reservation,
     places: Reservation,
     labels: Reservation,
     levels: [Reservation; 4],
-    /// When any of them may shrink by itself; never, where nothing is held back.
+    /// Time when any of them may shrink by itself; never, where nothing is held back.
     next_decay: Timestamp,
 }
 
@@ -35,7 +33,7 @@ impl Reservations {
         self.next_decay
     }
 
-    /// How many slots are held back for what is more important than `level`.
+    /// Returns how many slots are held back for requests more important than `level`.
     fn above(&self, level: usize) -> usize {
         self.levels[..level].iter().map(Reservation::count).sum()
     }
@@ -50,7 +48,7 @@ impl Reservations {
         assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
     }
 
-    /// Whether anything is held back where nobody can wait.
+    /// Whether anything is held back where no request can wait.
     #[cfg(test)]
     pub(super) fn are_for_labels_or_levels(&self) -> bool {
         self.labels.count() + self.above(4) > 0
@@ -68,7 +66,7 @@ impl Reservations {
         self.next_decay = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
     }
 
-    /// How many slots are held back for partitions, for labels, and for what is more important than `level`.
+    /// Returns how many slots are held back for partitions, for labels, and for requests more important than `level`.
     pub(super) fn slots_for_partitions(&self) -> usize {
         self.partitions.count()
     }
@@ -81,12 +79,12 @@ impl Reservations {
         self.above(level).min(most_slots(limit))
     }
 
-    /// How many places in line are held back.
+    /// Returns how many places in line are held back.
     pub(super) fn places(&self, places: usize) -> usize {
         self.places.count().min(most_places(places))
     }
 
-    /// Holds a slot back for those that the request is below the share of.
+    /// Reserves a slot for the partition, label and level that the request is `below` the share of.
     pub(super) fn reserve_slot(&mut self, now: Timestamp, hold: Duration, limit: usize, below: Below) {
         let most = most_slots(limit);
         if below.partition {
@@ -106,7 +104,7 @@ impl Reservations {
         self.find_next_decay();
     }
 
-    /// Notes which of them a request draws on that takes one of so many slots that are left.
+    /// Notes on which reservations a request draws that takes one of the `left` slots.
     pub(super) fn draw_on_slots(&mut self, left: usize, is_owed: bool, is_label_below: bool, level: usize) {
         if is_owed {
             self.partitions.take(left);
@@ -122,13 +120,13 @@ impl Reservations {
         self.places.take_cheap(left);
     }
 
-    /// Lets go of what was not needed lately.
+    /// Shrinks each reservation by what was not needed lately.
     pub(super) fn decay(&mut self, now: Timestamp) {
         self.all_mut().for_each(|it| it.decay(now));
         self.find_next_decay();
     }
 
-    /// Holds back no more than this limit allows.
+    /// Shrinks all reservations to what this limit allows.
     pub(super) fn trim(&mut self, limit: usize) {
         let most = most_slots(limit);
         let slots = [&mut self.partitions, &mut self.labels].into_iter();
@@ -136,7 +134,7 @@ impl Reservations {
     }
 }
 
-/// What a request that was rejected for want of a slot is below its share of.
+/// The shares that a request rejected for want of a slot is below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Below {
     pub(super) partition: bool,

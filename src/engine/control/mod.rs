@@ -1,4 +1,4 @@
-//! What the limit should be: the law that decides, a law that only says what it would do, and what they are given.
+//! What the limit should be: the law that decides, the shadow law, and the samples that both are given.
 
 mod rtt_by_class;
 mod shadow_law;
@@ -30,17 +30,18 @@ pub(crate) enum Step {
     Same,
     Moved {
         limit: usize,
-        /// What it was judged by.
+        /// The inputs of the law's judgement.
         basis: LimitInputs,
     },
     /// The law panicked. The limit stays what it was.
     Panicked,
 }
 
-/// Gives a law one sample; answers its limit, and what moved it away from the one that is known, unless it panicked.
+/// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
+/// panicked.
 ///
-/// The law is foreign code under our lock. Should it panic, the limit stays what it was, and the request that happened to
-/// bring the sample is not the one to suffer.
+/// The law is foreign code under our lock. If it panics, the limit stays what it was, and the request that happened to
+/// bring the sample does not suffer from it.
 fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
     let step = AssertUnwindSafe(|| {
         law.on_sample(sample);
@@ -57,7 +58,7 @@ impl Controller {
         Self { law, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
     }
 
-    /// Takes other laws. A law of the same kind as the one before goes on where that was.
+    /// Takes new laws. A law of the same kind as the last one goes on from the state of that.
     pub(crate) fn replace(&mut self, mut law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
@@ -66,7 +67,7 @@ impl Controller {
         self.shadow.replace(shadow);
     }
 
-    /// The limit: at least 1, whatever the law says.
+    /// Returns the limit: at least 1, whatever the law says.
     pub(crate) fn limit(&self) -> usize {
         self.law.limit().max(1)
     }
@@ -82,48 +83,48 @@ impl Controller {
         if limit == in_force { Step::Same } else { Step::Moved { limit, basis } }
     }
 
-    /// How often the law panicked.
+    /// Returns how often the law panicked.
     pub(crate) const fn panics(&self) -> u64 {
         self.panics
     }
 
-    /// The number of a kind of work; 0 for those that are not told apart.
+    /// Returns the number of a kind of work; 0 for kinds that are not told apart.
     pub(crate) fn class(&mut self, name: &str) -> u8 {
         self.rtts.number(name)
     }
 
-    /// The number of a kind of work, if it is known; else 0.
+    /// Returns the number of a kind of work, if it is known; else 0.
     pub(crate) fn find_class(&self, name: &str) -> u8 {
         self.rtts.find(name)
     }
 
-    /// What a round-trip time would have been, had the request been of the first class.
+    /// Returns what a round-trip time would have been, had the request been of the first class.
     pub(crate) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
         self.rtts.normalise(class, rtt)
     }
 
-    /// Whether there is a law that only says what it would do.
+    /// Whether there is a shadow law.
     pub(crate) const fn has_shadow(&self) -> bool {
         self.shadow.is_on()
     }
 
-    /// A request takes a slot; returns the mark of a slot that it would have under the shadow law as well. `waits` where
-    /// requests may wait.
+    /// Counts a request that takes a slot; returns the mark of a slot that the request would have under the shadow law
+    /// as well. `waits` where requests may wait.
     pub(crate) fn enter_shadow(&mut self, waits: bool) -> u8 {
         if self.shadow.is_on() { self.shadow.enter(waits) } else { 0 }
     }
 
-    /// A request that had that mark gives its slot back.
+    /// Counts a request with that mark that gives its slot back.
     pub(crate) fn leave_shadow(&mut self) {
         self.shadow.leave();
     }
 
-    /// A request was rejected.
+    /// Counts a rejected request.
     pub(crate) fn rejected(&mut self, reason: Reason) {
         self.shadow.refused(reason);
     }
 
-    /// What the shadow law would have done.
+    /// Returns what the shadow law would have done.
     pub(crate) fn shadow_snapshot(&self) -> Option<ShadowSnapshot> {
         self.shadow.snapshot(&*self.law)
     }
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{engine::limit::Fixed, outcome::Outcome, time::Timestamp};
 
-    /// Says what it is told to.
+    /// A law whose limit is the number that it was given.
     #[derive(Debug)]
     struct Says(usize);
 

@@ -1,18 +1,19 @@
 //! Round-trip times of different kinds of work, made comparable.
 //!
-//! A server answers point look-ups in 5 ms and reports in 500 ms. If the share of reports grows, so does the mean latency,
-//! and a control law that looks at it alone takes the change for congestion. What congestion does is something else: it
-//! makes *all* kinds slower, by about the same factor. So the logarithm of a round-trip time is split into two parts,
+//! A server answers point look-ups in 5 ms and reports in 500 ms. If the share of reports grows, so does the mean
+//! latency, and a control law that looks at it alone takes the change for congestion. What congestion does is something
+//! else: it makes *all* kinds slower, by about the same factor. So the logarithm of a round-trip time is split into two
+//! parts,
 //!
 //! ```text
 //! ln rtt = level(t) + offset(class)
 //! ```
 //!
-//! a level that is common to all and moves within tens of requests, and an offset for each class that moves sixteen times
-//! slower; that of the first class is zero. The law is given `exp(ln rtt - offset)`: the time that the request would have
-//! taken, had it been of the first class. When all become slower, the level follows long before the offsets could, and once
-//! it has, there is nothing left to learn: the offsets take a sixteenth of the change and keep it only as long as it lasts.
-//! So an overload is not forgotten however long it is.
+//! a level that is common to all and moves within tens of requests, and an offset for each class that moves sixteen
+//! times slower; that of the first class is zero. The law is given `exp(ln rtt - offset)`: the time that the request
+//! would have taken, had it been of the first class. When all become slower, the level follows long before the offsets
+//! could, and once it has, there is nothing left to learn: the offsets take a sixteenth of the change and keep it only
+//! as long as it lasts. So an overload is not forgotten however long it is.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ struct Offset {
 }
 
 impl RttByClass {
-    /// The number of the class of this name; 0 for those that are not told apart.
+    /// Returns the number of the class of this name; 0 for classes that are not told apart.
     pub(crate) fn number(&mut self, name: &str) -> u8 {
         match self.names.binary_search_by(|(known, _)| (**known).cmp(name)) {
             Ok(place) => self.names[place].1,
@@ -56,13 +57,13 @@ impl RttByClass {
         }
     }
 
-    /// The number of the class of this name, if it is known; else 0.
+    /// Returns the number of the class of this name, if it is known; else 0.
     pub(crate) fn find(&self, name: &str) -> u8 {
         let found = self.names.binary_search_by(|(known, _)| (**known).cmp(name));
         found.map_or(0, |place| self.names[place].1)
     }
 
-    /// Learns from a round-trip time and answers what it would have been for an average request.
+    /// Learns from a round-trip time and returns what it would have been for an average request.
     pub(crate) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
         if self.names.is_empty() {
             return rtt;
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Feeds `count` requests of which `slow` percent are reports of 500 ms, the rest look-ups of 5 ms, all slower by
-    /// `factor`. Answers the mean logarithm of the last half, raw and normalised.
+    /// `factor`. Returns the mean logarithm of the last half, raw and normalised.
     fn feed(classes: &mut RttByClass, count: u32, slow: u32, factor: f64) -> (f64, f64) {
         let (report, look_up) = (classes.number("report"), classes.number("look_up"));
         let (mut raw, mut normal, mut taken) = (0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! A law that only says what it would do.
+//! A shadow law: a law that only counts what it would do.
 
 use super::step;
 use crate::{
@@ -9,12 +9,12 @@ use crate::{
     rejection::Reason,
 };
 
-/// A law beside the one that decides, and what it would have done.
+/// A law beside the law that decides, and what it would have done.
 #[derive(Debug, Default)]
 pub(crate) struct ShadowLaw {
     law: Option<Box<dyn LimitAlgorithm>>,
     limit: usize,
-    /// How many of those that run would run under its limit.
+    /// Running requests that would run under its limit.
     running: usize,
     would_queue: u64,
     would_reject: u64,
@@ -27,26 +27,28 @@ pub(crate) struct ShadowLaw {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ShadowSnapshot {
-    /// The limit that it would have set.
+    /// The limit that the law would have set.
     pub limit: usize,
-    /// How many of those that run would run under that limit.
+    /// Running requests that would run under that limit.
     pub in_flight: usize,
-    /// How many would have found its limit full, where requests may wait.
+    /// Requests that would have found its limit full, where requests may wait.
     pub would_queue: u64,
-    /// How many would have found its limit full, where nobody waits. Those that were rejected anyway are included.
+    /// Requests that would have found its limit full, where no request waits. Requests that were rejected anyway are
+    /// included.
     pub would_reject: u64,
-    /// How many were rejected for want of a slot that would have found one. How long these would have run isn't known, so
-    /// they are not counted as running, and this is the most that it can be.
+    /// Requests rejected for want of a slot that would have found one: an upper bound. How long they would have run
+    /// isn't known, so they are not counted as running.
     pub would_admit: u64,
-    /// Whether the figures are about a world that was not seen: a law that learns learned from times that were met under
-    /// another limit. Between fixed limits they are exact, as far as times don't depend on load and nobody waits.
+    /// Whether the figures are about a world that was not seen: a law that learns was given times that were met under
+    /// another limit. Between fixed limits the figures are exact, as far as times don't depend on load and no request
+    /// waits.
     pub counterfactual: bool,
-    /// How often the law panicked. Its limit then stays what it was.
+    /// Panics of the law. Its limit then stays what it was.
     pub law_panics: u64,
 }
 
 impl ShadowLaw {
-    /// Takes another law, or none. One of the same kind goes on where the last one was.
+    /// Takes another law, or none. A law of the same kind goes on from the state of the last one.
     pub(crate) fn replace(&mut self, law: Option<Box<dyn LimitAlgorithm>>) {
         self.law = law;
         let limit = self.limit;
@@ -66,7 +68,7 @@ impl ShadowLaw {
         self.law.is_some()
     }
 
-    /// Somebody gets a slot; answers the mark of those who would have got one here.
+    /// Counts a request that gets a slot; returns the mark of a slot that the request would have got here as well.
     pub(crate) fn enter(&mut self, waits: bool) -> u8 {
         if self.running < self.limit {
             self.running += 1;
@@ -80,7 +82,7 @@ impl ShadowLaw {
         self.running -= 1;
     }
 
-    /// Somebody was turned away.
+    /// Counts a request that was rejected.
     pub(crate) fn refused(&mut self, reason: Reason) {
         use Reason::{GateFull, GateTimeout, Limit, QueueFull, QueueTimeout};
         if self.is_on() && matches!(reason, Limit | QueueFull | QueueTimeout | GateFull | GateTimeout) {

@@ -1,10 +1,10 @@
-//! How long a slot is held, and so when those who are turned away would find one.
+//! How long a slot is held, and so when a rejected request would find a free slot.
 //!
-//! With `n` slots, each held for `h` on average, `n / h` slots come free per second (Little's law). A request that needs `k`
-//! of them to come free waits `k * h / n`.
+//! Little's law: with `n` slots, each held for `h` on average, `n / h` slots come free per second. A request that needs
+//! `k` of them to come free waits `k * h / n`.
 //!
-//! That is true of what is usual. Where no slot has come free for longer than one is usually held, something hangs, and
-//! the next one is not likely to come free within a time that is shorter than that has lasted already: see [`Stall`].
+//! That holds for usual times. Where no slot has come free for longer than a slot is usually held, something hangs. The
+//! next slot is then not likely to come free within a time shorter than the stall has lasted already: see [`Stall`].
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::{
     time::{Timestamp, nanos},
 };
 
-/// Where nothing has finished yet and nothing runs: what a person would try.
+/// The estimate where nothing has finished yet and nothing runs: what a person would try.
 const FALLBACK: Duration = Duration::from_secs(1);
-/// Nobody is told to come back later than this.
+/// No caller is told to come back later than this.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// A running mean of how long slots are held, with a memory of about sixteen requests.
@@ -28,14 +28,14 @@ pub(crate) struct HoldTime {
 }
 
 impl HoldTime {
-    /// A round-trip time: stands in while no request was seen to its end.
+    /// Takes a round-trip time, which stands in while no request was seen to its end.
     pub(crate) fn answered(&mut self, rtt: Duration) {
         if !self.whole {
             self.blend(rtt);
         }
     }
 
-    /// The time from a request's start to the end of its response body.
+    /// Takes the time from a request's start to the end of its response body.
     pub(crate) fn finished(&mut self, held: Duration) {
         if !std::mem::replace(&mut self.whole, true) {
             self.mean_nanos = 0;
@@ -51,12 +51,13 @@ impl HoldTime {
         };
     }
 
-    /// How long until `releases` of `slots` slots came free, as usual.
+    /// Returns how long until `releases` of `slots` slots came free, as usual.
     pub(crate) fn estimate(&self, releases: usize, slots: usize) -> Duration {
         times(self.usual(), releases, slots)
     }
 
-    /// The same for a caller that is told when to come back: not before what runs now is likely to have moved.
+    /// Like `estimate`, for a caller that is told when to come back: not before the running requests are likely to have
+    /// moved.
     pub(crate) fn retry_after(&self, now: Timestamp, releases: usize, slots: usize, stall: Stall) -> Duration {
         match self.stalled(now, stall) {
             Some(lasts) => times(lasts, releases, slots).max(lasts).min(LONGEST),
@@ -64,12 +65,12 @@ impl HoldTime {
         }
     }
 
-    /// For how long nothing has come free, if that is longer than usual.
+    /// Returns for how long nothing has come free, if that is longer than usual.
     pub(crate) fn stalled(&self, now: Timestamp, stall: Stall) -> Option<Duration> {
         Some(stall.lasts(now)).filter(|&lasts| lasts > self.usual())
     }
 
-    /// How long a slot is held, or what a person would try where nothing has finished yet.
+    /// Returns how long a slot is held, or what a person would try where nothing has finished yet.
     fn usual(&self) -> Duration {
         if self.mean_nanos == 0 { FALLBACK } else { self.mean() }
     }
@@ -82,7 +83,7 @@ impl HoldTime {
         &mut self.stall
     }
 
-    /// The mean; zero while nothing is known.
+    /// Returns the mean; zero while nothing is known.
     pub(crate) const fn mean(&self) -> Duration {
         Duration::from_nanos(self.mean_nanos)
     }

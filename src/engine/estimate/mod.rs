@@ -1,4 +1,4 @@
-//! What is expected of requests from those that ended: how long slots are held, and how long work takes.
+//! Estimates from requests that ended: how long slots are held, and how long work takes.
 
 mod hold_time;
 mod service_time;
@@ -16,19 +16,19 @@ pub(crate) struct Estimates {
 }
 
 impl Estimates {
-    /// A request took a slot of the limit.
+    /// Notes that a request took a slot of the limit.
     #[inline]
     pub(crate) fn started(&mut self, now: Timestamp) {
         self.hold.stall_mut().started(now);
     }
 
-    /// A slot of the limit came free.
+    /// Notes that a slot of the limit came free.
     #[inline]
     pub(crate) const fn freed(&mut self) {
         self.hold.stall_mut().freed();
     }
 
-    /// A request of this class was answered within a time; `is_within_limit` unless it ran beyond the limit.
+    /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
     pub(crate) fn answered(&mut self, class: u8, rtt: Duration, is_within_limit: bool) {
         if is_within_limit {
             self.hold.answered(rtt);
@@ -36,44 +36,45 @@ impl Estimates {
         self.service.answered(class, rtt);
     }
 
-    /// A slot was held for so long, where slots are scarce.
+    /// Notes for how long a slot was held, where slots are scarce.
     pub(crate) fn held(&mut self, held: Duration) {
         self.hold.finished(held);
     }
 
-    /// How long a slot is held, on average; zero while nothing is known.
+    /// Returns how long a slot is held, on average; zero while nothing is known.
     pub(crate) const fn mean_hold(&self) -> Duration {
         self.hold.mean()
     }
 
-    /// For how long a reservation lasts that is not used: as long as a request holds its slot.
+    /// Returns for how long a reservation lasts that is not used: as long as a request holds its slot.
     pub(crate) fn reservation_time(&self) -> Duration {
         const UNKNOWN: Duration = Duration::from_millis(50);
         let hold = self.mean_hold();
         if hold.is_zero() { UNKNOWN } else { hold.clamp(Duration::from_millis(1), Duration::from_secs(10)) }
     }
 
-    /// How long work of this class takes nearly always, if enough of it was seen.
+    /// Returns how long work of this class takes nearly always, if enough of it was seen.
     pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
         self.service.likely(class)
     }
 
-    /// How long until `releases` of `slots` slots came free, as usual: Little's law.
+    /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.
     pub(crate) fn wait(&self, releases: usize, slots: usize) -> Duration {
         self.hold.estimate(releases, slots)
     }
 
-    /// The same for a caller that is told when to come back: not before what runs now is likely to have moved.
+    /// Like `wait`, for a caller that is told when to come back: not before the running requests are likely to have
+    /// moved.
     pub(crate) fn retry_after(&self, now: Timestamp, releases: usize, slots: usize, stall: Stall) -> Duration {
         self.hold.retry_after(now, releases, slots, stall)
     }
 
-    /// For how long no slot of the limit has come free, if that is longer than usual.
+    /// Returns for how long no slot of the limit has come free, if that is longer than usual.
     pub(crate) fn stalled(&self, now: Timestamp) -> Option<Duration> {
         self.hold.stalled(now, self.stall())
     }
 
-    /// Since when no slot of the limit has come free.
+    /// Returns since when no slot of the limit has come free.
     pub(crate) const fn stall(&self) -> Stall {
         self.hold.stall()
     }

@@ -1,4 +1,4 @@
-//! How long work takes, by its kind: whoever has less time left than that is not worth a slot.
+//! How long work takes, by its kind: a waiter with less time left than that gets no slot.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ struct Kind {
 }
 
 impl ServiceTime {
-    /// An answer that took so long.
+    /// Takes the round-trip time of an answer.
     pub(crate) fn answered(&mut self, class: u8, rtt: Duration) {
         let class = usize::from(class);
         if self.kinds.len() <= class {
@@ -37,7 +37,8 @@ impl ServiceTime {
         kind.answers = kind.answers.saturating_add(1);
     }
 
-    /// How long such work takes nearly always: the mean and four times the distance from it, as TCP waits for an answer.
+    /// Returns how long such work takes nearly always: the mean and four times the distance from it, as TCP waits for
+    /// an answer.
     pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
         let kind = self.kinds.get(usize::from(class)).filter(|kind| kind.answers >= FEWEST)?;
         Some(Duration::from_nanos(kind.mean.saturating_add(kind.distance.saturating_mul(4))))

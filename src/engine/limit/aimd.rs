@@ -1,4 +1,4 @@
-//! Additive increase, multiplicative decrease, by a latency threshold.
+//! AIMD: additive increase, multiplicative decrease, by a latency threshold.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{LimitAlgorithm, LimitInputs, Sample, range_problems};
 use crate::time::nanos;
 use crate::{outcome::Outcome, problem::Problem};
 
-/// Additive increase, multiplicative decrease: one more while answers come within the threshold, a tenth less when
-/// they don't.
+/// AIMD, additive increase, multiplicative decrease: the limit grows by one while answers come within the threshold,
+/// and falls by a tenth when they don't.
 ///
 /// Starts at 20, stays within 1 and 1,000, backs off to 0.9 unless told otherwise. Given to a builder it stands behind
 /// the default [`Windowed`](super::Windowed).
@@ -26,9 +26,9 @@ use crate::{outcome::Outcome, problem::Problem};
 /// `in_flight` is the count when the request was admitted, itself included: a server that uses less than half of its
 /// limit learns nothing about the other half, so the limit stays.
 ///
-/// The form is that of Klaviyo's "Adaptive Concurrency Control for Mixed Analytical Workloads" (2023), after `AIMDLimit`
-/// of Netflix's concurrency-limits. The law itself comes from D.-M. Chiu and R. Jain, "Analysis of the Increase and
-/// Decrease Algorithms for Congestion Avoidance in Computer Networks" (1989).
+/// The form is that of Klaviyo's "Adaptive Concurrency Control for Mixed Analytical Workloads" (2023), after
+/// `AIMDLimit` of Netflix's concurrency-limits. The law itself comes from D.-M. Chiu and R. Jain, "Analysis of the
+/// Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks" (1989).
 #[derive(Clone, Debug)]
 pub struct Aimd {
     threshold: Duration,
@@ -37,16 +37,17 @@ pub struct Aimd {
     max: usize,
     stabilizing: bool,
     limit: usize,
-    /// What was judged last.
+    /// Round-trip time that was judged last.
     rtt: Option<Duration>,
 }
 
 impl Aimd {
     /// Answers that take longer than `threshold` mean that the server is too full.
     ///
-    /// Half of what the callers wait for is a fair start: answers that take longer are about to be late. A threshold near
-    /// the latency of an idle server takes every dependency that slows down for overload, and drives the limit to its
-    /// minimum. Set [`max`](Self::max) as well, to what the slowest server that you prepare for can still answer in time.
+    /// Half of what the callers wait for is a fair start: answers that take longer are about to be late. A threshold
+    /// near the latency of an idle server takes every dependency that slows down for overload, and drives the limit to
+    /// its minimum. Set [`max`](Self::max) as well, to what the slowest server that you prepare for can still answer in
+    /// time.
     pub const fn new(threshold: Duration) -> Self {
         Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20, rtt: None }
     }
@@ -81,9 +82,9 @@ impl Aimd {
 
     /// Whether a slow request that was admitted while more ran than the limit allows now is ignored: false unless set.
     ///
-    /// It was slow under the old limit, so it does not cut the new one again: the saw-tooth of the bare law becomes one
-    /// cut. The rule is that of `StabilizingAIMDLimit` in Camunda's Zeebe. Behind a [`Windowed`](super::Windowed), which
-    /// leaves such samples out by their start, it changes little.
+    /// Such a request was slow under the old limit, so it does not cut the new one again: the saw-tooth of the bare law
+    /// becomes one cut. The rule is that of `StabilizingAIMDLimit` in Camunda's Zeebe. Behind a
+    /// [`Windowed`](super::Windowed), which leaves such samples out by their start, it changes little.
     #[must_use]
     pub const fn stabilizing(mut self, stabilizing: bool) -> Self {
         self.stabilizing = stabilizing;

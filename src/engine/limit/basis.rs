@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The numbers that a law judged by, for those who ask why a limit is what it is. See
+/// The numbers that a law judged by, for a reader who asks why a limit is what it is. See
 /// [`LimitAlgorithm::inputs`](super::LimitAlgorithm::inputs).
 ///
 /// ```
@@ -31,45 +31,45 @@ impl Default for LimitInputs {
 impl LimitInputs {
     pub(super) const UNKNOWN: Self = Self { rtt: f32::NAN, reference: f32::NAN, ratio: f32::NAN };
 
-    /// The round-trip time that it was judged by.
+    /// Starts with the round-trip time by which the law judged.
     pub fn of(rtt: Duration) -> Self {
         Self { rtt: rtt.as_secs_f32(), ..Self::default() }
     }
 
-    /// The same where the time is a number of nanoseconds, which may be none at all.
+    /// Like `of`, for a number of nanoseconds, which may be no number at all.
     #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough to be shown")]
     pub(super) fn of_nanos(rtt: f64, reference: f64) -> Self {
         Self { rtt: (rtt / 1e9) as f32, reference: (reference / 1e9) as f32, ..Self::default() }
     }
 
-    /// What that was compared with: a threshold, or a time that was measured before.
+    /// Adds what that was compared with: a threshold, or a time that was measured before.
     pub fn compared_with(self, reference: Duration) -> Self {
         Self { reference: reference.as_secs_f32(), ..self }
     }
 
-    /// What the law made of both.
+    /// Adds the result of the comparison.
     #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough to be shown")]
     pub fn ratio(self, ratio: f64) -> Self {
         Self { ratio: ratio as f32, ..self }
     }
 
-    /// In seconds, if it is known.
+    /// Returns the round-trip time in seconds, if it is known.
     pub fn rtt_seconds(&self) -> Option<f64> {
         known(self.rtt)
     }
 
-    /// In seconds, if it is known.
+    /// Returns the reference in seconds, if it is known.
     pub fn reference_seconds(&self) -> Option<f64> {
         known(self.reference)
     }
 
-    /// The ratio, if there is one.
+    /// Returns the ratio, if there is one.
     pub fn ratio_if_known(&self) -> Option<f64> {
         known(self.ratio)
     }
 }
 
-/// To seven digits, which is what there is of it.
+/// Returns the value to seven digits, the precision of `f32`; `None` for no number.
 fn known(value: f32) -> Option<f64> {
     value.is_finite().then(|| value.to_string().parse().unwrap_or_else(|_| f64::from(value)))
 }

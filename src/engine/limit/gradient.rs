@@ -11,8 +11,8 @@ use crate::{
 
 /// Compares latency with a minimum that is measured anew from time to time with the limit pinned low.
 ///
-/// Median, every 100 ms, a buffer of 25 %, a probe of 50 requests at a limit of 3 every 60 s, at most 1,000, unless told
-/// otherwise. Starts with a probe.
+/// Median, every 100 ms, a buffer of 25 %, a probe of 50 requests at a limit of 3 every 60 s, at most 1,000, unless
+/// told otherwise. Starts with a probe.
 ///
 /// # Formula
 ///
@@ -25,16 +25,16 @@ use crate::{
 /// ```
 ///
 /// Every [`probe`](Self::probe) interval, and after five updates at the minimum, the limit is pinned to
-/// [`pinned`](Self::pinned) until enough requests *that started after the pinning* have finished: their percentile is the
-/// new minimum. Samples from before would make the loaded latency the minimum, and the limit would climb a little with
-/// each probe.
+/// [`pinned`](Self::pinned) until enough requests *that started after the pinning* have finished: their percentile is
+/// the new minimum. Samples from before would make the loaded latency the minimum, and the limit would climb a little
+/// with each probe.
 ///
 /// This is the gradient controller of Envoy's adaptive concurrency filter, in its form with a pinned window.
 ///
 /// # Weaknesses
 ///
-/// Each probe refuses what is beyond `pinned` for as long as it takes, and the limit grows without demand, up to `max` on
-/// an idle server.
+/// Each probe refuses what is beyond `pinned` for as long as it takes, and the limit grows without demand, up to `max`
+/// on an idle server.
 #[derive(Debug)]
 pub struct Gradient {
     max: usize,
@@ -62,7 +62,7 @@ impl Default for Gradient {
 }
 
 impl Gradient {
-    /// The law with its defaults.
+    /// Returns the law with its defaults.
     pub fn new() -> Self {
         Self {
             max: 1_000,
@@ -100,7 +100,7 @@ impl Gradient {
         self
     }
 
-    /// InForce percentile of the latency counts: 50 unless set.
+    /// The percentile of the latency that counts: 50 unless set.
     #[must_use]
     pub const fn percentile(mut self, percentile: f64) -> Self {
         self.percentile = percentile;

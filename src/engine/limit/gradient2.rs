@@ -18,14 +18,14 @@ use crate::{outcome::Outcome, problem::Problem, time::nanos};
 ///
 /// `long` is the mean of the first ten samples, then an exponential average over 600; it falls by a twentieth with each
 /// sample while it is more than twice the present one. The exact arithmetic of `Gradient2Limit` in Netflix's
-/// concurrency-limits, which ignores drops. With [`ignore_overloads(false)`](Self::ignore_overloads) an overload counts as
-/// a gradient of 0.5.
+/// concurrency-limits, which ignores drops. With [`ignore_overloads(false)`](Self::ignore_overloads) an overload counts
+/// as a gradient of 0.5.
 ///
 /// # Weaknesses
 ///
-/// The average: under a standing overload it follows the latency that the overload causes, the gradient returns to 1, and
-/// the limit climbs to its maximum. Given to it bare, 600 samples are seconds; behind a [`Windowed`](super::Windowed) they
-/// are minutes.
+/// The average: under a standing overload it follows the latency that the overload causes, the gradient returns to 1,
+/// and the limit climbs to its maximum. Given to it bare, 600 samples are seconds; behind a
+/// [`Windowed`](super::Windowed) they are minutes.
 #[derive(Clone, Debug)]
 pub struct Gradient2 {
     min: usize,
@@ -68,7 +68,7 @@ impl Default for Gradient2 {
 }
 
 impl Gradient2 {
-    /// The law with its defaults.
+    /// Returns the law with its defaults.
     pub fn new() -> Self {
         Self {
             min: 20,
@@ -142,12 +142,12 @@ impl Gradient2 {
         self
     }
 
-    /// The limit before it is rounded down.
+    /// Returns the limit before it is rounded down.
     pub const fn estimate(&self) -> f64 {
         self.estimate
     }
 
-    /// The long-term average in nanoseconds.
+    /// Returns the long-term average in nanoseconds.
     pub const fn long_rtt_nanos(&self) -> f64 {
         self.long.value
     }

@@ -1,4 +1,4 @@
-//! Laws of this crate as they were set up, for those who write them down.
+//! Laws of this crate as they were set up, to be written into a capture.
 
 use std::any::Any;
 
@@ -20,7 +20,7 @@ pub(crate) enum Number {
 }
 
 impl Known {
-    /// `None` for a law that nobody here knows, or one with settings that there are no words for.
+    /// `None` for a law that this crate does not know, or a law with settings that there are no words for.
     pub(super) fn of(law: &dyn Any) -> Option<Self> {
         let (kind, fields) = if let Some(law) = law.downcast_ref::<Fixed>() {
             ("fixed", law.parameters())

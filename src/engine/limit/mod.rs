@@ -52,7 +52,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself included.
+    /// Returns the sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself
+    /// included.
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
         Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome }
     }
@@ -86,30 +87,31 @@ impl Sample {
 /// }
 /// ```
 pub trait LimitAlgorithm: fmt::Debug + Send {
-    /// The current limit, at least 1.
+    /// Returns the current limit, at least 1.
     fn limit(&self) -> usize;
 
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
-    /// The name of its kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where the last one was.
+    /// Returns the name of the law's kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where
+    /// the last one was.
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
 
-    /// The numbers that the present limit was judged by, as far as they can be told. Asked when the limit has moved, for the
-    /// [journal](crate::Admission::journal).
+    /// Returns the numbers that the present limit was judged by, as far as they can be told. Asked when the limit has
+    /// moved, for the [journal](crate::Admission::journal).
     fn inputs(&self) -> LimitInputs {
         LimitInputs::default()
     }
 
-    /// Goes on from a limit that a law of the same kind has learned, within the range of this one. A law without a memory
-    /// has nothing to do.
+    /// Goes on from a limit that a law of the same kind has learned, within the range of this law. A law without a
+    /// memory has nothing to do.
     fn adopt(&mut self, limit: usize) {
         let _ = limit;
     }
 
-    /// What is wrong with the settings of this law, with paths relative to it.
+    /// Returns what is wrong with the settings of this law, with paths relative to it.
     fn problems(&self) -> Vec<Problem> {
         Vec::new()
     }
@@ -142,7 +144,7 @@ impl Limit {
         self.law
     }
 
-    /// What it is, if it can be written down.
+    /// Returns the kind and settings of the law, if they can be written down.
     #[cfg(feature = "introspect")]
     pub(crate) const fn known(&self) -> Option<&Known> {
         self.known.as_ref()
@@ -193,7 +195,7 @@ impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
     }
 }
 
-/// What is wrong with the range of a law.
+/// Returns what is wrong with the range of a law.
 fn range_problems(law: &str, min: usize, max: usize) -> Vec<Problem> {
     /// Every permit carries a count of running requests, in 32 bits.
     const LARGEST: usize = u32::MAX as usize;
@@ -208,7 +210,7 @@ fn range_problems(law: &str, min: usize, max: usize) -> Vec<Problem> {
     problems
 }
 
-/// An estimate as a limit: rounded down, in range, whatever it is.
+/// Returns an estimate as a limit: rounded down, in range, whatever the estimate is.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -14,9 +14,9 @@ use crate::{
 ///
 /// 1 s, 10 samples, faster ones than 100 µs left out, the mean, unless told otherwise.
 ///
-/// It differs from [`Windowed`](super::Windowed) in what made users of the original stumble: a window with too few samples
-/// is thrown away with its drops, so that a service with eight requests per second is never limited; a single drop makes a
-/// drop of the whole window; samples from before a decrease count.
+/// This window differs from [`Windowed`](super::Windowed) in what made users of the original stumble: a window with too
+/// few samples is thrown away with its drops, so that a service with eight requests per second is never limited; a
+/// single drop makes a drop of the whole window; samples from before a decrease count.
 #[derive(Debug)]
 pub struct NetflixWindow<L> {
     law: L,
@@ -79,7 +79,7 @@ impl<L: LimitAlgorithm> NetflixWindow<L> {
         self
     }
 
-    /// The law behind the window.
+    /// Returns the law behind the window.
     pub const fn law(&self) -> &L {
         &self.law
     }

@@ -59,8 +59,9 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
     }
 }
 
-/// Feeds a healthy server for so many windows of a second: as many requests as the limit allows, all of which take 20 ms,
-/// one round after the other. Answers the highest limit of the last tenth: a law may probe lower ones from time to time.
+/// Feeds a healthy server for so many windows of a second: as many requests as the limit allows, all of which take 20
+/// ms, one round after the other. Returns the highest limit of the last tenth: a law may probe lower limits from time
+/// to time.
 fn be_healthy(law: &mut dyn LimitAlgorithm, from: Timestamp, windows: u64) -> usize {
     let rounds = windows * 50;
     let limits = (0..rounds).map(|round| {
@@ -90,7 +91,7 @@ proptest! {
     }
 }
 
-/// From the state that a bad quarter of an hour leaves it in, a law finds back within 60 healthy windows.
+/// From the state that a bad quarter of an hour leaves it in, each law finds back within 60 healthy windows.
 #[test]
 fn no_law_is_stuck_at_its_floor() {
     for mut law in laws() {

@@ -8,8 +8,8 @@ use crate::{outcome::Outcome, problem::Problem, time::nanos};
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
 /// concurrency-limits.
 ///
-/// Starts at 20, at most 1,000, without smoothing, unless told otherwise. Given to a builder it stands behind the default
-/// [`Windowed`](super::Windowed).
+/// Starts at 20, at most 1,000, without smoothing, unless told otherwise. Given to a builder it stands behind the
+/// default [`Windowed`](super::Windowed).
 ///
 /// # Formula
 ///
@@ -25,15 +25,15 @@ use crate::{outcome::Outcome, problem::Problem, time::nanos};
 /// limit = (1 - smoothing) * limit + smoothing * clamp(that, 1, max)
 /// ```
 ///
-/// Every `30 * limit` samples or so, `base` becomes whatever the round-trip time is at that moment. The exact arithmetic
-/// of `VegasLimit` in Netflix's concurrency-limits, after TCP Vegas (L. Brakmo, L. Peterson: "TCP Vegas: End to End
-/// Congestion Avoidance on a Global Internet", 1995).
+/// Every `30 * limit` samples or so, `base` becomes whatever the round-trip time is at that moment. The exact
+/// arithmetic of `VegasLimit` in Netflix's concurrency-limits, after TCP Vegas (L. Brakmo, L. Peterson: "TCP Vegas: End
+/// to End Congestion Avoidance on a Global Internet", 1995).
 ///
 /// # Weaknesses
 ///
 /// The baseline. The minimum of single samples is a lucky one: with service times that scatter, ordinary requests look
-/// like a queue, and a third or more of a healthy load is refused. Hence the [`Windowed`](super::Windowed) before it. And
-/// a probe under load makes the loaded time the baseline.
+/// like a queue, and a third or more of a healthy load is refused. Hence the [`Windowed`](super::Windowed) before it.
+/// And a probe under load makes the loaded time the baseline.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     max: usize,
@@ -65,7 +65,7 @@ impl Default for Vegas {
 }
 
 impl Vegas {
-    /// The law with its defaults.
+    /// Returns the law with its defaults.
     pub const fn new() -> Self {
         Self {
             max: 1_000,
@@ -131,12 +131,12 @@ impl Vegas {
         self
     }
 
-    /// The limit before it is rounded down.
+    /// Returns the limit before it is rounded down.
     pub const fn estimate(&self) -> f64 {
         self.estimate
     }
 
-    /// The round-trip time that counts as unloaded; zero before the first sample.
+    /// Returns the round-trip time that counts as unloaded; zero before the first sample.
     pub const fn base_rtt(&self) -> Duration {
         Duration::from_nanos(self.base_nanos)
     }

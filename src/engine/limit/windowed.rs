@@ -235,7 +235,7 @@ impl Window {
         self.timed().saturating_add(self.overloads)
     }
 
-    /// How many samples brought a round-trip time.
+    /// Returns how many samples brought a round-trip time.
     const fn timed(&self) -> u32 {
         self.successes.saturating_add(self.cancelled)
     }

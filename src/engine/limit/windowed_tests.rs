@@ -77,7 +77,7 @@ fn a_few_overloads_are_tolerated_and_many_are_not() {
 }
 
 #[test]
-fn those_who_gave_up_late_count_and_those_who_gave_up_early_do_not() {
+fn clients_that_gave_up_late_count_and_clients_that_gave_up_early_do_not() {
     let mut slow = law();
     let mut fast = law();
     for i in 0..11 {

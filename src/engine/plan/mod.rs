@@ -1,4 +1,4 @@
-//! What the engine needs to know to decide: settings that were found to be valid.
+//! Settings of the engine, after they were found to be valid.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use self::rules::RulesPlan;
 use super::limit::LimitAlgorithm;
 use crate::matching::ByLabel;
 
-/// Who goes first among those who wait.
+/// Which waiter goes first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Discipline {
@@ -18,31 +18,32 @@ pub enum Discipline {
     /// [`Fifo`](Self::Fifo).
     #[default]
     Fair,
-    /// Like [`Fair`](Self::Fair) as long as the queue drains. Once it has not been empty for an interval, the newest of a
-    /// label goes first and nobody who comes waits for longer than a short time: those who came last are the ones whose
-    /// callers are still there.
+    /// Like [`Fair`](Self::Fair) as long as the queue drains. Once it has not been empty for an interval, the newest
+    /// request of a label goes first and no new request waits for longer than a short time: the callers of the newest
+    /// requests are the ones that are still there.
     ///
-    /// Adaptive LIFO with controlled delay, as in Maurer, *Fail at Scale*, ACM Queue 13(8), 2015, who uses 100 ms and 5 ms.
+    /// Adaptive LIFO with controlled delay, as in Maurer, *Fail at Scale*, ACM Queue 13(8), 2015, which uses 100 ms and
+    /// 5 ms.
     AdaptiveLifo {
-        /// How long a queue that drains may have somebody in it. Also the longest wait while it does.
+        /// Time for which a queue that drains may have waiters. Also the longest wait while it does.
         interval: Duration,
-        /// The longest wait while it doesn't.
+        /// Longest wait while the queue doesn't drain.
         short_wait: Duration,
     },
-    /// Like [`Fair`](Self::Fair), with a credit of time for bursts: one who comes may wait for as long as there is credit. It is
-    /// used up, second by second, while those who are served have waited for longer than a short time, and grows back while
-    /// they haven't. So a burst after a calm is absorbed, and a standing overload makes nobody wait for more than a
-    /// short time: what waits then would only be served later.
+    /// Like [`Fair`](Self::Fair), with a credit of time for bursts: a new request may wait for as long as there is
+    /// credit. The credit is used up, second by second, while the requests that are served have waited for longer than
+    /// a short time, and grows back while they haven't. So a burst after a calm is absorbed. In a standing overload no
+    /// request waits for more than a short time: such a wait would only serve every request later.
     BurstCredit {
-        /// The most credit, and so the longest wait.
+        /// Most credit, and so the longest wait.
         longest: Duration,
-        /// What one may always wait: about half of what a request takes.
+        /// Wait that is always allowed: about half of what a request takes.
         standing: Duration,
     },
 }
 
 impl Discipline {
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -60,14 +61,14 @@ pub enum Mode {
     /// Decisions bind.
     #[default]
     Enforce,
-    /// Everything is admitted at once; what would have been rejected or would have waited is counted.
+    /// Every request is admitted at once; requests that would have been rejected or would have waited are counted.
     Observe,
-    /// Everything is admitted at once and nothing is counted or learned.
+    /// Every request is admitted at once and nothing is counted or learned.
     Off,
 }
 
 impl Mode {
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -93,7 +94,7 @@ pub enum PartitionMode {
 }
 
 impl PartitionMode {
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Burst => "burst",
@@ -103,29 +104,29 @@ impl PartitionMode {
     }
 }
 
-/// How many decisions are remembered, unless told otherwise.
+/// Decisions that the journal holds, unless set.
 pub(crate) const JOURNAL: usize = 512;
 
 /// Settings for the engine.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) law: Box<dyn LimitAlgorithm>,
-    /// The first one is the default. At least one, at most 65,535; their parts add up to the whole.
+    /// Partitions, the default one first. At least one, at most 65,535; their parts add up to the whole.
     pub(crate) partitions: Vec<PartitionPlan>,
     pub(crate) line: Bound,
     pub(crate) gate: Bound,
-    /// `None`: the gateless mode, where a waiter waits for a slot and there is no gate before that.
+    /// Places in line; `None`: no gate, a waiter waits for a slot only.
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
-    /// How often less important requests are passed over before it is their turn; `None` for ever.
+    /// Times that less important requests are passed over before their turn; `None` for ever.
     pub(crate) aging: Option<u32>,
     pub(crate) labels: LabelPlan,
     pub(crate) rules: RulesPlan,
-    /// How long a slot is lent.
+    /// Time to live of a slot.
     pub(crate) time_to_live: Option<Duration>,
-    /// How many decisions are remembered.
+    /// Decisions that the journal holds.
     pub(crate) journal: usize,
-    /// A law that only says what it would do.
+    /// Shadow law: only counts what it would do.
     pub(crate) shadow: Option<Box<dyn LimitAlgorithm>>,
 }
 
@@ -175,22 +176,22 @@ impl Plan {
 /// What holds for labels.
 #[derive(Clone, Debug)]
 pub(crate) struct LabelPlan {
-    /// How many are told apart.
+    /// Labels that are told apart.
     pub(crate) max_labels: usize,
-    /// How many of one label may wait, and of one run over all labels.
+    /// Requests of one label that may wait, and of one run over all labels.
     pub(crate) max_waiting: usize,
     pub(crate) max_waiting_per_run: usize,
-    /// How long one with a label waits.
+    /// Longest wait of a request with a label.
     pub(crate) wait: Option<Duration>,
-    /// For labels that have no rule of their own.
+    /// Rule of labels that have none of their own.
     pub(crate) default: LabelRule,
-    /// By namespace, where one is given, and label.
+    /// Rules by namespace, where one is given, and label.
     pub(crate) rules: HashMap<(Option<Box<str>>, Box<str>), LabelRule>,
-    /// For labels without a rule of their own: caps, the largest number for none, and weights.
+    /// Patterns for labels without a rule of their own: caps, the largest number for none, and weights.
     pub(crate) patterns: Option<(ByLabel<usize>, ByLabel<u32>)>,
     /// Whether the slots that workers report bound what runs.
     pub(crate) enforce_workers: bool,
-    /// How many have metrics of their own, and which ones settings name, by namespace and label.
+    /// Labels that have metrics of their own, and those that settings name, by namespace and label.
     pub(crate) metrics: usize,
     pub(crate) named: Vec<(Box<str>, Box<str>)>,
 }
@@ -213,7 +214,7 @@ impl Default for LabelPlan {
 }
 
 impl LabelPlan {
-    /// The rule of a label: one for its namespace before one for its name alone.
+    /// Returns the rule of a label: the rule for its namespace before the rule for its name alone.
     pub(crate) fn rule(&self, namespace: &str, label: &str) -> LabelRule {
         if self.rules.is_empty() {
             return self.default;
@@ -223,7 +224,7 @@ impl LabelPlan {
         exact.copied().or_else(|| self.rule_by_pattern(namespace, label)).unwrap_or(self.default)
     }
 
-    /// Each field by itself: a label may have its cap from one pattern and its weight from another.
+    /// Returns the rule of a label by patterns, each field by itself: cap and weight may come from different patterns.
     fn rule_by_pattern(&self, namespace: &str, label: &str) -> Option<LabelRule> {
         let (caps, weights) = self.patterns.as_ref()?;
         let cap = caps.find(Some(namespace), label);
@@ -234,12 +235,12 @@ impl LabelPlan {
     }
 }
 
-/// What holds for one label.
+/// The rule of one label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LabelRule {
-    /// How many of it may run.
+    /// Requests of the label that may run.
     pub(crate) cap: Option<usize>,
-    /// How many turns it gets for each one of a label of weight 1; never 0.
+    /// Turns of the label for each turn of a label of weight 1; never 0.
     pub(crate) weight: u32,
 }
 
@@ -252,21 +253,21 @@ impl Default for LabelRule {
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionPlan {
     pub(crate) name: Arc<str>,
-    /// Parts per million of the limit.
+    /// Part of the limit, in parts per million.
     pub(crate) part: u32,
     pub(crate) mode: PartitionMode,
-    /// Whether it only says what it would do.
+    /// Whether it observes: it only counts what it would do.
     pub(crate) observes: bool,
 }
 
 impl PartitionPlan {
-    /// Whether it may run beyond the limit.
+    /// Whether the partition may run requests beyond the limit.
     pub(crate) fn passes_limit(&self) -> bool {
         self.observes || self.mode == PartitionMode::Overcommit
     }
 }
 
-/// How many may wait somewhere, and how long.
+/// How many requests may wait at a place, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) places: Places,

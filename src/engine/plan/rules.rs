@@ -1,22 +1,22 @@
-//! InForce rules hold for whom, as they were configured.
+//! Rules as they were configured, and the keys that they hold for.
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-/// What a rule does with a request that finds it full.
+/// What a rule does with a request when it is full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The request waits, and others go on.
+    /// The request waits, and requests of other labels go on.
     Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were nothing for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// The request is answered as if there were no work for it, 204 [unless set](crate::response::Rejections::nothing):
     /// "no task" for a long poll.
     RespondEmpty,
 }
 
 impl WhenFull {
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "wait",
@@ -37,13 +37,14 @@ pub(crate) struct RateRule {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RateMode {
-    /// Up to the maximum in each minute of the clock: up to twice the maximum in 60 s that straddle the edge of one.
+    /// Fixed window: up to the maximum in each minute of the clock, so up to twice the maximum in 60 s that straddle a
+    /// minute's edge.
     #[default]
     Minute,
-    /// Evenly: one start each 60 s / maximum, and this many at once after a pause. At most the maximum and the burst
-    /// together in any 60 s.
+    /// Token bucket (GCRA): one start each 60 s / maximum, and this many at once after a pause. At most the maximum and
+    /// the burst together in any 60 s.
     Smooth {
-        /// How many may start at once.
+        /// Starts that are allowed at once.
         burst: NonZeroU32,
     },
 }
@@ -52,35 +53,35 @@ pub enum RateMode {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum OnStoreFailure {
-    /// Nobody is admitted: nothing is exceeded, and nothing is served.
+    /// Fail closed: no request is admitted. The rule is never exceeded, and no work is done.
     #[default]
     FailClosed,
-    /// The rule doesn't count: everything is served, and nothing is held back.
+    /// Fail open: every request is admitted. The rule doesn't count, so it may be exceeded.
     FailOpen,
     /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
     ///
-    /// Together they stay within the bound while the number is right. What was granted by the store before is not
-    /// counted against the share, so for as long as it runs there may be as much again.
+    /// Together the processes stay within the bound while that number is right. Requests that the store granted before
+    /// are not counted against the share, so while those run there may be as many again.
     LocalShare {
-        /// How many processes share the rule.
+        /// Processes that share the rule.
         instances: NonZeroU32,
     },
 }
 
-/// A bound, and what happens at it.
+/// A bound, and what happens when it is full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Rule<B> {
     pub(crate) bound: B,
     pub(crate) when_full: WhenFull,
-    /// What becomes of it without the store, if it is counted for all instances.
+    /// What becomes of the rule without the store, if it is counted for all instances.
     pub(crate) shared: Option<OnStoreFailure>,
-    /// Whether it only says what it would do.
+    /// Whether the rule observes: it only counts what it would do.
     pub(crate) observes: bool,
-    /// Where the bound was found; see [`Source`].
+    /// Key under which the bound was found; see [`Source`].
     pub(crate) source: Source,
 }
 
-/// InForce setting a bound came from.
+/// The kind of key that a bound was found under.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Source {
     /// The key `namespace:label`.
@@ -95,7 +96,7 @@ pub(crate) enum Source {
     Class,
 }
 
-/// What is said about one key, or about a class as a whole. What isn't said is `None`; a bound that is lifted is
+/// The settings of one key, or of a class as a whole. A bound that is not set is `None`; a bound that is lifted is
 /// `Some(None)`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct LimitsPlan {
@@ -108,7 +109,7 @@ pub(crate) struct LimitsPlan {
     pub(crate) pending: Option<Option<Setting<usize>>>,
 }
 
-/// A bound and what happens at it, before it is known where it came from.
+/// A bound and what happens when it is full, before its source is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Setting<B> {
     pub(crate) bound: B,
@@ -117,7 +118,7 @@ pub(crate) struct Setting<B> {
     pub(crate) observes: bool,
 }
 
-/// Whom an override is for.
+/// The key that an override is for.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Target {
     Exact { namespace: Box<str>, label: Box<str> },
@@ -140,7 +141,7 @@ pub(crate) struct RulesPlan {
     pub(crate) classes: Vec<ClassPlan>,
 }
 
-/// What holds for one label of one namespace in one class.
+/// The rules of one label of one namespace in one class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resolved {
     pub(crate) in_flight: Option<Rule<usize>>,
@@ -152,7 +153,7 @@ pub(crate) struct Resolved {
 }
 
 impl LimitsPlan {
-    /// Whether any of them only says what it would do.
+    /// Whether any of the rules observes.
     fn observes(&self) -> bool {
         let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
         let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
@@ -162,7 +163,7 @@ impl LimitsPlan {
 }
 
 impl RulesPlan {
-    /// Whether any rule only says what it would do.
+    /// Whether any rule observes.
     pub(crate) fn observes(&self) -> bool {
         let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
         self.classes.iter().any(limits)
@@ -170,7 +171,7 @@ impl RulesPlan {
 }
 
 impl ClassPlan {
-    /// What holds for a label: per field the first that says something, from the most particular key to the class.
+    /// Returns the rules of a label: per field the first setting, from the most particular key to the class.
     pub(crate) fn resolve(&self, namespace: &str, label: &str) -> Resolved {
         let get = |target: Target| self.overrides.get(&target);
         let layers = if self.overrides.is_empty() {
@@ -215,7 +216,7 @@ impl ClassPlan {
 }
 
 impl RateRule {
-    /// The smallest burst that lets a second's worth start at once.
+    /// Returns the smallest burst that lets a second's worth start at once.
     pub(crate) fn second_of(max: NonZeroU32) -> NonZeroU32 {
         NonZeroU32::new(max.get().div_ceil(60)).unwrap_or(NonZeroU32::MIN)
     }

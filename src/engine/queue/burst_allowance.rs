@@ -1,4 +1,5 @@
-//! The credit of time that bursts may use; see [`Discipline::BurstCredit`](crate::engine::plan::Discipline::BurstCredit).
+//! The credit of time that bursts may use; see
+//! [`Discipline::BurstCredit`](crate::engine::plan::Discipline::BurstCredit).
 
 use std::time::Duration;
 
@@ -6,27 +7,27 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BurstAllowance {
-    /// How much of it is used up.
+    /// Credit that is used up.
     used: Duration,
-    /// Whether those who were served last had waited for longer than a short time.
+    /// Whether the waiters that were served last had waited for longer than a short time.
     stands: bool,
     since: Timestamp,
 }
 
 impl BurstAllowance {
-    /// How long one who comes now may wait.
+    /// Returns how long a waiter that joins now may wait.
     pub(crate) fn wait(&mut self, now: Timestamp, longest: Duration, standing: Duration) -> Duration {
         self.pass(now, longest);
         longest.saturating_sub(self.used).max(standing)
     }
 
-    /// Somebody is served after a wait.
+    /// Notes that a waiter is served, and for how long it had waited.
     pub(crate) fn served(&mut self, now: Timestamp, waited: Duration, longest: Duration, standing: Duration) {
         self.pass(now, longest);
         self.stands = waited > standing;
     }
 
-    /// Nobody waits.
+    /// Notes that no request waits.
     pub(crate) fn empty(&mut self, now: Timestamp, longest: Duration) {
         self.pass(now, longest);
         self.stands = false;

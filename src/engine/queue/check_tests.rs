@@ -20,8 +20,8 @@ impl WaitQueue {
         assert!(self.entries() >= self.len(), "every waiter has an entry");
     }
 
-    /// Asserts everything that is kept twice, once as it is and once as a sum, a set or a heap. `standing` of the labels, if
-    /// nothing but their caps throttles them.
+    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `standing` of the
+    /// labels, if nothing but their caps throttles them.
     pub(crate) fn check_all(&self, standing: Option<impl Fn(LabelId) -> Standing>) {
         if let Some(standing) = standing {
             self.flows.check_all(standing);
@@ -45,7 +45,7 @@ impl WaitQueue {
         assert_eq!(self.jobs.counts(), jobs, "the waiters of each job are counted");
     }
 
-    /// All waiters that have a place, those included that were answered and have not asked yet.
+    /// Returns all waiters that have a place, including those that were answered and have not asked yet.
     pub(crate) fn live(&self) -> Vec<(Key, &Waiter)> {
         self.flows.live()
     }

@@ -7,14 +7,15 @@ use std::{
 
 use crate::engine::ids::JobId;
 
-/// Counts the waiters of each run of each namespace. A run that has none is not counted any more. Its number keeps its name
-/// for as long as the journal may ask for it, so there are never more entries than waiters and entries of the journal.
+/// Counts the waiters of each run of each namespace. A run without waiters is not counted any more. Its number keeps
+/// its name for as long as the journal may ask for it, so there are never more entries than waiters and entries of the
+/// journal.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
-    /// By namespace and name.
+    /// Numbers by namespace and name.
     numbers: HashMap<Arc<str>, HashMap<Arc<str>, JobId>>,
     entries: Vec<Entry>,
-    /// Those whose entries may be used again, and with which entry of the journal they left, in that order.
+    /// Numbers that may be used again, and the entry of the journal with which each left, in that order.
     free: VecDeque<(u64, JobId)>,
 }
 
@@ -26,23 +27,23 @@ struct Entry {
 }
 
 impl Jobs {
-    /// How many wait for this run.
+    /// Returns how many requests wait for this run.
     pub(crate) fn waiting(&self, namespace: &str, run: &str) -> usize {
         self.entries.get(self.find(namespace, run).index()).map_or(0, |entry| entry.waiting)
     }
 
-    /// The number of a run for which a request waits.
+    /// Returns the number of a run for which a request waits.
     pub(crate) fn find(&self, namespace: &str, run: &str) -> JobId {
         self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(JobId::NONE)
     }
 
-    /// The name of the run that had this number last.
+    /// Returns the name of the run that had this number last.
     pub(crate) fn name(&self, number: JobId) -> Option<&str> {
         self.entries.get(number.index()).map(|entry| &*entry.name)
     }
 
-    /// Counts one more waiter and answers the number of its run. Nobody asks any more for the names of those that left before
-    /// the entry `forgotten` of the journal.
+    /// Counts one more waiter and returns the number of its run. No reader asks any more for the names of runs that
+    /// left before the entry `forgotten` of the journal.
     pub(crate) fn join(&mut self, namespace: &str, run: &str, forgotten: u64) -> JobId {
         let known = self.find(namespace, run);
         if let Some(entry) = self.entries.get_mut(known.index()) {
@@ -69,7 +70,7 @@ impl Jobs {
         number
     }
 
-    /// Counts one waiter less. The entry of the journal that follows `newest` may still be about it.
+    /// Counts one waiter less. The entry of the journal that follows `newest` may still name its run.
     pub(crate) fn leave(&mut self, number: JobId, newest: u64) {
         let Some(entry) = self.entries.get_mut(number.index()) else { return };
         entry.waiting -= 1;
@@ -89,7 +90,7 @@ impl Jobs {
 /// For `Engine::check_all`.
 #[cfg(test)]
 impl Jobs {
-    /// How many wait for each run that has a number.
+    /// Returns how many requests wait for each run that has a number.
     pub(crate) fn counts(&self) -> std::collections::BTreeMap<JobId, usize> {
         let numbers: Vec<JobId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
         assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");

@@ -1,7 +1,7 @@
-//! Who waits: the line and the gate before it, whose turn it is, and how long a wait may last.
+//! Which requests wait: the line and the gate before it, the order of turns, and how long a wait may last.
 //!
-//! What holds after every verb: the lengths of line and gate are the sums of those of partitions; exactly the waiters whose
-//! wait can end have a deadline; the waiters of each job are counted.
+//! What holds after every verb: the lengths of line and gate are the sums of those of partitions; exactly the waiters
+//! whose wait can end have a deadline; the waiters of each job are counted.
 
 mod burst_allowance;
 #[cfg(test)]
@@ -27,15 +27,15 @@ use crate::{
 /// The waiters.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
-    /// How many wait, in line and at the gate.
+    /// Waiters in line, and at the gate.
     in_line: usize,
     at_gate: usize,
     line: Bound,
     gate: Bound,
-    /// How many may be inside of the gate besides those that the limit lets run.
+    /// Requests that may be inside of the gate besides those that the limit lets run.
     queue: Option<usize>,
     discipline: Discipline,
-    /// When the line was empty last.
+    /// Time when the line was empty last.
     last_empty: Timestamp,
     allowance: BurstAllowance,
     flows: FairQueue,
@@ -45,13 +45,13 @@ pub(crate) struct WaitQueue {
     sequence: u64,
 }
 
-/// What a waiter leaves behind that left the line or the gate.
+/// What a waiter that left the line or the gate leaves behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     pub(crate) label: LabelId,
-    /// Whether it was beyond what observing rules allow.
+    /// Whether the waiter was beyond what observing rules allow.
     pub(crate) is_beyond: bool,
-    /// Where its flow goes on, if it was the last one of it.
+    /// Where its flow goes on, if the waiter was the last one of it.
     pub(crate) start: Option<u64>,
 }
 
@@ -74,14 +74,14 @@ impl WaitQueue {
         }
     }
 
-    /// Takes other settings. Waiters keep their places.
+    /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
         let QueuePlan { line, gate, queue, discipline, aging } = plan;
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
     }
 
-    /// How many wait, in line and at the gate.
+    /// Returns how many requests wait, in line and at the gate.
     #[inline]
     pub(crate) const fn len(&self) -> usize {
         self.in_line + self.at_gate
@@ -108,12 +108,13 @@ impl WaitQueue {
         self.flows.at_gate(partition)
     }
 
-    /// How many places the line has under this limit.
+    /// Returns how many places the line has under this limit.
     pub(crate) const fn places(&self, limit: usize) -> usize {
         self.line.places.count(limit)
     }
 
-    /// How many may be inside of the gate besides those that the limit lets run; `None` without a gate.
+    /// Returns how many requests may be inside of the gate besides those that the limit lets run; `None` without a
+    /// gate.
     pub(crate) const fn behind_gate(&self) -> Option<usize> {
         self.queue
     }
@@ -122,9 +123,9 @@ impl WaitQueue {
         self.discipline
     }
 
-    /// Whether a waiter may join the line while so many run, and leaves `reserved` places alone. What waits there is bounded
-    /// by its places, and together with what runs by the gate: both matter, for a partition at its hard cap waits while the
-    /// server runs less than its limit, and a limit that shrank runs more.
+    /// Whether a waiter may join the line while `running` requests run, and leaves `reserved` places alone. The line is
+    /// bounded by its places, and together with the running requests by the gate. Both matter: a partition at its hard
+    /// cap waits while the server runs less than its limit, and a limit that shrank runs more.
     pub(crate) fn has_room(&self, limit: usize, running: usize, reserved: usize) -> bool {
         let inside = running.saturating_add(self.in_line);
         let within_gate = self.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
@@ -140,20 +141,20 @@ impl WaitQueue {
         self.flows.get(key)
     }
 
-    /// The same for a key that may be stale.
+    /// Like `get`, for a key that may be stale.
     #[cfg(feature = "introspect")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         self.flows.find(key)
     }
 
-    /// How many places are in use, those of waiters included that were answered and have not asked yet.
+    /// Returns how many places are in use, including those of waiters that were answered and have not asked yet.
     #[cfg(any(test, feature = "introspect"))]
     pub(crate) const fn entries(&self) -> usize {
         self.flows.len()
     }
 
-    /// A waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are entries of the
-    /// journal: no reader asks any more for the names of jobs that left before the former.
+    /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
+    /// entries of the journal: no reader asks any more for the names of jobs that left before the former.
     pub(crate) fn join(
         &mut self,
         now: Timestamp,
@@ -174,7 +175,7 @@ impl WaitQueue {
         key
     }
 
-    /// A request that got its slot and has to ask a store before it runs.
+    /// Adds a request that got its slot and has to ask a store before it runs.
     pub(crate) fn grant_to(
         &mut self,
         now: Timestamp,
@@ -193,16 +194,16 @@ impl WaitQueue {
         self.flows.insert(Waiter::new(ask, label, job, self.sequence, now))
     }
 
-    /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its own,
-    /// for gate and line together.
+    /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
+    /// own, for gate and line together.
     pub(crate) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, standing: Standing, own: Option<Duration>) {
         self.flows.enlist(key, stage, standing);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
         self.begin_wait(now, key, stage, own);
     }
 
-    /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited; if it
-    /// had not waited yet, its wait starts now.
+    /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited;
+    /// if it had not waited yet, its wait starts now.
     pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, standing: Standing, own: Option<Duration>) {
         if self.in_line == 0 {
             self.last_empty = now;
@@ -220,7 +221,8 @@ impl WaitQueue {
         }
     }
 
-    /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the journal.
+    /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
+    /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
         let &Waiter { stage, label, job, shadow, .. } = self.flows.get(key);
         match stage {
@@ -236,7 +238,8 @@ impl WaitQueue {
         Some(Left { label, is_beyond: shadow != 0, start })
     }
 
-    /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if it was the last one of it.
+    /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
+    /// last one of it.
     pub(crate) fn leave_gate(&mut self, key: Key) -> Option<u64> {
         self.at_gate -= 1;
         self.flows.leave(key)
@@ -258,48 +261,49 @@ impl WaitQueue {
         }
     }
 
-    /// Lets the newest go first from now on, or the oldest, as the discipline has it.
+    /// Chooses by the discipline whether the newest or the oldest waiter goes first from now on.
     pub(crate) fn choose_order(&mut self, now: Timestamp) {
         self.flows.newest_first = self.is_backed_up(now);
     }
 
-    /// The waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is earlier.
+    /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
+    /// earlier.
     pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
         self.flows.next(partition)
     }
 
-    /// Any waiter, throttled or not.
+    /// Returns any waiter, throttled or not.
     pub(crate) fn anyone(&self) -> Option<Key> {
         self.flows.anyone()
     }
 
-    /// The waiter that came to the gate of a partition first.
+    /// Returns the waiter that came to the gate of a partition first.
     pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
         self.flows.first_at_gate(partition)
     }
 
-    /// The waiter of a flow that came to the gate first.
+    /// Returns the waiter of a flow that came to the gate first.
     pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
         self.flows.first_of_flow_at_gate(key)
     }
 
-    /// The waiter that has to make room in a full line for a request of this flow.
+    /// Returns the waiter that has to make room in a full line for a request of this flow.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
         self.flows.victim(key, weight)
     }
 
-    /// How many requests at most are served before a further request of this flow, itself included: for the partition, and
-    /// for all partitions.
+    /// Returns how many requests at most are served before a further request of this flow, itself included: for the
+    /// partition, and for all partitions.
     pub(crate) fn turns_before(&self, now: Timestamp, key: FlowKey, weight: u32) -> (usize, usize) {
         self.flows.turns_before(key, weight, self.is_backed_up(now))
     }
 
-    /// The tag of the flow that was served last in a partition, at a level.
+    /// Returns the tag of the flow that was served last in a partition, at a level.
     pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
         self.flows.served(partition, level)
     }
 
-    /// It is the turn of a waiter: the tag of its flow moves on.
+    /// Gives a waiter its turn: the tag of its flow moves on.
     pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
         if let Discipline::BurstCredit { longest, standing } = self.discipline {
             self.allowance.served(now, now.since(self.flows.get(key).since), longest, standing);
@@ -344,43 +348,43 @@ impl WaitQueue {
         self.flows.weigh(label, weight);
     }
 
-    /// A waiter whose wait is over by now.
+    /// Returns a waiter whose wait is over by now.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<Key> {
         let (_, index) = self.deadlines.first().filter(|&(at, _)| at <= now)?;
         Some(self.flows.key(index))
     }
 
-    /// When the next wait is over.
+    /// Returns when the next wait is over.
     pub(crate) fn next_deadline(&self) -> Timestamp {
         self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at)
     }
 
-    /// How many wait for a job.
+    /// Returns how many requests wait for a job.
     pub(crate) fn of_job(&self, namespace: &str, run: &str) -> usize {
         self.jobs.waiting(namespace, run)
     }
 
-    /// The number of a job for which a request waits.
+    /// Returns the number of a job for which a request waits.
     pub(crate) fn find_job(&self, namespace: &str, run: &str) -> JobId {
         self.jobs.find(namespace, run)
     }
 
-    /// The name of the job that had this number last.
+    /// Returns the name of the job that had this number last.
     pub(crate) fn job_name(&self, job: JobId) -> Option<&str> {
         self.jobs.name(job)
     }
 
-    /// The waiters of a label, flow by flow, each with its place in its flow.
+    /// Returns the waiters of a label, flow by flow, each with its place in its flow.
     pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
         self.flows.all_of(label)
     }
 
-    /// The oldest waiters of a label, one for each of its flows.
+    /// Returns the oldest waiters of a label, one for each of its flows.
     pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
         self.flows.oldest_of(label)
     }
 
-    /// How many wait in a flow.
+    /// Returns how many requests wait in a flow.
     pub(crate) fn count_of(&self, key: FlowKey) -> usize {
         self.flows.count_of(key)
     }

@@ -83,7 +83,7 @@ impl Waiters {
         &entry.waiter
     }
 
-    /// The same for a key that may be stale.
+    /// Like `get`, for a key that may be stale.
     #[cfg(feature = "introspect")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         let entry = self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation);
@@ -110,7 +110,7 @@ impl Waiters {
         self.entries.len() - self.vacant
     }
 
-    /// The members of a list, from the front.
+    /// Returns the members of a list, from the front.
     pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = &Waiter> {
         let mut next = list.head;
         std::iter::from_fn(move || {
@@ -140,7 +140,7 @@ impl Waiters {
         list.len += 1;
     }
 
-    /// Adds a waiter where its arrival belongs: before those who came later, of whom there are few before it.
+    /// Adds a waiter where its arrival belongs: before the waiters that came later, of which there are few before it.
     pub(crate) fn push_in_order(&mut self, list: &mut List, key: Key) {
         let sequence = self.get(key).sequence;
         let mut next = list.head;
@@ -160,7 +160,7 @@ impl Waiters {
         list.len += 1;
     }
 
-    /// Takes a waiter out of the list that it is in.
+    /// Takes a waiter out of its list.
     pub(crate) fn unlink(&mut self, list: &mut List, key: Key) {
         let entry = self.entry_mut(key);
         let (previous, next) = (entry.links.previous, entry.links.next);
@@ -180,7 +180,7 @@ impl Waiters {
 /// For `Engine::check_all`.
 #[cfg(test)]
 impl Waiters {
-    /// Everybody who was inserted and not removed since.
+    /// Returns every waiter that was inserted and not removed since.
     pub(crate) fn live(&self) -> Vec<Key> {
         let mut vacant = vec![false; self.entries.len()];
         let mut next = self.free.unwrap_or(NONE);
@@ -193,7 +193,7 @@ impl Waiters {
         live.map(|(index, _)| self.key(index)).collect()
     }
 
-    /// The members of a list, from the front, found to be linked both ways.
+    /// Returns the members of a list, from the front, found to be linked both ways.
     pub(crate) fn members(&self, list: List) -> Vec<Key> {
         let (mut members, mut previous, mut next) = (Vec::new(), NONE, list.head);
         while next != NONE {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_stands_where_it_stood() {
+    fn a_waiter_that_comes_back_stands_where_it_stood() {
         for back in 0..4 {
             let (mut waiters, mut list) = (Waiters::default(), List::default());
             let keys: Vec<_> = (0..4).map(|i| add(&mut waiters, &mut list, i)).collect();

@@ -18,7 +18,7 @@ impl WaitQueue {
         self.deadlines.set(key.index, waiter.deadline);
     }
 
-    /// How long a waiter that joins the line now may wait there.
+    /// Returns how long a waiter that joins the line now may wait there.
     fn wait_limit(&mut self, now: Timestamp) -> Option<Duration> {
         match self.discipline {
             Discipline::BurstCredit { longest, standing } => {

@@ -4,7 +4,7 @@ use super::{Label, Quotas};
 use crate::{engine::ids::LabelId, time::Timestamp};
 
 impl Quotas {
-    /// Asserts everything that is kept twice.
+    /// Asserts everything that is stored twice.
     pub(crate) fn check(&self) {
         self.labels.check_all();
         for id in self.ids() {
@@ -20,19 +20,19 @@ impl Quotas {
         assert!(default.workers.is_none() && default.rule.cap.is_none(), "a request without a label has no bound");
     }
 
-    /// How many requests of a label are beyond what observing rules allow, how many of these run, and how many run outside of
-    /// the limit.
+    /// Returns how many requests of a label are beyond what observing rules allow, how many of these run, and how many
+    /// run outside of the limit.
     pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
         let label = self.label(id);
         (label.over_quota, label.over_quota_running, label.outside)
     }
 
-    /// How many requests run outside of the limit.
+    /// Returns how many requests run outside of the limit.
     pub(crate) fn outside(&self) -> usize {
         self.ids().map(|id| self.label(id).outside).sum()
     }
 
-    /// What a label may run of this limit where all active labels run as much.
+    /// Returns what a label may run of this limit where all active labels run as much.
     pub(crate) fn fair_share(&self, limit: usize) -> usize {
         self.labels.fair_share(limit)
     }
@@ -41,12 +41,12 @@ impl Quotas {
         self.labels.active()
     }
 
-    /// The labels that are known by name, and the shared ones that are in use.
+    /// Returns the labels that are known by name, and the shared entries that are in use.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = (LabelId, &Label)> {
         self.labels.iter()
     }
 
-    /// How often a label had to wait at a meter.
+    /// Returns how often a label had to wait at a meter.
     pub(crate) fn times_throttled(&self) -> u64 {
         self.rules.times_throttled()
     }
@@ -56,7 +56,7 @@ impl Quotas {
         self.labels.overflowed = overflowed;
     }
 
-    /// How many meters there are.
+    /// Returns how many meters there are.
     pub(crate) fn meters(&self) -> usize {
         self.rules.meters()
     }

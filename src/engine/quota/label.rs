@@ -1,4 +1,4 @@
-//! What is known about one label.
+//! The state of one label.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     time::{Timestamp, nanos},
 };
 
-/// No label, in the list of those that could be forgotten.
+/// No label, in the list of labels that could be forgotten.
 pub(super) const NOT_LISTED: u32 = u32::MAX;
 
 /// What changes how much of a label runs.
@@ -25,36 +25,37 @@ pub(super) enum UsedBy {
     End,
 }
 
-/// What is known about one label.
+/// The state of one label.
 #[derive(Debug)]
 pub(crate) struct Label {
     /// The class of work whose rules hold for it.
     pub(super) class: u8,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
-    /// Whether it stands for labels of any namespace but the empty one.
+    /// Whether the entry stands for labels of any namespace but the empty one.
     pub(super) spans_namespaces: bool,
     pub(super) rule: LabelRule,
-    /// What is counted for it, if its class has rules.
+    /// Counts for the label, if its class has rules.
     pub(super) account: Option<Box<Account>>,
-    /// How many of it may run before others of it wait: its caps, and the slots of its workers where these bind.
+    /// Running requests of the label above which further ones wait: its caps, and the slots of its workers where these
+    /// bind.
     pub(super) cap: usize,
     pub(super) running: usize,
-    /// How many of those that run do so outside of the limit.
+    /// Running requests of the label that run outside of the limit.
     pub(super) outside: usize,
-    /// Since when none of it ended.
+    /// Time since a request of the label ended.
     pub(super) stall: Stall,
-    /// In line and at the gate.
+    /// Waiters of the label, in line and at the gate.
     pub(super) waiting: usize,
-    /// How many of both, and of those that run, are beyond what observing rules allow.
+    /// Waiters and running requests of the label that are beyond what observing rules allow.
     pub(super) over_quota: usize,
     pub(super) over_quota_running: usize,
     pub(super) workers: Option<Box<Workers>>,
-    /// How long it holds a slot, on average.
+    /// Mean time that a request of the label holds a slot, in nanoseconds.
     pub(super) mean_hold: u64,
-    /// Where its flow goes on when it waits again.
+    /// Where its flow goes on when the label waits again.
     pub(super) start: u64,
-    /// Whether its name was told to those that count by label.
+    /// Whether telemetry, which counts by label, was told its name.
     pub(super) is_told: bool,
     pub(super) previous: u32,
     pub(super) next: u32,
@@ -85,7 +86,7 @@ impl Label {
         }
     }
 
-    /// The class of work whose rules hold for it.
+    /// Returns the class of work whose rules hold for the label.
     pub(crate) const fn class(&self) -> u8 {
         self.class
     }
@@ -98,7 +99,7 @@ impl Label {
         &self.name
     }
 
-    /// What the settings say of it: its cap, and its weight.
+    /// Returns what the settings say of the label: its cap, and its weight.
     pub(crate) const fn rule(&self) -> LabelRule {
         self.rule
     }
@@ -107,7 +108,7 @@ impl Label {
         self.rule.weight
     }
 
-    /// How many of it may run before others of it wait.
+    /// Returns how many requests of the label may run before further ones wait.
     pub(crate) const fn cap(&self) -> usize {
         self.cap
     }
@@ -116,34 +117,34 @@ impl Label {
         self.running
     }
 
-    /// In line and at the gate.
+    /// Returns how many requests of the label wait, in line and at the gate.
     pub(crate) const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Since when none of it ended.
+    /// Returns since when no request of the label ended.
     pub(crate) const fn stall(&self) -> Stall {
         self.stall
     }
 
-    /// How many slots its workers have and how many of these are active, if it has workers.
+    /// Returns how many slots the workers of the label have and how many of these workers are active, if it has any.
     pub(crate) fn workers(&self) -> Option<&Workers> {
         self.workers.as_deref()
     }
 
-    /// What is known of its shared rules, if it has any.
+    /// Returns what is known of the shared rules of the label, if it has any.
     #[inline]
     pub(crate) fn remote(&self) -> Option<&Remote> {
         self.account.as_ref()?.remote.as_deref()
     }
 
-    /// Whether what is inside is bounded, by a rule that binds or by any.
+    /// Whether running and waiting requests together are bounded, by a rule that binds or by any.
     pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
         let rule = self.account.as_ref().and_then(|account| account.rules.pending);
         rule.is_some_and(|rule| !(that_binds && rule.observes))
     }
 
-    /// Looks again at what bounds how many of it run.
+    /// Computes anew how many requests of the label may run.
     pub(super) fn find_cap(&mut self, workers_bind: bool) {
         let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots());
         let rule = self.account.as_ref().map_or(usize::MAX, |account| account.waits_at());
@@ -180,13 +181,13 @@ impl Label {
         }
     }
 
-    /// It had its turn without having to wait: its flow goes on one turn behind.
+    /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.
     pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
         self.stall.started(now);
         self.start = one_turn(served, self.rule.weight);
     }
 
-    /// Changes its workers, which are gone when none is left.
+    /// Changes the workers of the label, which are dropped when none is left.
     pub(super) fn change_workers(&mut self, change: impl FnOnce(&mut Workers)) {
         self.workers = self.workers.take().and_then(|mut workers| {
             change(&mut workers);
@@ -194,12 +195,12 @@ impl Label {
         });
     }
 
-    /// How many of those that run a rule counts, and of those that wait as well.
+    /// Returns how many running requests of the label a rule counts.
     pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         if rule.observes { self.running - self.over_quota_running } else { self.running }
     }
 
-    /// See [`running_for`](Self::running_for).
+    /// Returns how many running and waiting requests of the label a rule counts.
     pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         let inside = self.running + self.waiting;
         if rule.observes { inside - self.over_quota } else { inside }
@@ -214,12 +215,12 @@ impl Label {
         };
     }
 
-    /// How long it holds a slot, on average.
+    /// Returns how long the label holds a slot, on average.
     pub(crate) const fn mean_hold(&self) -> Duration {
         Duration::from_nanos(self.mean_hold)
     }
 
-    /// How many of it run under the limit.
+    /// Returns how many requests of the label run under the limit.
     pub(super) const fn within(&self) -> usize {
         self.running - self.outside
     }

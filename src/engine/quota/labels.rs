@@ -1,11 +1,11 @@
 //! The labels that are known: a bounded table, because their names come from strangers.
 //!
 //! A label is interned when it is first seen. Where the table is full, the label that has been idle for longest makes
-//! room. A label is never forgotten while it runs, waits, has workers, or has used some of a rate that still counts, its
-//! own, that of its namespace or that of its group. Where all are in use, further ones of a class share one entry (those
-//! of named namespaces another), so that a flood of invented names costs a constant amount of memory and none of the
-//! others its place. What the class says about any label holds for all that share it together: there is no way around a
-//! rule by inventing names.
+//! room. A label is never forgotten while it runs, waits, has workers, or has used some of a rate that still counts,
+//! its own, that of its namespace or that of its group. Where all labels are in use, further labels of a class share
+//! one entry (those of named namespaces another). So a flood of invented names costs a constant amount of memory, and
+//! no label loses its place to it. What the class says about any label holds for all labels of a shared entry together:
+//! inventing names is no way around a rule.
 //!
 //! Requests without a label have an entry of their own in each class of rules, which is never forgotten.
 
@@ -36,18 +36,19 @@ type Names = HashMap<Box<str>, u32>;
 pub(super) struct Labels {
     plan: LabelPlan,
     entries: Vec<Label>,
-    /// By class, namespace and name.
+    /// Numbers by class, namespace and name.
     numbers: Vec<HashMap<Box<str>, Names>>,
-    /// Those that could be forgotten, the one that is idle for longest first.
+    /// Labels that could be forgotten, the label that is idle for longest first.
     idle_first: u32,
     idle_last: u32,
-    /// The last of the entries that are there from the start: the default one, and those for each class to share.
+    /// The last of the entries that are there from the start: the default entry, and the entries for each class to
+    /// share.
     last_fixed: LabelId,
-    /// How many entries are for requests without a label, besides the default one.
+    /// Entries for requests without a label, besides the default one.
     unlabelled: usize,
-    /// How many run or wait.
+    /// Labels that run or wait.
     active: usize,
-    /// How often a label was forgotten, and how often one found no room.
+    /// Times that a label was forgotten, and times that a label found no room.
     pub(super) evicted: u64,
     pub(super) overflowed: u64,
 }
@@ -55,7 +56,7 @@ pub(super) struct Labels {
 impl Labels {
     pub(super) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
         let mut entries = vec![Label::new(0, "", "", LabelRule::default())];
-        // Where no rules count by namespace, labels of all namespaces share the same one.
+        // Where no rules count by namespace, labels of all namespaces share the same entry.
         for spans_namespaces in if rules.is_empty() { &[false][..] } else { &[false, true] } {
             let spans_namespaces = *spans_namespaces;
             for class in 0..rules.classes().max(1) {
@@ -80,7 +81,8 @@ impl Labels {
         }
     }
 
-    /// Takes new settings, and looks up again what holds for each label. Whoever waits for a rule is looked at anew.
+    /// Takes new settings, and looks up again what holds for each label. A label that waits for a rule is looked at
+    /// anew.
     pub(super) fn replace(&mut self, now: Timestamp, plan: LabelPlan, rules: &mut Rules) {
         self.plan = plan;
         let binds = self.plan.enforce_workers;
@@ -92,7 +94,7 @@ impl Labels {
         }
     }
 
-    /// All numbers that are in use.
+    /// Returns all numbers that are in use.
     pub(super) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
         (0..u32::try_from(self.entries.len()).unwrap_or(u32::MAX)).map(LabelId::from_index)
     }
@@ -124,7 +126,7 @@ impl Labels {
         &mut self.entries[id.index() as usize]
     }
 
-    /// Those that are known by name, and the shared ones that are in use.
+    /// Returns the labels that are known by name, and the shared entries that are in use.
     pub(super) fn iter(&self) -> impl Iterator<Item = (LabelId, &Label)> {
         let known = self.numbers.iter().flat_map(HashMap::values).flat_map(HashMap::values).copied();
         let shared = LabelId::OVERFLOW.index()..=self.last_fixed.index();
@@ -132,7 +134,7 @@ impl Labels {
         known.chain(overflow).map(|number| (LabelId::from_index(number), &self.entries[number as usize]))
     }
 
-    /// How many labels are known by name, once for each class of rules.
+    /// Returns how many labels are known by name, once for each class of rules.
     pub(super) const fn known(&self) -> usize {
         self.entries.len() - 1 - self.last_fixed.index() as usize - self.unlabelled
     }
@@ -141,7 +143,7 @@ impl Labels {
         self.active
     }
 
-    /// The label of this name, which is made if it is new.
+    /// Returns the label of this name, which is made if it is new.
     pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>, rules: &mut Rules) -> LabelId {
         let &Subject { namespace, label: name, .. } = subject;
         if let Some(known) = self.find(class, namespace, name) {
@@ -176,7 +178,7 @@ impl Labels {
     #[inline]
     pub(super) fn change(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> Throttle {
         if id == LabelId::DEFAULT {
-            // The way of most requests: it has no cap and no workers, and is never forgotten.
+            // The path of most requests: this label has no cap and no workers, and is never forgotten.
             let label = &mut self.entries[0];
             self.active += usize::from(!label.is_active());
             change(label);
@@ -208,29 +210,29 @@ impl Labels {
         label.running += 1;
     }
 
-    /// Notes that the name of an entry was told; returns whether it was not before.
+    /// Notes that the name of an entry was told; returns whether that is new.
     pub(super) fn tell(&mut self, id: LabelId) -> bool {
         !std::mem::replace(&mut self.get_mut(id).is_told, true)
     }
 
-    /// Whether as many of it run as may.
+    /// Whether as many requests of the label run as may.
     pub(super) fn is_full(&self, id: LabelId) -> bool {
         self.get(id).is_full()
     }
 
-    /// What the label brings to the queue.
+    /// Returns what the label brings to the queue.
     pub(super) fn standing(&self, id: LabelId) -> Standing {
         let label = self.get(id);
         Standing { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
     }
 
-    /// What one label may run where all that are active run as much, rounded up.
+    /// Returns what one label may run where all active labels run as much, rounded up.
     pub(super) fn fair_share(&self, limit: usize) -> usize {
         limit.div_ceil(self.active.max(1))
     }
 }
 
-/// What holds for labels doesn't hold for requests that have none.
+/// Returns the settings of a label. What holds for labels doesn't hold for requests without a label.
 fn rule_of(plan: &LabelPlan, namespace: &str, name: &str) -> LabelRule {
     if name.is_empty() { LabelRule::default() } else { plan.rule(namespace, name) }
 }

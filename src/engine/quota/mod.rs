@@ -1,7 +1,7 @@
 //! What each key may: labels with their caps and weights, rates, budgets, and the slots that workers report.
 //!
-//! A label that may not have a turn now is *throttled*: it is at a cap, or waits until a rule has room. What that means for
-//! the queue is the answer of the verb that changed it: [`Throttle`].
+//! A label that may not have a turn now is *throttled*: it is at a cap, or waits until a rule has room. Each verb that
+//! changes this returns what it means for the queue: [`Throttle`].
 
 #[cfg(test)]
 mod check_tests;
@@ -32,9 +32,9 @@ use crate::{
 pub(crate) struct Quotas {
     labels: Labels,
     rules: Rules,
-    /// When the rates have room again for which labels wait.
+    /// Times when the rates have room again for which labels wait.
     rates_due: Deadlines,
-    /// When a worker of a label falls silent.
+    /// Time when a worker of a label falls silent.
     workers_due: Timestamp,
 }
 
@@ -57,8 +57,8 @@ impl Quotas {
         }
     }
 
-    /// Takes other settings. What was used of a rate stays used; labels and classes are known by name. `number` gives each
-    /// kind of work that has rules of its own its number.
+    /// Takes new settings. The use of a rate stays; labels and classes are known by name. `number` returns the number
+    /// of each kind of work that has rules of its own.
     pub(crate) fn replace(
         &mut self,
         now: Timestamp,
@@ -88,39 +88,39 @@ impl Quotas {
         self.rules.are_shared()
     }
 
-    /// Whether any rule only says what it would do.
+    /// Whether any rule observes.
     #[inline]
     pub(crate) const fn has_observing_rules(&self) -> bool {
         self.rules.observe()
     }
 
-    /// What the settings say of labels, and of rules.
+    /// Returns what the settings say of labels, and of rules.
     pub(crate) const fn plans(&self) -> (&LabelPlan, &RulesPlan) {
         (self.labels.plan(), self.rules.plan())
     }
 
-    /// What the settings say of labels.
+    /// Returns what the settings say of labels.
     pub(crate) const fn label_plan(&self) -> &LabelPlan {
         self.labels.plan()
     }
 
-    /// How many classes have rules, those without rules of their own as one of them; none, if there are no rules.
+    /// Returns how many classes have rules, that of all other classes included; 0 if there are no rules.
     pub(crate) fn classes(&self) -> u8 {
         self.rules.classes()
     }
 
-    /// The class whose rules hold for this kind of work.
+    /// Returns the class whose rules hold for this kind of work.
     #[inline]
     pub(crate) fn class_of(&self, kind: u8) -> u8 {
         self.rules.class_of(kind)
     }
 
-    /// The name of a class; empty for requests whose class has no rules of its own.
+    /// Returns the name of a class; empty for the class of all other requests.
     pub(crate) fn class_name(&self, class: u8) -> &str {
         self.rules.class_name(class)
     }
 
-    /// The classes that settings name and bound, by number.
+    /// Returns the classes that settings name and bound, by number.
     pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
         self.rules.named_classes()
     }
@@ -131,7 +131,7 @@ impl Quotas {
         self.rules.has_class(name)
     }
 
-    /// The label of this name, which is made if it is new, and whether its number has this name only from now on.
+    /// Returns the label of this name, made if it is new, and whether its number has this name only from now on.
     pub(crate) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> (LabelId, bool) {
         let id = self.labels.intern(now, class, subject, &mut self.rules);
         (id, self.labels.tell(id))
@@ -146,7 +146,7 @@ impl Quotas {
         self.labels.get(id)
     }
 
-    /// All numbers that are in use.
+    /// Returns all numbers that are in use.
     pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
         self.labels.ids()
     }
@@ -156,38 +156,38 @@ impl Quotas {
         self.labels.is_overflow(id)
     }
 
-    /// Whether an entry has a name, which may change: not the default one, and not those that labels share.
+    /// Whether an entry has a name, which may change: not the default entry, and not those that labels share.
     pub(crate) fn is_named(&self, id: LabelId) -> bool {
         self.labels.is_named(id)
     }
 
-    /// How many labels are known by name, once for each class of rules.
+    /// Returns how many labels are known by name, once for each class of rules.
     pub(crate) const fn known(&self) -> usize {
         self.labels.known()
     }
 
-    /// How often a label was forgotten.
+    /// Returns how often a label was forgotten.
     pub(crate) const fn evicted(&self) -> u64 {
         self.labels.evicted
     }
 
-    /// How often a label found no room.
+    /// Returns how often a label found no room.
     pub(crate) const fn overflowed(&self) -> u64 {
         self.labels.overflowed
     }
 
-    /// Whether as many of a label run as may.
+    /// Whether as many requests of a label run as may.
     #[inline]
     pub(crate) fn is_full(&self, id: LabelId) -> bool {
         self.labels.is_full(id)
     }
 
-    /// What a label brings to the queue.
+    /// Returns what a label brings to the queue.
     pub(crate) fn standing(&self, id: LabelId) -> Standing {
         self.labels.standing(id)
     }
 
-    /// How long a request of a label may wait at the gate and in line together, if the label has a bound for that.
+    /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
     pub(crate) fn longest_wait(&self, id: LabelId) -> Option<Duration> {
         self.labels.plan().wait.filter(|_| self.labels.is_explicit(id))
     }
@@ -202,7 +202,7 @@ impl Quotas {
         self.labels.get(id).within() < self.labels.fair_share(limit)
     }
 
-    /// The rule that has no room for another request of a label, if there is one.
+    /// Returns the rule that has no room for another request of a label, if there is such a rule.
     #[inline]
     pub(crate) fn exhausted(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
         if self.rules.is_empty() { None } else { self.exhausted_of_all(now, id, which) }
@@ -213,18 +213,18 @@ impl Quotas {
         self.rules.exhausted(now, self.labels.get(id), which)
     }
 
-    /// The bound on the requests of a label that are inside, waiting or running, if as many are as may.
+    /// Returns the bound on running and waiting requests of a label together, if it is reached.
     #[inline]
     pub(crate) fn pending_exhausted(&self, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
         if self.rules.is_empty() { None } else { Rules::pending_exhausted(self.labels.get(id), which) }
     }
 
-    /// How much is used of a rule that is full.
+    /// Returns how much is used of a rule that is full.
     pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &ExhaustedRule) -> usize {
         self.rules.used(now, self.labels.get(id), full)
     }
 
-    /// Each rule that counts a label, and the two bounds that are set elsewhere.
+    /// Returns each rule that counts a label, and the two bounds that are set elsewhere.
     pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
         let own = label.rule().cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running(), "labels"));
         let workers = label.workers().filter(|_| self.labels.plan().enforce_workers);
@@ -232,12 +232,12 @@ impl Quotas {
         self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
     }
 
-    /// Since when nothing ended of what a meter counts.
+    /// Returns since when nothing ended of what a meter counts.
     pub(crate) fn stall(&self, meter: MeterId) -> Stall {
         self.rules.stall(meter)
     }
 
-    /// A request of a label takes a slot.
+    /// Notes that a request of a label takes a slot.
     #[inline]
     pub(crate) fn started(&mut self, holder: &Holder) -> Throttle {
         self.labels.change(holder.label, |label| label.count(holder, UsedBy::Start))
@@ -249,7 +249,7 @@ impl Quotas {
         self.labels.start_plainly();
     }
 
-    /// A request of a label gives its slot back.
+    /// Notes that a request of a label gives its slot back.
     #[inline]
     pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
         let throttle = self.labels.change(holder.label, |label| label.count(holder, UsedBy::End));
@@ -259,17 +259,17 @@ impl Quotas {
         throttle
     }
 
-    /// A request of a label waits.
+    /// Notes that a request of a label waits.
     pub(crate) fn waits(&mut self, id: LabelId) -> Throttle {
         self.labels.change(id, |label| label.waiting += 1)
     }
 
-    /// A waiter of a label is beyond what observing rules allow.
+    /// Notes that a waiter of a label is beyond what observing rules allow.
     pub(crate) fn waits_beyond(&mut self, id: LabelId) {
         self.labels.get_mut(id).over_quota += 1;
     }
 
-    /// A request of a label does not wait any more. Where it was the last one, nothing has to be woken for the label.
+    /// Notes that a request of a label left the line. After the last one, nothing has to be woken for the label.
     pub(crate) fn left(&mut self, id: LabelId, is_over_quota: bool, start: Option<u64>) -> Throttle {
         if let Some(start) = start {
             self.labels.get_mut(id).start = start;
@@ -282,7 +282,7 @@ impl Quotas {
             let label = self.labels.get_mut(id);
             self.rules.forget_place(label);
             if let Some(remote) = label.remote_mut() {
-                // The next one to come asks for itself.
+                // The next request of the label asks for itself.
                 remote.open();
             }
             self.rates_due.remove(id.index());
@@ -290,12 +290,12 @@ impl Quotas {
         throttle
     }
 
-    /// The flow of a label ended, and goes on from here if the label waits again.
+    /// Notes that the flow of a label ended, and where it goes on if the label waits again.
     pub(crate) fn goes_on_at(&mut self, id: LabelId, start: u64) {
         self.labels.get_mut(id).start = start;
     }
 
-    /// A request with a label got a slot as it came: it is its turn now as if it had waited for it.
+    /// Counts a slot that a request with a label got as it came as a turn of the label.
     pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
         self.labels.get_mut(id).serve_at_once(now, served);
     }
@@ -308,7 +308,7 @@ impl Quotas {
         }
     }
 
-    /// A waiter of a label was granted a slot: charges that to all rules.
+    /// Charges to all rules that a waiter of a label was granted a slot.
     pub(crate) fn granted(&mut self, now: Timestamp, holder: &Holder) {
         let label = self.labels.get_mut(holder.label);
         label.stall.started(now);
@@ -323,7 +323,7 @@ impl Quotas {
         self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow & OVER_QUOTA != 0);
     }
 
-    /// Learns for how long a slot was held by a request of a label.
+    /// Notes for how long a slot was held by a request of a label.
     pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
         self.labels.get_mut(id).note_held(held);
     }
@@ -333,18 +333,18 @@ impl Quotas {
         match (full.meter, full.until) {
             (Some(meter), _) => self.rules.throttle(now, meter, id, self.labels.get_mut(id)),
             (None, Some(until)) => self.rates_due.set(id.index(), until),
-            // Its own cap: it has turns again when one of it ends.
+            // The label's own cap: it has turns again when one of its requests ends.
             (None, None) => {}
         }
     }
 
-    /// When a rate has room again for a label that waits.
+    /// Returns when a rate has room again for a label that waits.
     #[inline]
     pub(crate) fn next_room(&self) -> Timestamp {
         self.rates_due.first().map_or(Timestamp::NEVER, |(at, _)| at).min(self.rules.next_due())
     }
 
-    /// The next label whose own rate has room by now; and when there is none any more, meters are looked at.
+    /// Returns the next label whose own rate has room by now. Looks at meters when there is none any more.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<LabelId> {
         match self.rates_due.first().filter(|&(at, _)| at <= now) {
             Some((_, number)) => {
@@ -358,14 +358,14 @@ impl Quotas {
         }
     }
 
-    /// The next label for which there is room at the meter where it waits.
+    /// Returns the next label for which there is room at the meter where it waits.
     pub(crate) fn take_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         let id = self.rules.next_freed(now)?;
         Rules::unthrottled(self.labels.get_mut(id));
         Some(id)
     }
 
-    /// A worker says how many requests of a label it can take, and until when. Returns whether there was room to note it.
+    /// Notes how many requests of a label a worker can take, until when. Returns whether there was room to note it.
     pub(crate) fn report_worker(
         &mut self,
         id: LabelId,
@@ -384,17 +384,17 @@ impl Quotas {
         (noted, throttle)
     }
 
-    /// A worker says goodbye.
+    /// Removes a worker that says goodbye.
     pub(crate) fn remove_worker(&mut self, id: LabelId, worker: &str) -> Throttle {
         self.labels.change(id, |label| label.change_workers(|workers| workers.remove(worker)))
     }
 
-    /// When a worker falls silent.
+    /// Returns when a worker falls silent.
     pub(crate) const fn next_silence(&self) -> Timestamp {
         self.workers_due
     }
 
-    /// The labels that have workers, which [`discount`](Self::discount) is to be called for.
+    /// Returns the labels that have workers, for which [`discount`](Self::discount) is to be called.
     pub(crate) fn take_silent(&mut self) -> Vec<LabelId> {
         self.workers_due = Timestamp::NEVER;
         let with_workers = self.labels.iter().filter(|(_, label)| label.workers.is_some());

@@ -13,14 +13,14 @@ use crate::{
 };
 
 impl Quotas {
-    /// The rules that requests of a label have to ask for before they run.
+    /// Returns the rules that requests of a label have to ask for before they run.
     #[inline]
     pub(crate) fn remote_rules(&self, id: LabelId) -> Option<&Arc<SharedRules>> {
         if self.has_shared_rules() { self.label(id).remote().map(Remote::rules) } else { None }
     }
 
-    /// A request of a label was told that a shared rule has no room, until a time if that is known. Returns the rule, unless
-    /// the rules were replaced meanwhile.
+    /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known. Returns
+    /// the rule, unless the rules were replaced meanwhile.
     pub(crate) fn deny_remote(
         &mut self,
         id: LabelId,
@@ -35,10 +35,10 @@ impl Quotas {
         Some(ExhaustedRule { reason: rule.reason(), when_full, until, bound, meter: None })
     }
 
-    /// A label waits for a shared rule from now on.
+    /// Has a label wait for a shared rule from now on.
     pub(crate) fn close_remote(&mut self, id: LabelId, counts: Counted, until: Timestamp) {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return };
-        // Where there is no such rule any more, nothing is known of those that there are: it asks for them anew.
+        // Where there is no such rule any more, nothing is known of the present rules: the label asks for them anew.
         let found = remote.rules().find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
         if let Some((rule, _)) = found {
             remote.close(rule, until);
@@ -50,7 +50,7 @@ impl Quotas {
         self.labels.get_mut(id).remote_mut().is_some_and(Remote::allow_probe)
     }
 
-    /// The same, if it waits for this kind of rule and any request of it waits.
+    /// Like `allow_probe`, if the label waits for this kind of rule and any request of it waits.
     pub(crate) fn retry_remote(&mut self, id: LabelId, counts: Counted) -> bool {
         let label = self.labels.get_mut(id);
         let waits = label.waiting > 0;
@@ -62,8 +62,9 @@ impl Quotas {
         remote.allow_probe()
     }
 
-    /// The store gave a request of a label no answer at this time, or an answer. `known` is whether it is known of no label
-    /// that it got none. Returns whether that says something about the store: what is let in without it says nothing.
+    /// Notes whether the store gave a request of a label an answer: none, if it was `unanswered` at some time.
+    /// `all_answered` says that each label got its last answer. Returns whether that says something about the store: a
+    /// request that is admitted without it says nothing.
     pub(crate) fn note_answer(&mut self, id: LabelId, unanswered: Option<Timestamp>, all_answered: bool) -> bool {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return false };
         if unanswered.is_none() && all_answered && remote.unanswered().is_none() {

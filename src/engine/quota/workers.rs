@@ -1,16 +1,16 @@
 //! Capacity that workers report for a label.
 //!
-//! A worker says how many requests it can take and for how long that holds; it repeats itself before then. What a label
-//! has is the sum over those whose word still holds. That nobody is there and that those who are there have no room are
-//! different states: the one is a failure, the other is load.
+//! A worker says how many requests it can take and for how long that holds; it repeats itself before then. The capacity
+//! of a label is the sum over its active workers: those whose word still holds. No active worker and active workers
+//! without room are different states: the first is a failure, the second is load.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// No label has more workers than this; further ones are not noted.
+/// Most workers of a label; further workers are not noted.
 const MOST: usize = 10_000;
-/// How much longer than its word a silent worker is remembered, so that its absence shows.
+/// Time for which a silent worker is remembered after its word ends, so that its absence shows.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
@@ -24,28 +24,28 @@ pub(crate) struct Workers {
 struct Worker {
     id: Box<str>,
     slots: usize,
-    /// Until when its word holds.
+    /// Time until which its word holds.
     until: Timestamp,
     is_active: bool,
 }
 
 impl Workers {
-    /// What all active workers can take.
+    /// Returns how many requests all active workers can take.
     pub(crate) const fn slots(&self) -> usize {
         self.slots
     }
 
-    /// How many workers' word still holds.
+    /// Returns how many workers are active.
     pub(crate) const fn active(&self) -> usize {
         self.active
     }
 
-    /// Nobody is there, and nobody was lately.
+    /// Whether no worker is there, and none was lately.
     pub(crate) const fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Notes what a worker says; answers whether it was noted.
+    /// Notes what a worker says; returns whether it was noted.
     pub(crate) fn report(&mut self, id: &str, slots: usize, until: Timestamp) -> bool {
         if let Some(worker) = self.list.iter_mut().find(|worker| *worker.id == *id) {
             (worker.slots, worker.until, worker.is_active) = (slots, until, true);
@@ -64,7 +64,8 @@ impl Workers {
         self.count();
     }
 
-    /// Discounts those whose word holds no more, forgets those who are silent for long, and answers when to look again.
+    /// Discounts workers whose word holds no more, forgets workers that are silent for long, and returns when to look
+    /// again.
     pub(crate) fn sweep(&mut self, now: Timestamp) -> Timestamp {
         let mut next = Timestamp::NEVER;
         self.list.retain_mut(|worker| {
@@ -91,7 +92,7 @@ impl Workers {
 /// For `Engine::check_all`.
 #[cfg(test)]
 impl Workers {
-    /// When the first active worker falls silent; what is summed up was found to be right.
+    /// Returns when the first active worker falls silent, after asserting that the sums are right.
     pub(crate) fn next_silence(&self) -> Timestamp {
         let active = || self.list.iter().filter(|worker| worker.is_active);
         assert_eq!(self.active, active().count(), "active workers are counted");

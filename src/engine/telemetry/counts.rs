@@ -8,7 +8,7 @@ use crate::rejection::Reason;
 pub(crate) struct Counts {
     /// Requests that came.
     pub(crate) arrived: u64,
-    /// Requests that ran, and those among them that had to wait.
+    /// Requests that ran, and requests among them that had to wait.
     pub(crate) admitted: u64,
     pub(crate) queued: u64,
     /// Requests that ran although they would have waited or been rejected, because decisions did not bind.
@@ -18,7 +18,7 @@ pub(crate) struct Counts {
     pub(crate) rejected: [u64; Reason::ALL.len()],
     pub(crate) successes: u64,
     pub(crate) overloads: u64,
-    /// Among the successes, those whose trailers told of an overload.
+    /// Successes that told of an overload in their trailers.
     pub(crate) late_overloads: u64,
     pub(crate) cancelled: u64,
     pub(crate) ignored: u64,

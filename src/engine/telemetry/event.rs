@@ -1,4 +1,4 @@
-//! What can be told: what became of a request, and what changed.
+//! Events that telemetry records: what became of a request, and what changed.
 
 use crate::{
     engine::{limit::LimitInputs, plan::Mode, tokens::StoreChange},
@@ -8,25 +8,25 @@ use crate::{
 /// What became of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// It was admitted as it came.
+    /// The request was admitted as it came.
     Admitted,
-    /// It was admitted as it came, uncounted by the limit, because decisions don't bind.
+    /// The request was admitted as it came, uncounted by the limit, because decisions don't bind.
     LetThrough,
-    /// It took a slot as it came, and has to ask a store before it runs.
+    /// The request took a slot as it came, and has to ask a store before it runs.
     Asks,
-    /// It waits.
+    /// The request waits.
     Queued(Blocker),
-    /// It was granted a slot after a wait, and has to ask a store before it runs, or not.
+    /// The request was granted a slot after a wait, and has to ask a store before it runs, or not.
     Granted { asks: bool },
-    /// It took the slot that it was granted.
+    /// The request took the slot that it was granted.
     Claimed { waited: bool, asked: bool },
-    /// It gave back a slot that it was granted, as if it had never had it.
+    /// The request gave back a slot that it was granted, as if it had never had it.
     GaveBack,
-    /// It was rejected; `timed_out` where it had waited for as long as it might.
+    /// The request was rejected; `timed_out` where it had waited for as long as it might.
     Rejected { reason: Reason, blocker: Blocker, timed_out: bool },
-    /// Its caller left while it waited.
+    /// The caller left while the request waited.
     Cancelled,
-    /// It goes on because decisions don't bind: what would have become of it otherwise.
+    /// The request goes on because decisions don't bind: what would have become of it otherwise.
     Would { reject: Option<Reason>, blocker: Blocker },
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum BlockingBound {
     WorkerSlots,
 }
 
-/// How the handle stands while something is told.
+/// The state of the handle at the time of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauges {
     pub(crate) limit: usize,

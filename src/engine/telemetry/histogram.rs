@@ -29,13 +29,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Each bucket that counted something since `earlier`: a value in its middle, and how often.
+    /// Returns each bucket that counted something since `earlier`: a value in its middle, and how often.
     pub(crate) fn since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = (Duration, u64)> + 'a {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then);
         counts.enumerate().filter(|&(_, count)| count > 0).map(|(bucket, count)| (middle(bucket), count))
     }
 
-    /// The value that `per_mille` of a thousand don't exceed, within a quarter; zero if nothing was recorded.
+    /// Returns the value that `per_mille` of a thousand don't exceed, within a quarter; zero if nothing was recorded.
     pub(crate) fn quantile(&self, per_mille: u64) -> Duration {
         let rank = (self.count() * per_mille).div_ceil(1_000).max(1);
         let mut seen = 0;
@@ -47,7 +47,8 @@ impl Histogram {
     }
 }
 
-/// Durations in units of 1,024 ns; the two bits below the highest one choose among its four buckets.
+/// Returns the bucket of a duration in units of 1,024 ns; the two bits below the highest one choose among its four
+/// buckets.
 fn bucket(nanos: u64) -> usize {
     let units = nanos >> 10;
     if units < 4 {

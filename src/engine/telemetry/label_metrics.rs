@@ -1,8 +1,9 @@
 //! What happened to the requests of single labels, for metrics: a bounded table, because names come from strangers.
 //!
-//! Labels that settings name have their places from the start. Of the others, the first to come have one each for the
-//! life of the handle: a series never changes whose it is, and goes on where it stopped when its label was forgotten and
-//! comes back. All further labels are one series together. Where no label may have one, nothing is counted at all.
+//! Labels that settings name have their places from the start. Of the other labels, the first to come have a series
+//! each for the life of the handle. A series never changes its label, and goes on where it stopped when its label was
+//! forgotten and comes back. All further labels share one series. Where no label may have a series, nothing is counted
+//! at all.
 
 #[cfg(test)]
 mod count_tests;
@@ -22,10 +23,11 @@ use crate::engine::{
     },
 };
 
-/// Whose a series is. All of it is empty for the one that labels share, and no label has an empty name.
+/// The name of a series: class, namespace and label. All of it is empty for the series that labels share, and no label
+/// has an empty name.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesName {
-    /// The class of work; empty for all that have no rules of their own.
+    /// Class of work; empty for all classes that have no rules of their own.
     pub(crate) class: Arc<str>,
     pub(crate) namespace: Arc<str>,
     pub(crate) label: Arc<str>,
@@ -35,9 +37,9 @@ pub(crate) struct SeriesName {
 struct Series {
     name: SeriesName,
     class: u8,
-    /// The entry that the label had last.
+    /// Entry that the label had last.
     entry: LabelId,
-    /// How many of it may run here, as far as settings say.
+    /// Requests of the label that may run here, as far as settings say.
     cap: Option<usize>,
     counts: LabelCounts,
 }
@@ -50,13 +52,13 @@ type Numbers = HashMap<Arc<str>, SeriesId>;
 /// All series.
 #[derive(Debug, Default)]
 pub(super) struct LabelMetrics {
-    /// How many labels may have one of their own.
+    /// Labels that may have a series of their own.
     most: usize,
-    /// By number, from [`SeriesId::OTHERS`] on. Empty as long as no label may have any.
+    /// Series by number, from [`SeriesId::OTHERS`] on. Empty as long as no label may have any.
     list: Vec<Series>,
-    /// By class, namespace and label.
+    /// Numbers by class, namespace and label.
     numbers: Vec<HashMap<Arc<str>, Numbers>>,
-    /// By the entry of a label.
+    /// Numbers by the entry of a label.
     by_entry: Vec<SeriesId>,
 }
 
@@ -65,15 +67,15 @@ pub(super) struct LabelMetrics {
 pub(crate) struct SeriesRef<'a> {
     pub(crate) name: &'a SeriesName,
     pub(crate) counts: &'a LabelCounts,
-    /// The cap that settings give it.
+    /// Cap that settings give the label.
     pub(crate) cap: Option<usize>,
-    /// The entry of its label, unless that is forgotten.
+    /// Entry of its label, unless that is forgotten.
     pub(crate) entry: Option<LabelId>,
-    /// Whether it is the one that labels share which have none of their own.
+    /// Whether this is the series of all labels that have none of their own.
     pub(crate) is_shared: bool,
 }
 
-/// Whose an entry of the table of labels is.
+/// What an entry of the table of labels stands for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named<'a> {
     /// Requests without a label.
@@ -92,7 +94,7 @@ impl LabelMetrics {
         !self.list.is_empty()
     }
 
-    /// The series of a label that is known.
+    /// Returns the series of a label that is known.
     pub(super) fn of(&self, label: LabelId) -> SeriesId {
         self.by_entry.get(label.index() as usize).copied().unwrap_or(SeriesId::NONE)
     }
@@ -101,7 +103,7 @@ impl LabelMetrics {
         self.list.get_mut(usize::from(id.index()).checked_sub(1)?)
     }
 
-    /// The series of a label, made if it has none and there is a place; else the one that labels share.
+    /// Returns the series of a label, made if it has none and there is a place; else the series that labels share.
     fn find_or_open(&mut self, plans: Plans<'_>, class: u8, namespace: &str, label: &str) -> SeriesId {
         let known = self.numbers.get(usize::from(class)).and_then(|names| names.get(namespace)?.get(label));
         if let Some(&known) = known {
@@ -145,8 +147,8 @@ impl LabelMetrics {
         self.assign(entry, id);
     }
 
-    /// Makes room for as many series as the settings say, first of all for the labels that they name. A series that there is
-    /// is never taken away.
+    /// Makes room for as many series as the settings say, first of all for the labels that they name. An existing
+    /// series is never taken away.
     pub(super) fn open<'a>(&mut self, plans: Plans<'_>, labels: impl Iterator<Item = (LabelId, Named<'a>)>) {
         self.most = plans.0.metrics;
         if self.most == 0 && !self.is_on() {
@@ -166,13 +168,13 @@ impl LabelMetrics {
         labels.for_each(|(entry, name)| self.find(entry, name, plans));
     }
 
-    /// How many there are, the shared one included.
+    /// Returns how many series there are, the shared one included.
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Those from `from` on, the shared one first: the cap that settings give each, its counts, and the entry of its label
-    /// unless that is forgotten.
+    /// Returns all series, the shared one first: the cap that settings give each, its counts, and the entry of its
+    /// label unless that is forgotten.
     pub(super) fn iter(&self) -> impl Iterator<Item = SeriesRef<'_>> {
         (1..).zip(&self.list).map(|(number, it)| {
             let entry = Some(it.entry).filter(|&entry| self.of(entry) == SeriesId::from_index(number));
@@ -192,8 +194,8 @@ impl LabelMetrics {
     }
 }
 
-/// The labels that settings name exactly, by class, namespace and label. What is said for any namespace names the label of
-/// none: others may be invented.
+/// Returns the labels that settings name exactly, by class, namespace and label. A setting for any namespace names the
+/// label without one: other namespaces may be invented.
 pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<str>, Box<str>)> {
     fn name(target: &Target) -> Option<(Box<str>, Box<str>)> {
         match target {
@@ -211,7 +213,7 @@ pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<
     names.collect()
 }
 
-/// How many of a label may run here. A cap that all instances share says nothing about this one.
+/// Returns how many requests of a label may run here. A cap that all instances share says nothing about this one.
 fn settled_cap((labels, rules): Plans<'_>, class: u8, namespace: &str, label: &str) -> Option<usize> {
     let own = labels.rule(namespace, label).cap;
     let rule = rules.classes.get(usize::from(class)).and_then(|class| class.resolve(namespace, label).in_flight);

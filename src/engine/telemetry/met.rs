@@ -1,11 +1,11 @@
-//! InForce settings requests have met.
+//! Which settings requests have met.
 
-/// InForce settings requests have met.
+/// Which settings requests have met.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     /// A bit for each class of rules.
     classes: [u64; 4],
-    /// How many requests had come when the settings were taken.
+    /// Requests that had come when the settings were taken.
     before: u64,
 }
 
@@ -20,7 +20,7 @@ impl Met {
         self.before = requests;
     }
 
-    /// How many requests had come when the settings were taken.
+    /// Returns how many requests had come when the settings were taken.
     pub(super) const fn before(&self) -> u64 {
         self.before
     }

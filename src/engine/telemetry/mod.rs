@@ -1,7 +1,7 @@
-//! What is told afterwards: counts by partition and by label, times, and the journal of decisions and changes.
+//! Telemetry: counts by partition and by label, times, and the journal of decisions and changes.
 //!
-//! A decision is told once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and those that
-//! wait add up to those that arrived.
+//! Each decision is recorded once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and
+//! waiters add up to the requests that arrived.
 
 mod counts;
 mod event;
@@ -44,15 +44,15 @@ use crate::{
 /// Everything that is counted or noted.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    /// By partition.
+    /// Counts by partition.
     counts: Vec<Counts>,
     #[cfg(feature = "introspect")]
     recent: Vec<Recent>,
-    /// By label.
+    /// Totals by label.
     totals: Vec<Totals>,
     series: LabelMetrics,
     met: Met,
-    /// How often the settings were changed.
+    /// Reloads of the settings.
     reloads: u64,
     journal: Journal,
 }
@@ -62,14 +62,14 @@ pub(crate) struct Telemetry {
 pub(crate) struct Totals {
     pub(crate) admitted: u64,
     pub(crate) rejected: u64,
-    /// How many of those admitted an observing rule or partition would have rejected.
+    /// Requests among those admitted that an observing rule or partition would have rejected.
     pub(crate) would_reject: u64,
-    /// The first entry of the journal that is about a label of this name.
+    /// First entry of the journal that is about a label of this name.
     named_from: u64,
 }
 
 impl Telemetry {
-    /// Room for so many partitions and decisions.
+    /// Returns telemetry with room for so many partitions and decisions.
     pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
         let mut telemetry = Self {
             counts: Vec::new(),
@@ -85,7 +85,7 @@ impl Telemetry {
         telemetry
     }
 
-    /// Takes other settings.
+    /// Takes new settings.
     pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
         self.reloads += 1;
         self.grow(partitions);
@@ -99,25 +99,25 @@ impl Telemetry {
         self.recent.resize_with(partitions, Recent::default);
     }
 
-    /// How often the settings were changed.
+    /// Returns how often the settings were changed.
     pub(crate) const fn reloads(&self) -> u64 {
         self.reloads
     }
 
-    /// A request arrived.
+    /// Counts a request that arrived.
     #[inline]
     pub(crate) fn arrived(&mut self, partition: u16, label: LabelId) {
         self.counts[partition as usize].arrived += 1;
         self.tally(label, |series| series.requests += 1);
     }
 
-    /// A class of rules was met.
+    /// Notes that a request had this class of rules.
     #[inline]
     pub(crate) const fn met(&mut self, class: u8) {
         self.met.note(class);
     }
 
-    /// Tells what became of a request.
+    /// Records what became of a request.
     #[inline]
     pub(crate) fn record(&mut self, now: Timestamp, request: RequestRef, event: Event, gauges: Gauges) {
         let counts = &mut self.counts[request.partition as usize];
@@ -204,28 +204,28 @@ impl Telemetry {
         }
     }
 
-    /// Tells that something changed.
+    /// Records that something changed.
     pub(crate) fn change(&mut self, now: Timestamp, event: ChangeEvent, gauges: Gauges) {
         self.journal.changed(now, event, gauges);
     }
 
-    /// Whether decisions are kept, so that it is worth finding out what was in the way of a request.
+    /// Whether there is a journal, so that it is worth finding out what was in the way of a request.
     #[inline]
     pub(crate) const fn keeps_journal(&self) -> bool {
         !self.journal.is_off()
     }
 
-    /// No decision before the first of these entries is kept any more; the second one is the newest.
+    /// Returns the entry before which the journal holds no decision any more, and the newest entry.
     pub(crate) fn journal_range(&self) -> (u64, u64) {
         (self.journal.forgotten_until(), self.journal.sequence())
     }
 
-    /// The newest entry of the journal.
+    /// Returns the newest entry of the journal.
     pub(crate) const fn newest_entry(&self) -> u64 {
         self.journal.sequence()
     }
 
-    /// How a request of a partition ended, and how long it took.
+    /// Counts how a request of a partition ended, and how long it took.
     pub(crate) fn ended(&mut self, partition: u16, series: SeriesId, outcome: Outcome, rtt: Duration) {
         let counts = &mut self.counts[partition as usize];
         match outcome {
@@ -247,7 +247,7 @@ impl Telemetry {
         }
     }
 
-    /// Trailers told of an overload after the sample of the request was taken.
+    /// Counts an overload that trailers told of after the sample of the request was taken.
     pub(crate) fn ended_late(&mut self, partition: u16) {
         self.counts[partition as usize].late_overloads += 1;
     }
@@ -256,18 +256,19 @@ impl Telemetry {
         &self.counts[partition as usize]
     }
 
-    /// What became of the requests of a label.
+    /// Returns what became of the requests of a label.
     pub(crate) fn totals(&self, label: LabelId) -> Totals {
         self.totals.get(label.index() as usize).copied().unwrap_or_default()
     }
 
-    /// Counts an entry of labels that has another name from now on anew.
+    /// Counts from zero for an entry of labels that has another name from now on.
     pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
         *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
         self.series.find(label, name, plans);
     }
 
-    /// Whether an entry of the journal is about a label that has a number now, and not about one that had it before.
+    /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
+    /// number.
     pub(crate) fn is_about(&self, label: LabelId, entry: u64) -> bool {
         self.totals(label).named_from <= entry
     }
@@ -295,7 +296,7 @@ impl Telemetry {
         self.series.is_on()
     }
 
-    /// Where a label is counted.
+    /// Returns the series of a label.
     #[inline]
     pub(crate) fn series_of(&self, label: LabelId) -> SeriesId {
         self.series.of(label)
@@ -308,17 +309,17 @@ impl Telemetry {
         }
     }
 
-    /// How many series of labels there are, the shared one included.
+    /// Returns how many series of labels there are, the shared one included.
     pub(crate) const fn series_count(&self) -> usize {
         self.series.len()
     }
 
-    /// All series of labels, the shared one first.
+    /// Returns all series of labels, the shared one first.
     pub(crate) fn series(&self) -> impl Iterator<Item = SeriesRef<'_>> {
         self.series.iter()
     }
 
-    /// How many requests have come since the settings were taken.
+    /// Returns how many requests have come since the settings were taken.
     pub(crate) fn requests_since_reload(&self) -> u64 {
         self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.met.before()
     }
@@ -328,7 +329,7 @@ impl Telemetry {
         self.met.has(class)
     }
 
-    /// Notes what [`recently`](Self::recently) judges by. Once a second is enough.
+    /// Notes the counts by which [`recently`](Self::recently) judges. Once a second is enough.
     #[cfg(feature = "introspect")]
     pub(crate) fn note_recent(&mut self, now: Timestamp) {
         for (recent, counts) in self.recent.iter_mut().zip(&self.counts) {
@@ -336,14 +337,15 @@ impl Telemetry {
         }
     }
 
-    /// What most rejections of the last seconds stand for in a partition, if more requests were rejected than admitted.
+    /// Returns what most rejections of the last seconds stand for in a partition, if more requests were rejected than
+    /// admitted.
     #[cfg(feature = "introspect")]
     pub(crate) fn recently(&self, now: Timestamp, partition: u16) -> Option<Fares> {
         let partition = partition as usize;
         self.recent[partition].mostly_refused(now, &self.counts[partition])
     }
 
-    /// The entries of the journal, for a reader that knows names.
+    /// Returns the entries of the journal, for a reader that knows names.
     pub(crate) const fn journal(&self) -> &Journal {
         &self.journal
     }

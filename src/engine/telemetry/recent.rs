@@ -1,13 +1,13 @@
 //! What became of the requests of a partition in the last seconds, and how the partition fares by that.
 //!
-//! Nothing is counted for it: what is counted anyway is noted once a second, and compared with.
+//! Nothing is counted for this: the counts that exist anyway are noted once a second, and compared.
 
 use std::time::Duration;
 
 use super::Counts;
 use crate::{rejection::Reason, time::Timestamp};
 
-/// How far back it goes, and how often counts are noted.
+/// Time that the view goes back, and between two notes of the counts.
 const WINDOW: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_secs(1);
 const SAMPLES: usize = 5;
@@ -20,7 +20,7 @@ pub(crate) enum Fares {
     Unavailable,
 }
 
-/// What rejections stand for, the most harmless first.
+/// The meanings of rejections, the most harmless first.
 const STATUSES: [Fares; 3] = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
 
 /// Counts of one moment, since the handle was made.
@@ -28,7 +28,7 @@ const STATUSES: [Fares; 3] = [Fares::Saturated, Fares::Throttled, Fares::Unavail
 struct Sample {
     at: Timestamp,
     admitted: u64,
-    /// In the order of [`STATUSES`].
+    /// Rejections in the order of [`STATUSES`].
     refused: [u64; STATUSES.len()],
 }
 
@@ -49,7 +49,7 @@ impl Sample {
     }
 }
 
-/// What a refusal says of the partition, as an index of [`STATUSES`].
+/// Returns what a rejection says of the partition, as an index of [`STATUSES`].
 const fn kind(reason: Reason) -> usize {
     match reason {
         Reason::Draining | Reason::PendingUnavailable | Reason::StoreUnavailable => 2,
@@ -82,7 +82,7 @@ impl Recent {
         self.next = (self.next + 1) % SAMPLES;
     }
 
-    /// What most refusals of the last seconds stand for, if more requests were refused than admitted.
+    /// Returns what most rejections of the last seconds stand for, if more requests were rejected than admitted.
     pub(super) fn mostly_refused(&self, now: Timestamp, counts: &Counts) -> Option<Fares> {
         let recent = self.samples.into_iter().flatten().filter(|sample| now.since(sample.at) <= WINDOW);
         let first = recent.min_by_key(|sample| sample.at)?;

@@ -21,7 +21,7 @@ impl Engine {
         assert!(binds || self.queue.is_empty(), "no request waits for what doesn't bind");
     }
 
-    /// Asserts everything that is kept twice, once as it is and once as a sum, a set or a heap.
+    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap.
     pub(crate) fn check_all(&self) {
         self.check();
         // Rules throttle flows as well, whatever the standing of their label.
@@ -38,7 +38,7 @@ impl Engine {
         self.check_counts();
     }
 
-    /// Every request that arrived was admitted, rejected or cancelled, or it waits.
+    /// Asserts that every request that arrived was admitted, rejected or cancelled, or waits.
     fn check_counts(&self) {
         let granted = self.queue.live().iter().filter(|(_, it)| matches!(it.stage, Stage::Granted { .. })).count();
         let (mut arrived, mut ended) = (0, 0);
@@ -50,7 +50,8 @@ impl Engine {
         assert_eq!(arrived, ended + (self.queue.len() + granted) as u64, "what arrived is accounted for");
     }
 
-    /// Where slots expire, every slot has a holder: a waiter that was granted it and has not fetched it, or a token.
+    /// Asserts that every slot that expires has a holder: a waiter that was granted it and has not fetched it, or a
+    /// token.
     fn check_holders(&self, live: &[(Key, &Waiter)]) {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();

@@ -89,13 +89,13 @@ impl Subject {
     }
 }
 
-/// The rows of a trace, without its header.
+/// Returns the rows of a trace, without its header.
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let data = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     data.filter(|line| !line.is_empty()).map(|line| line.split(',').collect())
 }
 
-/// Compares a trace of a law. Answers how many rows agreed, or the first that did not.
+/// Compares a trace of a law. Returns how many rows agreed, or the first that did not.
 fn check_law(name: &str, text: &str) -> Result<usize, String> {
     let mut subject = Subject::named(name).ok_or_else(|| format!("{name}: no such law"))?;
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
@@ -121,7 +121,7 @@ fn check_law(name: &str, text: &str) -> Result<usize, String> {
     Ok(count)
 }
 
-/// The partitions named in the header of a limiter trace: `# partitions: {a=0.34, b=0.33}`.
+/// Returns the partitions named in the header of a limiter trace: `# partitions: {a=0.34, b=0.33}`.
 fn partitions(text: &str) -> Vec<(String, u32)> {
     let header = text.lines().find_map(|line| line.strip_prefix("# partitions: ")).unwrap();
     let Some(list) = header.strip_prefix('{').and_then(|list| list.strip_suffix('}')) else { return Vec::new() };

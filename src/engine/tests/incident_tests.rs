@@ -1,7 +1,8 @@
 //! The incident that the two-phase admission comes from, in virtual time.
 //!
-//! 3,704 tasks of 229 to 245 s arrive in a burst. With 800 slots and a wait of 30 s, most are rejected: nobody who waits
-//! 30 s for a slot that is held for four minutes gets one. With 200 slots and a queue of 3,600, nobody is.
+//! 3,704 tasks of 229 to 245 s arrive in a burst. With 800 slots and a wait of 30 s, most are rejected: no task that
+//! waits 30 s for a slot that is held for four minutes gets it. With 200 slots and a queue of 3,600, no task is
+//! rejected.
 
 use std::{cmp::Reverse, collections::BinaryHeap, task::Poll, time::Duration};
 
@@ -29,7 +30,7 @@ enum Event {
     End(Slot),
 }
 
-/// How long task `number` takes: 229 to 245 s, scattered evenly over the tasks.
+/// Returns how long task `number` takes: 229 to 245 s, scattered evenly over the tasks.
 fn duration(number: u64) -> Duration {
     Duration::from_secs(229) + Duration::from_millis(number.wrapping_mul(7_919) % 16_001)
 }
@@ -46,7 +47,7 @@ fn plan(slots: usize, queue: Option<usize>) -> Plan {
     Plan { queue, ..Plan::plain(Limit::from(Fixed::new(slots)).into_law(), partitions, bound(line), bound(gate)) }
 }
 
-/// Lets the tasks arrive evenly within `spread` and runs until nobody is left.
+/// Lets the tasks arrive evenly within `spread` and runs until no task is left.
 fn run(plan: Plan, spread: Duration) -> Report {
     let mut engine = Engine::new(plan);
     let mut report = Report {
@@ -57,7 +58,7 @@ fn run(plan: Plan, spread: Duration) -> Report {
         longest_wait: Duration::ZERO,
         out_of_order: 0,
     };
-    // What happens when; the number keeps ties in order and is the task's.
+    // Events by time; the number keeps ties in order and is the task's.
     let mut agenda: BinaryHeap<Reverse<(Timestamp, u64)>> = BinaryHeap::new();
     let mut events = std::collections::HashMap::new();
     for number in 0..TASKS {

@@ -1,4 +1,4 @@
-//! What only looks on: places in line, reloads, lent slots, and whatever comes in whatever order.
+//! Dry runs: places in line, reloads, slots that expire, and any verbs in any order.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -46,7 +46,7 @@ fn rate(dice: &mut Dice, binds: bool) -> Rate {
     if binds && dice.one_in(2) { rate } else { rate.observe() }
 }
 
-/// Some limits; where `binds` is not set, all of them only observe.
+/// Some limits; where `binds` is not set, all of them observe.
 fn limits(dice: &mut Dice, binds: bool) -> ClassLimits {
     let mut limits = ClassLimits::new();
     if dice.one_in(2) {
@@ -92,7 +92,7 @@ fn plan(dice: &mut Dice, binds: bool, (time_to_live, sheds): Fixtures) -> Plan {
     Plan { rules, shadow, time_to_live, queue, ..Plan::plain(law(dice), partitions.into(), line, gate) }
 }
 
-/// What no reload changes here: for how long slots are lent, and whether nobody can wait.
+/// The settings that no reload changes here: the time to live of slots, and whether no request can wait.
 type Fixtures = (Option<Duration>, bool);
 
 struct Scene {
@@ -191,7 +191,7 @@ impl Scene {
         self.engine.check_all();
     }
 
-    /// Everybody leaves; nothing is left of anybody.
+    /// Has all requests leave; nothing is left of any of them.
     fn leave(mut self) {
         for place in std::mem::take(&mut self.places) {
             self.engine.cancel(self.now, &place);

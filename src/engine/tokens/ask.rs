@@ -2,35 +2,35 @@
 
 use crate::{criticality::Criticality, time::Timestamp};
 
-/// What a request asks for: names of labels as text, everything else in numbers.
+/// What a request asks for: names of labels as text, all other fields as numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) partition: u16,
     /// The kind of work; see [`Engine::class`](crate::engine::Engine::class).
     pub(crate) class: u8,
     pub(crate) criticality: Criticality,
-    /// `None` for a request without a label.
+    /// Label of the request; `None` without one.
     pub(crate) subject: Option<Subject<'a>>,
-    /// When its caller gives up.
+    /// Time when its caller gives up.
     pub(crate) deadline: Timestamp,
 }
 
-/// On whose behalf a request comes.
+/// The label, namespace and run of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) label: &'a str,
-    /// The job that it is a part of.
+    /// Job that the request is a part of.
     pub(crate) run: Option<&'a str>,
 }
 
 impl Subject<'_> {
-    /// Of requests without a label, where rules hold for these as well.
+    /// The subject of requests without a label, where rules hold for these as well.
     pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None };
 }
 
 impl Ask<'_> {
-    /// A request of `partition` without a label, whose caller waits for ever.
+    /// Returns a request of `partition` without a label, whose caller waits for ever.
     pub(crate) const fn of(partition: u16) -> Self {
         Self { partition, class: 0, criticality: Criticality::Critical, subject: None, deadline: Timestamp::NEVER }
     }

@@ -1,7 +1,7 @@
-//! What would have become of a request that runs because decisions don't bind, on its way to whoever traces it.
+//! Dry run: what would have become of a request that runs because decisions don't bind, on its way to its trace.
 //!
-//! It travels with the request, since between the decision and the moment at which its caller learns of it others decide as
-//! well. Without the feature `tracing` nobody asks, and there is nothing here: it takes no room and no time.
+//! The outcome travels with the request, since between the decision and the moment at which the caller learns of it
+//! other requests are decided as well. Without the feature `tracing` it is never asked for, takes no room and no time.
 
 use crate::rejection::Reason;
 
@@ -25,7 +25,8 @@ impl DryRunOutcome {
 
 #[cfg(feature = "tracing")]
 impl DryRunOutcome {
-    /// It would have found a place to wait, or a reason to be turned away. Only for one that waits it is asked what for.
+    /// Returns the outcome of a request that would have found a place to wait, or a reason to be rejected. `waits_for`
+    /// is only called for a request that waits.
     pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
         Self(Some(match place {
             Ok(()) => Instead::Queue(waits_for()),
@@ -33,7 +34,7 @@ impl DryRunOutcome {
         }))
     }
 
-    /// What became of the request, in a word, and why it would not have been admitted.
+    /// Returns what became of the request, in a word, and why it would not have been admitted.
     pub(crate) const fn outcome(self) -> (&'static str, Option<Reason>) {
         match self.0 {
             None => ("admitted", None),
@@ -50,6 +51,6 @@ impl DryRunOutcome {
     }
 }
 
-/// Every slot has one.
+/// Bytes of the outcome, which is in every slot.
 const ROOM: usize = if cfg!(feature = "tracing") { 2 } else { 0 };
 const _: () = assert!(size_of::<DryRunOutcome>() == ROOM, "it takes next to no room");

@@ -1,4 +1,4 @@
-//! A rule that has no room, and which rules are asked.
+//! A rule that has no room, and the choice of rules to check.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// InForce rules are asked.
+/// Which rules are checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum InForce {
-    /// Those that bind.
+    /// Rules that bind.
     Binding,
-    /// Those that only say what they would do.
+    /// Rules that observe: they only count what they would do.
     Observing,
-    /// All of them: where nothing binds, it makes no difference.
+    /// All rules: where nothing binds, it makes no difference.
     All,
 }
 
@@ -32,31 +32,31 @@ impl InForce {
     }
 }
 
-/// A rule that has no room for one more.
+/// A rule that has no room for another request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExhaustedRule {
     pub(crate) reason: Reason,
     pub(crate) when_full: WhenFull,
-    /// When it has room again, if time alone makes some.
+    /// Time when the rule has room again, if time alone makes some.
     pub(crate) until: Option<Timestamp>,
-    /// How much it allows.
+    /// Requests that the rule allows.
     pub(crate) bound: usize,
-    /// The meter that is full, if it is one, and what it takes.
+    /// Meter that is full, if there is one, and what the rule needs it to have.
     pub(crate) meter: Option<(MeterId, Need)>,
 }
 
 impl ExhaustedRule {
-    /// How long from `now` until it has room, where that is known.
+    /// Returns how long from `now` until the rule has room, where that is known.
     pub(crate) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
-        // As long as a person would call it: never nothing.
+        // At least a nanosecond: zero would mean that there is room now.
         self.until.map(|until| until.since(now).max(Duration::from_nanos(1)))
     }
 }
 
-/// What a label needs a meter to have before one more of it may start.
+/// What a label needs a meter to have before one more request of the label may start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Need {
-    /// Fewer than this run.
+    /// Fewer requests than this run.
     Slot(usize),
     /// This rate has room.
     Start(RateRule),

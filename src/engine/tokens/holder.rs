@@ -1,13 +1,13 @@
-//! Whose a slot is.
+//! The holder of a slot.
 
 use crate::engine::ids::LabelId;
 
-/// Whom a slot belongs to.
+/// The request that a slot belongs to: partition, label and level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) partition: u16,
     pub(crate) label: LabelId,
     pub(crate) level: u8,
-    /// What it is beyond of, as marks of a slot.
+    /// What the request exceeds, as marks of a slot.
     pub(crate) shadow: u8,
 }

@@ -1,4 +1,4 @@
-//! What the engine is given, what it hands out, and what rooms tell each other.
+//! Tokens: what the engine is given, what it hands out, and what rooms tell each other.
 
 mod ask;
 mod dry_run;

@@ -1,4 +1,4 @@
-//! The rules that a request needs the consent of a store for.
+//! The rules that a request has to ask a store for.
 
 use std::{any::Any, fmt, num::NonZeroU32, sync::OnceLock};
 
@@ -7,7 +7,7 @@ use crate::{
     rejection::Reason,
 };
 
-/// InForce of a label's rules one is.
+/// The kind of a shared rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Counted {
     LabelCap,
@@ -17,7 +17,7 @@ pub(crate) enum Counted {
     Budget,
 }
 
-/// How much a shared rule allows.
+/// Bound of a shared rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SharedBound {
     Cap(NonZeroU32),
@@ -43,7 +43,7 @@ impl SharedRule {
         }
     }
 
-    /// The setting, as in `RuleSnapshot`.
+    /// Returns the setting, as in `RuleSnapshot`.
     pub(crate) const fn name(&self) -> &'static str {
         match self.counts {
             Counted::LabelCap => "max_in_flight",
@@ -54,7 +54,7 @@ impl SharedRule {
         }
     }
 
-    /// How many it allows.
+    /// Returns how many requests the rule allows.
     pub(crate) const fn most(&self) -> usize {
         match self.bound {
             SharedBound::Cap(bound) => bound.get() as usize,
@@ -63,15 +63,15 @@ impl SharedRule {
     }
 }
 
-/// The rules of one label of one class for which a request needs consent, all of them or none.
+/// The rules of one label of one class that a request has to ask for, all of them or none.
 pub(crate) struct SharedRules {
-    /// Empty for requests whose class has no rules of its own.
+    /// Class of work; empty for requests whose class has no rules of its own.
     pub(crate) class: Box<str>,
     pub(crate) namespace: Box<str>,
     pub(crate) label: Box<str>,
     pub(crate) group: Option<Box<str>>,
     pub(crate) rules: Vec<SharedRule>,
-    /// What whoever asks has made of this, once for all requests.
+    /// Claims that the store limiter has made of these rules, once for all requests.
     pub(crate) prepared: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -105,12 +105,12 @@ impl SharedRules {
         })
     }
 
-    /// The rule of this kind, of which a label has one at most, and its index.
+    /// Returns the rule of this kind, of which a label has one at most, and its index.
     pub(crate) fn find(&self, counts: Counted) -> Option<(usize, SharedRule)> {
         self.rules.iter().copied().enumerate().find(|(_, rule)| rule.counts == counts)
     }
 
-    /// Whether nobody is admitted while the store is gone, and whether that is answered as if there were nothing.
+    /// Fail closed: returns what requests are answered while the store is gone, if one of the rules fails closed.
     pub(crate) fn closes(&self) -> Option<WhenFull> {
         let closed = || self.rules.iter().filter(|rule| rule.when_gone == OnStoreFailure::FailClosed);
         let empty = closed().any(|rule| rule.when_full == WhenFull::RespondEmpty);

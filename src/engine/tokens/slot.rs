@@ -10,7 +10,8 @@ use crate::{rejection::Reason, time::Timestamp};
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Admit(Slot),
-    /// It was granted a slot, and has to ask for these rules before it [claims](crate::engine::Engine::claim) that.
+    /// The request was granted a slot, and has to ask for these rules before it [claims](crate::engine::Engine::claim)
+    /// that.
     Ask(Place, Arc<SharedRules>),
     Reject(Refusal),
     Wait(Place),
@@ -21,29 +22,30 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) start: Timestamp,
-    /// Requests in flight when this one was admitted, itself included; the series of one that decisions don't bind.
+    /// Requests in flight when this one was admitted, itself included; the series of a request that decisions don't
+    /// bind.
     pub(crate) in_flight: u32,
     pub(crate) label: LabelId,
-    /// The number of its tenure, where slots are lent for a time.
+    /// Number of the slot, where slots expire.
     pub(crate) ttl: TtlId,
     pub(crate) partition: u16,
-    /// The kind of work; see [`Engine::class`].
+    /// Kind of work; see [`Engine::class`].
     pub(crate) class: u8,
     pub(crate) marks: u8,
     pub(crate) would: DryRunOutcome,
 }
 
-/// Occupies a slot of the limit: not so while decisions don't bind, and not after it was given back.
+/// The slot is one of the limit: not so while decisions don't bind, and not after it was given back.
 pub(crate) const COUNTED: u8 = 1;
-/// Its sample was taken.
+/// The sample of the request was taken.
 pub(crate) const OBSERVED: u8 = 2;
-/// Where the marks hold the level of importance, two bits of them.
+/// Position of the level of importance in the marks, two bits.
 const LEVEL_SHIFT: u8 = 2;
-/// Beyond what observing rules allow: none of them counts it.
+/// The request is beyond what observing rules allow: none of them counts it.
 pub(crate) const OVER_QUOTA: u8 = 0x10;
-/// Runs although its partition, which observes, would not have let it: the limit does not count it.
+/// The request runs although its partition, which observes, would not have let it: the limit does not count it.
 pub(crate) const OVER_LIMIT: u8 = 0x20;
-/// Would run under the limit of the shadow law as well.
+/// The request would run under the limit of the shadow law as well.
 pub(crate) const IN_SHADOW: u8 = 0x40;
 const SHADOW: u8 = OVER_QUOTA | OVER_LIMIT | IN_SHADOW;
 
@@ -61,13 +63,13 @@ impl Slot {
         Self { start, in_flight, label, ttl, partition, class, marks, would: DryRunOutcome::NOTHING }
     }
 
-    /// The slot of a request that occupies a slot of the limit, or of its partition outside of it.
+    /// Returns the slot of a request that occupies a slot of the limit, or of its partition outside of it.
     #[inline]
     pub(crate) const fn counted(start: Timestamp, in_flight: u32, holder: Holder, class: u8, ttl: TtlId) -> Self {
         Self::new(start, in_flight, holder, class, ttl, COUNTED)
     }
 
-    /// The slot of a request that decisions don't bind.
+    /// Returns the slot of a request that decisions don't bind.
     pub(crate) fn uncounted(start: Timestamp, partition: u16, series: SeriesId, marks: u8) -> Self {
         let nobody = Holder { partition, label: LabelId::DEFAULT, level: 0, shadow: 0 };
         Self::new(start, u32::from(series.index()), nobody, 0, TtlId::NONE, marks)
@@ -78,7 +80,7 @@ impl Slot {
         Holder { partition: self.partition, label: self.label, level, shadow: self.marks & SHADOW }
     }
 
-    /// What tells it from other slots. Two that are the same in this are the same to the engine in all.
+    /// Returns what tells the slot from others. To the engine, slots with the same fingerprint are the same.
     #[cfg(feature = "introspect")]
     pub(crate) const fn fingerprint(&self) -> [u64; 3] {
         let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
@@ -92,7 +94,7 @@ impl Slot {
         self.partition
     }
 
-    /// What would have become of it, had decisions been binding.
+    /// Returns what would have become of the request, had decisions been binding.
     #[cfg(feature = "tracing")]
     pub(crate) const fn would(&self) -> DryRunOutcome {
         self.would
@@ -111,18 +113,20 @@ impl Slot {
         self.marks & COUNTED != 0
     }
 
-    /// Where it is counted by label, if it never occupied a slot of the limit. Good until it is given back.
+    /// Returns the series that counts the request, if it never occupied a slot of the limit. Good until the slot is
+    /// given back.
     pub(crate) fn uncounted_series(&self) -> Option<SeriesId> {
         let index = || u16::try_from(self.in_flight).map_or(SeriesId::NONE, SeriesId::from_index);
         (!self.is_counted()).then(index)
     }
 
-    /// Whether its time says something about the limit: not so for what runs beyond it because decisions don't bind.
+    /// Whether the time of the request says something about the limit: not where it runs beyond the limit because
+    /// decisions don't bind.
     pub(crate) const fn is_within_limit(&self) -> bool {
         self.marks & (COUNTED | OVER_LIMIT) == COUNTED
     }
 
-    /// Its number, where slots expire.
+    /// Returns the number of the slot, where slots expire.
     pub(crate) const fn ttl(&self) -> Option<TtlId> {
         if self.ttl.number() == TtlId::NONE.number() { None } else { Some(self.ttl) }
     }
@@ -143,17 +147,17 @@ impl Place {
     }
 }
 
-/// Why a request was turned away, in the engine's own words.
+/// Why a request was rejected, in the engine's own words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) retry_after: Duration,
     pub(crate) partition: u16,
-    /// How many requests the bound allows that was hit.
+    /// Requests that the bound allows.
     pub(crate) bound: usize,
-    /// Whether it should be answered as if there were nothing, rather than as a rejection.
+    /// Whether the answer says that there is no work, rather than a rejection.
     pub(crate) empty: bool,
-    /// Whether it waited for as long as it might.
+    /// Whether the request waited for as long as it might.
     pub(crate) timed_out: bool,
     /// Whether the deadline of the request is over.
     pub(crate) over: bool,

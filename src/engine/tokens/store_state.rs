@@ -7,14 +7,14 @@ use std::time::Duration;
 pub(crate) enum StoreState {
     #[default]
     Up,
-    /// It failed lately, and is asked all the same.
+    /// The store failed lately, and is asked all the same.
     Failing,
-    /// It is left alone until it answers a probe.
+    /// The store is left alone until it answers a probe.
     Down,
 }
 
 impl StoreState {
-    /// The machine word.
+    /// Returns the machine word.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -29,6 +29,6 @@ impl StoreState {
 pub(crate) struct StoreChange {
     pub(crate) from: StoreState,
     pub(crate) to: StoreState,
-    /// For how long it was down, if it was.
+    /// Time for which the store was down, if it was.
     pub(crate) down_for: Option<Duration>,
 }

@@ -9,14 +9,14 @@ use crate::{
 /// What became of a waiter so far.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// Waits for room in the line.
+    /// The waiter waits for room in the line.
     Gate,
-    /// Waits for a slot.
+    /// The waiter waits for a slot.
     Line,
-    /// Holds a slot that it has not fetched yet. Carries what its sample needs, and until when it could have waited if it
-    /// stood in line.
+    /// The waiter holds a slot that it has not fetched yet. Carries what its sample needs, and until when the waiter
+    /// could have waited if it stood in line.
     Granted { in_flight: u32, until: Option<Timestamp> },
-    /// Was turned away and has not asked yet.
+    /// The waiter was rejected and has not asked yet.
     Refused(Refusal),
 }
 
@@ -26,25 +26,25 @@ pub(crate) struct Waiter {
     pub(crate) stage: Stage,
     pub(crate) partition: u16,
     pub(crate) class: u8,
-    /// How little it matters; see [`Criticality::level`](crate::criticality::Criticality::level).
+    /// Level of importance, 0 the most important; see [`Criticality::level`](crate::criticality::Criticality::level).
     pub(crate) level: u8,
-    /// What it is beyond of, as marks of a slot.
+    /// What the waiter exceeds, as marks of a slot.
     pub(crate) shadow: u8,
     pub(crate) would: DryRunOutcome,
     pub(crate) label: LabelId,
-    /// The job that it is a part of.
+    /// Job that the waiter is a part of.
     pub(crate) job: JobId,
-    /// Order of arrival over all partitions.
+    /// Number in the order of arrival over all partitions.
     pub(crate) sequence: u64,
     pub(crate) since: Timestamp,
-    /// When its caller gives up.
+    /// Time when its caller gives up.
     pub(crate) caller_deadline: Timestamp,
-    /// When its present wait ends, the caller's deadline included.
+    /// Time when its present wait ends, the caller's deadline included.
     pub(crate) deadline: Timestamp,
 }
 
 impl Waiter {
-    /// Somebody who stands nowhere yet.
+    /// Returns a waiter that stands nowhere yet.
     pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
         Self {
             stage: Stage::Line,
@@ -62,12 +62,12 @@ impl Waiter {
         }
     }
 
-    /// InForce request it is, for what is told afterwards.
+    /// Returns the request of the waiter, for telemetry.
     pub(crate) const fn request(&self) -> RequestRef {
         RequestRef { partition: self.partition, label: self.label, job: self.job, since: self.since }
     }
 
-    /// Whom the slot belongs to that it was granted.
+    /// Returns the holder of the slot that the waiter was granted.
     pub(crate) const fn holder(&self) -> Holder {
         Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Makes decisions bind, or not. Waiters are admitted at once when they stop to bind.
+    /// Sets the mode. Waiters are admitted at once when decisions stop binding.
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);
         let from = self.lifecycle.set_mode(mode);
@@ -26,7 +26,7 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// Admits no request any more. Waiters are rejected, unless they are to be served.
+    /// Begins to drain: no request is admitted any more. Waiters are rejected, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);
         let was_open = self.lifecycle.drain(serves_waiting);
@@ -43,7 +43,7 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// Whether no request is admitted any more, and none is left.
+    /// Whether the handle drains and no request is left.
     pub(crate) const fn is_drained(&self) -> bool {
         self.lifecycle.is_draining()
             && self.capacity.running() + self.capacity.over_limit() == 0

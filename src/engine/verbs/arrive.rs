@@ -1,4 +1,4 @@
-//! What becomes of a request that arrives.
+//! How the engine decides about a request that arrives.
 
 use crate::{
     engine::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Engine {
-    /// A request arrives.
+    /// Decides about a request that arrives.
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
         if let Some(slot) = self.admit_plainly(now, ask) {
@@ -78,7 +78,7 @@ impl Engine {
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE))
     }
 
-    /// The same where no request has to ask a store.
+    /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     #[cfg(test)]
     pub(crate) fn arrive_without_waiting(
         &mut self,
@@ -92,12 +92,12 @@ impl Engine {
         }
     }
 
-    /// The number of a kind of work, for [`Ask::class`]: times are compared within their kind.
+    /// Returns the number of a kind of work, for [`Ask::class`]: times are compared within their kind.
     pub(crate) fn class(&mut self, name: &str) -> u8 {
         self.controller.class(name)
     }
 
-    /// The label of a request.
+    /// Returns the label of a request.
     #[inline]
     pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.quotas.class_of(ask.class);
@@ -114,7 +114,7 @@ impl Engine {
 
     /// Whether a request that arrives may run at once.
     fn may_start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        // Waiters for what has room by now, or is not held back any more, came first.
+        // Waiters for a rule that has room by now, or for a slot that is not held back any more, came first.
         if self.capacity.next_decay() <= now || (self.quotas.has_rules() && self.quotas.next_room() <= now) {
             self.dispatch(now);
         }
@@ -135,7 +135,7 @@ impl Engine {
         self.quotas.is_below_fair_share(label, self.capacity.limit())
     }
 
-    /// Lets a request run that may, or lets it ask a store first. `shadow` marks what it is beyond of.
+    /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
     pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
         let in_flight = self.take_slot(&mut holder);
@@ -154,7 +154,7 @@ impl Engine {
         Arrival::Admit(self.slot(now, ask.class, holder, in_flight))
     }
 
-    /// Counts a request that takes a slot; returns how many run then.
+    /// Counts a request that takes a slot; returns how many requests run then.
     #[inline]
     pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
         if self.controller.has_shadow() {

@@ -1,4 +1,4 @@
-//! What was in the way of a request, for the journal; and how long its way is.
+//! What was in the way of a request, for the journal; and how long the request would wait.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::{
 const MARGIN: u32 = 10;
 
 impl Engine {
-    /// What was in the way of a request, if that is written down.
+    /// Returns what was in the way of a request, if that is written down.
     #[inline]
     pub(super) fn if_noted(&self, find: impl FnOnce(&Self) -> Blocker) -> Blocker {
         if self.telemetry.keeps_journal() { find(self) } else { Blocker::NOTHING }
     }
 
-    /// What a request was rejected for.
+    /// Returns the bound for which a request was rejected.
     pub(super) fn blocker(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Blocker {
         let limit = self.capacity.limit();
         match reason {
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// What keeps a request from running, in the order in which it is asked.
+    /// Returns what keeps a request from running: the first bound in the order in which they are checked.
     pub(super) fn obstacle(&self, now: Timestamp, partition: u16, label: LabelId) -> Blocker {
         let it = self.capacity.partition(partition);
         if self.quotas.is_full(label) {
@@ -93,12 +93,12 @@ impl Engine {
         Blocker::new(by, self.quotas.used(now, label, full), full.bound)
     }
 
-    /// How long a request that joins the line now waits for a slot, judged from how fast slots came free; `None` while
-    /// nothing is known about that.
+    /// Returns how long a request that joins the line now waits for a slot, judged from how fast slots came free;
+    /// `None` while nothing is known about that.
     ///
-    /// It waits until all requests before it got a slot: all waiters that are as important, or, where the turn goes round,
-    /// as many rounds as it takes until its own flow is through. Its partition's share is a second way to a slot, and the
-    /// earlier one counts. A cap on its label can only make it later.
+    /// The request waits until all requests before it got a slot: all waiters of its level and of more important ones,
+    /// or, where flows take turns, as many rounds as its own flow needs. The share of its partition is a second way to
+    /// a slot, and the earlier way counts. A cap on its label can only make the wait longer.
     pub(in crate::engine) fn expected_wait(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Duration> {
         if self.estimates.mean_hold().is_zero() {
             return None;
@@ -136,8 +136,8 @@ impl Engine {
         self.expected_wait(now, ask, label).is_some_and(|wait| wait > left + left / MARGIN)
     }
 
-    /// Whether the time that is left to a waiter is less than its work is likely to take, so that a slot is better given
-    /// to another waiter.
+    /// Whether the time that is left to a waiter is less than its work is likely to take, so that a slot is better
+    /// given to another waiter.
     pub(super) fn cannot_finish_in_time(&self, now: Timestamp, key: Key) -> bool {
         let waiter = self.queue.get(key);
         self.lifecycle.enforces()

@@ -1,4 +1,4 @@
-//! Who runs next.
+//! Which waiter runs next.
 
 use crate::{
     engine::{
@@ -28,7 +28,7 @@ impl Engine {
                 match self.next_to_run() {
                     Some(key) => self.try_grant(now, key),
                     None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
-                    // Where those in line may not run, a waiter that comes in from the gate may.
+                    // Where no waiter in line may run, a waiter that comes in from the gate may.
                     None => match self.next_to_enter() {
                         Some(key) => self.enter_line(now, key),
                         None => break,
@@ -40,14 +40,15 @@ impl Engine {
         self.check();
     }
 
-    /// Lets the next label have its turns for which there is room where it waits; returns whether there was one.
+    /// Lets the next label that waits at a rule have its turns, if the rule has room now; returns whether there was
+    /// such a label.
     fn unthrottle_freed(&mut self, now: Timestamp) -> bool {
         let freed = self.quotas.take_freed(now);
         freed.into_iter().for_each(|label| self.unthrottle(label));
         freed.is_some()
     }
 
-    /// Ends the wait of the waiter whose turn it is, with a slot or a rejection; or lets its label wait until a rule has
+    /// Ends the wait of the waiter whose turn it is, with a slot or a rejection; or has its label wait until a rule has
     /// room.
     fn try_grant(&mut self, now: Timestamp, key: Key) {
         let waiter = self.queue.get(key);
@@ -65,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Lets a label wait until the rule that stops it has room.
+    /// Has a label wait until the rule that stops it has room.
     pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &ExhaustedRule) {
         self.queue.throttle(label, true);
         self.quotas.await_room(now, label, full);
@@ -88,8 +89,8 @@ impl Engine {
         self.notices.push_back(key);
     }
 
-    /// The waiter that takes the next free slot: of the partitions below their share the waiter that came first, else the
-    /// one whose turn it is among all that may run.
+    /// Returns the waiter that takes the next free slot: of the partitions below their share the waiter that came
+    /// first, else the waiter whose turn it is among all that may run.
     fn next_to_run(&self) -> Option<Key> {
         if !self.lifecycle.enforces() {
             return self.queue.anyone();
@@ -107,7 +108,7 @@ impl Engine {
         Some(key)
     }
 
-    /// The waiter at the gate that came first among those that may enter.
+    /// Returns the waiter at the gate that came first among those that may enter.
     fn next_to_enter(&self) -> Option<Key> {
         if self.queue.at_gate() == 0 {
             return None;

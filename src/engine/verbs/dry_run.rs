@@ -1,12 +1,12 @@
-//! Decisions that don't bind: those of partitions and rules that observe, and those of a shadow law.
+//! Dry run: decisions that don't bind, those of partitions and rules that observe, and those of a shadow law.
 //!
-//! What such a decision would have rejected, or would have made wait, runs all the same. It is counted by reason, and is
-//! then left out of what the next of these decisions are judged by: it would not have been there. So where the time that a
-//! request takes does not depend on what else runs, and no request would have waited, these decisions are exactly those that
-//! would have been made. How long a request would have waited isn't known: it is taken as one that came and went.
+//! A request that such a decision would have rejected, or would have made wait, runs all the same. It is counted by
+//! reason. It is then left out of what the next of these decisions are judged by, because it would not have been there.
+//! So these decisions are exact where the time that a request takes does not depend on what else runs, and no request
+//! would have waited. How long a request would have waited isn't known: such a request counts as having come and gone.
 //!
-//! Two marks on a slot say where it doesn't count: *beyond* observing rules, and *outside* the limit, where its partition
-//! observes. What binds counts it in any case.
+//! Two marks on a slot say where it doesn't count: *beyond* observing rules, and *outside* the limit, where its
+//! partition observes. Rules and limits that bind count it in any case.
 
 use crate::{
     engine::{
@@ -21,17 +21,17 @@ use crate::{
 };
 
 impl Engine {
-    /// Whether a partition may take a slot now, or takes one because its decisions don't bind.
+    /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
     pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
         self.capacity.partition(partition).observes() || self.capacity.may_run(partition)
     }
 
-    /// Whether what its partition says stops no request.
+    /// Whether the bounds of a partition stop no request.
     pub(in crate::engine) fn lets_all_through(&self, partition: u16) -> bool {
         self.capacity.partition(partition).observes() && self.lifecycle.enforces()
     }
 
-    /// A slot for a request that may have one, and what observing rules say to it.
+    /// Gives a slot to a request that may have one, after observing rules are checked.
     #[inline]
     pub(super) fn admit(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
         if self.observes_rules()
@@ -42,7 +42,7 @@ impl Engine {
         self.start(now, ask, label, 0)
     }
 
-    /// A slot for a request that an observing rule has no room for.
+    /// Gives a slot to a request for which an observing rule has no room.
     fn start_beyond(
         &mut self,
         now: Timestamp,
@@ -57,7 +57,7 @@ impl Engine {
         self.take_along(arrival, would)
     }
 
-    /// Lets a request that just got a slot take along what would have become of it.
+    /// Attaches to a request that just got a slot what would have become of it.
     fn take_along(&mut self, mut arrival: Arrival, would: DryRunOutcome) -> Arrival {
         match &mut arrival {
             Arrival::Admit(slot) => slot.would = would,
@@ -71,13 +71,14 @@ impl Engine {
         self.quotas.has_observing_rules() && self.lifecycle.enforces()
     }
 
-    /// The observing rule that has no room for a request of a label that arrives, or whose turn it is.
+    /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
     fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
         let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
         pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
     }
 
-    /// Counts what an observing rule would have done; returns that, and the marks of the request it would have done it to.
+    /// Counts what an observing rule would have done; returns the outcome, and the marks of the request that it
+    /// concerns.
     fn go_beyond(
         &mut self,
         now: Timestamp,
@@ -101,7 +102,7 @@ impl Engine {
         self.record(now, request, Event::Would { reject, blocker });
     }
 
-    /// A slot outside of the limit, for a request whose partition observes and that nothing else stops.
+    /// Gives a slot outside of the limit to a request whose partition observes and that nothing else stops.
     #[cold]
     pub(super) fn let_through(
         &mut self,
@@ -135,7 +136,8 @@ impl Engine {
         Some(self.take_along(arrival, would))
     }
 
-    /// For a request that is rejected below its share something is held back; so it is for one that would have been.
+    /// Holds something back for a request that would have been rejected below its share, as for a request that is
+    /// rejected.
     fn reserve_as_if(
         &mut self,
         now: Timestamp,
@@ -167,7 +169,8 @@ impl Engine {
         Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
     }
 
-    /// What observing rules say to a request that has to wait for another reason: rejected, it would not have waited.
+    /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
+    /// request would not have waited.
     pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         if !self.observes_rules() {
             return None;
@@ -175,7 +178,7 @@ impl Engine {
         self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue)
     }
 
-    /// Notes what was answered there, once the request waits.
+    /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
     pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
         self.record_would(now, request, Err(full.reason));
@@ -183,7 +186,7 @@ impl Engine {
         self.quotas.waits_beyond(request.label);
     }
 
-    /// What a waiter whose turn it is would have met: the marks of its slot.
+    /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
     pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> u8 {
         let waiter = self.queue.get(key);
         let (request, mut shadow) = (waiter.request(), waiter.shadow);

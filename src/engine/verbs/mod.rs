@@ -1,5 +1,5 @@
-//! What can be done with an engine, one door each. Only these combine its rooms: what a verb of one room means for another
-//! is its return value, and is handed on here.
+//! The verbs of the engine, one door each. Only verbs combine its rooms: the return value of a room says what its
+//! change means for another room, and the verb hands that on.
 
 mod admin;
 mod arrive;
@@ -29,7 +29,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Time never runs backwards here, whatever the clock does, and never reaches "never".
+    /// Moves the time on, and returns it. It never runs backwards, whatever the clock does, and never reaches "never".
     #[inline]
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now).min(Timestamp::LATEST);
@@ -53,18 +53,18 @@ impl Engine {
         Gauges { limit: self.capacity.limit(), in_flight: self.capacity.running(), waiting: self.queue.len() }
     }
 
-    /// Tells what became of a request.
+    /// Records what became of a request.
     #[inline]
     fn record(&mut self, now: Timestamp, request: RequestRef, event: Event) {
         self.telemetry.record(now, request, event, self.gauges());
     }
 
-    /// Tells that something changed.
+    /// Records that something changed.
     fn note_change(&mut self, now: Timestamp, event: ChangeEvent) {
         self.telemetry.change(now, event, self.gauges());
     }
 
-    /// A request that has just come, with its job.
+    /// Returns the reference of a request that has just come, with its job.
     fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
         let request = RequestRef::new(now, ask.partition, label);
         match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// The label of this name. What is counted and noted of its number from now on is about this label.
+    /// Returns the label of this name. From now on, counts and journal entries of its number are about this label.
     fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
         let (id, is_new) = self.quotas.intern(now, class, subject);
         if is_new {
@@ -82,7 +82,7 @@ impl Engine {
         id
     }
 
-    /// Opens the series that settings name.
+    /// Opens the series of the labels that settings name.
     pub(super) fn open_series(&mut self) {
         let Self { quotas, telemetry, .. } = self;
         telemetry.open_series(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
@@ -103,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// The token of a slot that was taken.
+    /// Returns the token of a slot that was taken.
     #[inline]
     fn slot(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;

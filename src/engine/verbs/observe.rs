@@ -46,8 +46,8 @@ impl Engine {
         self.learn(now, slot, None, Outcome::Overload);
     }
 
-    /// Where a request is counted by label that has a slot. Its label may be forgotten: not before the slot is given back,
-    /// but before its holder is done with a slot that was taken back.
+    /// Returns the series that counts a request with a slot. Its label is not forgotten before the slot is given back;
+    /// it may be where the slot was taken back before its holder is done.
     #[inline]
     fn series_of(&self, slot: &Slot) -> SeriesId {
         if !self.telemetry.has_series() {
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
-        // What ran beyond the limit, because decisions don't bind, says nothing about the limit.
+        // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
         if !slot.is_within_limit() {
             return;
         }

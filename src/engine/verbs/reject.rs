@@ -1,4 +1,4 @@
-//! InForce requests are rejected, why, and when it is worth coming back.
+//! Which requests are rejected, why, and when it is worth coming back.
 
 use crate::{
     engine::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// For a request that can't run at once and does not wait.
+    /// Rejects a request that can't run at once and does not wait.
     #[cold]
     pub(super) fn reject_at_once(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         if self.lifecycle.is_draining() {
@@ -29,7 +29,7 @@ impl Engine {
             return self.refusal_by_rule(now, ask.partition, label, full);
         }
         let reason = self.reason_for_not_waiting(ask.partition, label);
-        // Where it ran into a bound of its own, nothing needs to be held back for it.
+        // A request that ran into a bound of its own needs nothing held back.
         if reason != Reason::LabelCap {
             self.reserve_slot(now, ask, label);
         }
@@ -37,7 +37,7 @@ impl Engine {
         self.refusal(now, ask.partition, label, reason)
     }
 
-    /// For a request that comes when none is admitted any more.
+    /// Rejects a request that comes while the handle drains.
     #[cold]
     pub(super) fn reject_draining(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let request = self.request_of(now, ask, label);
@@ -45,7 +45,7 @@ impl Engine {
         self.refusal(now, ask.partition, label, Reason::Draining)
     }
 
-    /// Ends a wait that leads nowhere.
+    /// Ends a wait that can't lead to a slot.
     pub(super) fn reject_waiter(&mut self, now: Timestamp, key: Key, reason: Reason) {
         let waiter = *self.queue.get(key);
         let over = reason == Reason::Deadline && waiter.caller_deadline <= now;
@@ -64,7 +64,7 @@ impl Engine {
         self.answer(key, refusal);
     }
 
-    /// Ends a wait whose time is over. What is told is the rule that was in its way, where that was not the limit.
+    /// Ends a wait whose time is over. The rejection names the rule that was in the way, where that was not the limit.
     pub(super) fn expire(&mut self, now: Timestamp, key: Key) {
         let waiter = *self.queue.get(key);
         if waiter.caller_deadline <= now {
@@ -93,7 +93,7 @@ impl Engine {
         self.notices.push_back(key);
     }
 
-    /// Tells that a request was rejected, and what was in its way.
+    /// Records that a request was rejected, and what was in its way.
     pub(super) fn record_rejected(&mut self, now: Timestamp, request: RequestRef, reason: Reason, timed_out: bool) {
         let blocker = self.if_noted(|engine| engine.blocker(now, request.partition, request.label, reason));
         self.record_rejected_by(now, request, reason, blocker, timed_out);
@@ -111,7 +111,7 @@ impl Engine {
         self.controller.rejected(reason);
     }
 
-    /// Why a request is rejected that doesn't wait.
+    /// Returns the reason to reject a request that doesn't wait.
     pub(super) fn reason_for_not_waiting(&self, partition: u16, label: LabelId) -> Reason {
         match self.reason_for_rejecting(partition, label) {
             reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
@@ -119,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Why a request finds neither a slot nor a place.
+    /// Returns the reason to reject a request that finds neither a slot nor a place.
     pub(super) fn reason_for_rejecting(&self, partition: u16, label: LabelId) -> Reason {
         if self.quotas.is_full(label) {
             Reason::LabelCap
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a request that is rejected, with the time after which it is worth coming back.
+    /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
     pub(super) fn refusal(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let it = self.capacity.partition(partition);
@@ -163,7 +163,7 @@ impl Engine {
         Refusal { reason, retry_after, partition, bound, empty: false, timed_out: false, over: false }
     }
 
-    /// The same where a rule rejects.
+    /// Like `refusal`, where a rule rejects.
     pub(super) fn refusal_by_rule(
         &self,
         now: Timestamp,
@@ -174,9 +174,9 @@ impl Engine {
         self.as_rule_says(now, self.refusal(now, partition, label, full.reason), full)
     }
 
-    /// A rejection with the numbers of the rule that is full.
+    /// Returns a rejection with the numbers of the rule that is full.
     fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: ExhaustedRule) -> Refusal {
-        // A request that the meter counts has to end.
+        // Room comes when a request that the meter counts ends.
         let by_meter = full.meter.filter(|_| full.until.is_none());
         let by_meter =
             by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
@@ -188,7 +188,8 @@ impl Engine {
         }
     }
 
-    /// The same for a request whose deadline comes before its turn: it would have had a chance that much later.
+    /// Like `refusal`, for a request whose deadline comes before its turn: a deadline that much later might have been
+    /// met.
     pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
         let wait = wait.max(self.estimates.stalled(now).unwrap_or_default());
@@ -199,17 +200,17 @@ impl Engine {
         }
     }
 
-    /// The rules that decide: where nothing binds, all of them.
+    /// Returns which rules decide: where nothing binds, all of them.
     pub(in crate::engine) const fn rules_in_force(&self) -> InForce {
         if self.lifecycle.enforces() { InForce::Binding } else { InForce::All }
     }
 
-    /// The rule that has no room for another request of a label, if there is one.
+    /// Returns the rule that has no room for another request of a label, if there is such a rule.
     pub(in crate::engine) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         self.quotas.exhausted(now, label, self.rules_in_force())
     }
 
-    /// The rule that stops a request of a label that arrives, whether it may wait then or not.
+    /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
     #[inline]
     pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         if !self.quotas.has_rules() {
@@ -219,7 +220,7 @@ impl Engine {
         self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
     }
 
-    /// The rule because of which a request of a label is rejected rather than let wait.
+    /// Returns the rule because of which a request of a label is rejected rather than queued.
     #[inline]
     pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         if !self.quotas.has_rules() {
@@ -230,8 +231,8 @@ impl Engine {
         self.quotas.pending_exhausted(label, which).or_else(stops)
     }
 
-    /// Holds something back for a request that is rejected: a place in line where its partition has a share of them left,
-    /// else a slot.
+    /// Holds something back for a request that is rejected: a place in line where its partition has a share of them
+    /// left, else a slot.
     pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
         let places = self.queue.places(self.capacity.limit());
         if self.queue.in_line_of(ask.partition) >= self.capacity.share_of(ask.partition, places) {
@@ -241,8 +242,8 @@ impl Engine {
         }
     }
 
-    /// Holds a slot back for a request that is rejected. Where requests may wait, its label and its level have their turns
-    /// without that.
+    /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
+    /// no reservation.
     pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
         let none_waits = self.queue.places(self.capacity.limit()) == 0;
         let is_label_below = none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label));

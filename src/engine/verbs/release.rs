@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Asks for the slot of a waiter. Whatever the timers say, this answer counts.
+    /// Claims the slot of a waiter. Whatever the timers say, this answer counts.
     pub(crate) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let now = self.advance(now);
         let key = place.key();
@@ -24,7 +24,7 @@ impl Engine {
         let waiter = *self.queue.get(key);
         let answer = match waiter.stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
-            // Its time starts now, not at the grant: how long the task took to wake up is no congestion.
+            // The request's time starts now, not at the grant: how long the task took to wake up is no congestion.
             Stage::Granted { in_flight, until } => {
                 let asked = self.needs_remote(waiter.label).is_some();
                 if asked {
@@ -73,7 +73,7 @@ impl Engine {
             return self.leave_shadow(&holder);
         }
         let now = self.advance(now);
-        // Of a slot that was taken back before, nothing is left to count, and its label may be forgotten.
+        // A slot that was taken back before is not counted any more, and its label may be forgotten.
         if !self.slot_ttl.give_back(slot.ttl) {
             if within_limit {
                 self.note_held(now.since(slot.start), slot.label);
@@ -112,23 +112,23 @@ impl Engine {
         }
     }
 
-    /// Whether [`finish`](Self::finish) needs the exact time: there is no request to serve and nothing to measure on a
-    /// server that has room, and reading a clock costs more than the rest of it.
+    /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
+    /// nothing to measure, and reading a clock costs more than the rest of the call.
     pub(crate) const fn is_saturated(&self) -> bool {
         self.capacity.is_full() || !self.queue.is_empty()
     }
 
-    /// Whether this slot was taken back because its time was over.
+    /// Whether this slot expired and was taken back.
     pub(crate) fn is_expired(&self, slot: TtlId) -> bool {
         self.slot_ttl.is_expired(slot)
     }
 
-    /// The next slot that expired since the last call: its holder should be told.
+    /// Returns the next slot that expired since the last call: its holder should be told.
     pub(crate) fn take_expired(&mut self) -> Option<TtlId> {
         self.slot_ttl.take_notice()
     }
 
-    /// The next waiter whose wait ended since the last call, granted or rejected: it should be woken.
+    /// Returns the next waiter whose wait ended since the last call, granted or rejected: it should be woken.
     pub(crate) fn take_notice(&mut self) -> Option<Key> {
         self.notices.pop_front()
     }

@@ -1,8 +1,9 @@
-//! Other settings for a handle that is at work.
+//! New settings for a handle that is at work.
 //!
-//! No request is evicted and nothing is forgotten that still counts: what runs keeps its slot, what waits keeps its place,
-//! and what was used of a rate stays used. Partitions, labels and classes are known by name. One that is gone drains and
-//! comes back as it was if it is named again; a bound that shrank is honoured by the next decision.
+//! No request is evicted and nothing is forgotten that still counts: running requests keep their slots, waiters keep
+//! their places, and what was used of a rate stays used. Partitions, labels and classes are known by name. A partition
+//! that is gone drains, and comes back as it was if it is named again. A bound that shrank is honoured by the next
+//! decision.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use crate::{
 };
 
 impl Engine {
-    /// How many partitions there would be with these settings, those included that are gone.
+    /// Returns how many partitions there would be with these settings, those included that are gone.
     pub(crate) fn partitions_with(&self, plan: &Plan) -> usize {
         let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);
         self.capacity.len() + plan.partitions.iter().filter(|it| !known(it)).count()
     }
 
-    /// Takes other settings. Returns the names of the partitions that are new, in the order of their numbers.
+    /// Takes new settings. Returns the names of the partitions that are new, in the order of their numbers.
     pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
         let now = self.advance(now);
         let queue = plan.queue();

@@ -1,11 +1,12 @@
-//! Requests that got a slot and have to ask for the consent of a store before they run, since some of their rules are
-//! counted for all instances.
+//! Requests that got a slot and have to ask a store before they run, since some of their rules are counted for all
+//! instances.
 //!
-//! Such a request is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways: the slot is
-//! [claimed](Engine::claim) as any other; it is [rejected](Engine::reject_remote); or, where the rule that has no room lets
-//! its label wait, it is [put back](Engine::requeue) to where it stood in line, without a slot. Its label is closed then: the
-//! others go on, and of the label no request takes a slot until it is worth [trying again](Engine::retry_remote). Then one
-//! request of it asks, and the next one when that was let in: however many wait, one asks at a time.
+//! Such a request is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways. Its
+//! slot is [claimed](Engine::claim) as any other. It is [rejected](Engine::reject_remote). Or, where the rule that has
+//! no room lets its label wait, it is [requeued](Engine::requeue) to its place in line, without a slot. Its label is
+//! closed then: other labels go on, and no request of this label takes a slot until it is worth [trying
+//! again](Engine::retry_remote). Then one request of the label asks, and the next request when that was admitted:
+//! however many wait, only one asks at a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,20 +25,20 @@ use crate::{
 /// A shared rule that has no room, as the store said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRoom {
-    /// InForce it is. Not its index: the rules may have been replaced while the store was asked.
+    /// The kind of the rule. Not its index: the rules may have been replaced while the store was asked.
     pub(crate) rule: Counted,
-    /// When there is room again, if time alone makes some.
+    /// Time until there is room again, if time alone makes some.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Engine {
-    /// The rules that requests of a label have to ask for before they run.
+    /// Returns the rules that requests of a label have to ask for before they run.
     #[inline]
     pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
         if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
     }
 
-    /// The same for a request that was granted a slot.
+    /// Like `needs_remote`, for a request that was granted a slot.
     pub(crate) fn has_to_ask_for(&self, place: &Place) -> Option<Arc<SharedRules>> {
         if !self.quotas.has_shared_rules() {
             return None;
@@ -46,12 +47,12 @@ impl Engine {
         if matches!(waiter.stage, Stage::Granted { .. }) { self.needs_remote(waiter.label) } else { None }
     }
 
-    /// The label of a request that waits.
+    /// Returns the label of a request that waits.
     pub(crate) fn label_at(&self, place: &Place) -> LabelId {
         self.queue.get(place.key()).label
     }
 
-    /// A request that took a slot, and has to ask before it runs.
+    /// Gives a slot to a request that has to ask a store before it runs.
     #[cold]
     pub(super) fn begin_remote(
         &mut self,
@@ -73,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// A request of a label was let in, or left before it knew: the next one may ask.
+    /// Lets the next request of a label ask, because the last one was admitted, or left before it had an answer.
     pub(super) fn allow_probe(&mut self, label: LabelId) {
         if self.quotas.has_shared_rules() && self.quotas.allow_probe(label) {
             self.unthrottle(label);
@@ -104,7 +105,7 @@ impl Engine {
         refusal
     }
 
-    /// Rejects a request that could not ask, since the store is gone and one of its rules fails closed.
+    /// Fails closed: rejects a request that could not ask, since the store is gone and one of its rules fails closed.
     pub(crate) fn reject_without_store(
         &mut self,
         now: Timestamp,
@@ -120,7 +121,7 @@ impl Engine {
         self.record_rejected(now, self.queue.get(key).request(), reason, false);
         let refusal = self.refusal(now, partition, label, reason);
         let closes = self.quotas.remote_rules(label).and_then(|rules| rules.closes());
-        // Waiters find out for themselves, one after the other.
+        // The other waiters learn it themselves, one after the other.
         self.leave_for_good(now, key, label);
         let retry_after = retry_after.unwrap_or(refusal.retry_after);
         Refusal { retry_after, empty: closes == Some(WhenFull::RespondEmpty), ..refusal }
@@ -128,7 +129,8 @@ impl Engine {
 
     /// Lets a request that asked wait for a shared rule that has no room, without its slot. Returns why it can't wait.
     ///
-    /// It stands where it stood before, and no longer than it would have; if it had not waited yet, it begins to.
+    /// The request stands where it stood before, and no longer than it would have. If it had not waited yet, its wait
+    /// begins.
     pub(crate) fn requeue(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<(), Refusal> {
         let now = self.advance(now);
         let key = place.key();
@@ -162,8 +164,8 @@ impl Engine {
         Ok(())
     }
 
-    /// It may be worth asking again for a label that waits for this kind of shared rule. Returns whether it still waits
-    /// for it.
+    /// Lets a label that waits for this kind of shared rule ask again. Returns whether the label still waits for the
+    /// rule.
     pub(crate) fn retry_remote(&mut self, now: Timestamp, label: LabelId, counted: Counted) -> bool {
         let now = self.advance(now);
         if !self.quotas.retry_remote(label, counted) {
@@ -174,7 +176,7 @@ impl Engine {
         true
     }
 
-    /// Gives back the slot of a request that asked, as if it had never had it.
+    /// Gives back the slot of a request that asked, as if the request had never had it.
     fn give_up(&mut self, now: Timestamp, key: Key) -> (u16, LabelId) {
         let waiter = *self.queue.get(key);
         let holder = waiter.holder();
@@ -200,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// What becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
     pub(in crate::engine) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
         let remote = self.quotas.label(label).remote()?;
         let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());

@@ -3,16 +3,16 @@
 use crate::{engine::Engine, time::Timestamp};
 
 impl Engine {
-    /// When [`tick`](Self::tick) has something to do, if it ever has.
+    /// Returns when [`tick`](Self::tick) has something to do, if ever.
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        // What is no longer held back may be for waiters.
+        // A slot that is no longer held back may be for a waiter.
         let decay = if self.queue.is_empty() { Timestamp::NEVER } else { self.capacity.next_decay() };
         let next = self.queue.next_deadline().min(decay).min(self.quotas.next_room());
         let next = next.min(self.slot_ttl.next_end()).min(self.quotas.next_silence());
         (next != Timestamp::NEVER).then_some(next)
     }
 
-    /// Rejects waiters whose wait is over, takes back slots whose time is over, and discounts workers that fell silent. Some
+    /// Rejects waiters whose wait is over, takes back slots that expired, and discounts workers that fell silent. Some
     /// hundred waits at once: [`next_wakeup`](Self::next_wakeup) tells if there are more.
     pub(crate) fn tick(&mut self, now: Timestamp) {
         const AT_ONCE: usize = 256;
@@ -36,15 +36,15 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// The latest time that any verb was given.
+    /// Returns the latest time that any verb was given.
     pub(crate) const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Time passes for a look at the engine, and nothing else happens.
+    /// Moves the time on for a look at the engine, and does nothing else.
     pub(crate) fn pass_time(&mut self, now: Timestamp) {
         let _now = self.advance(now);
-        // Where no driver ticks, the looks themselves are compared.
+        // Where no driver ticks, the looks themselves note the counts to compare.
         #[cfg(feature = "introspect")]
         self.telemetry.note_recent(_now);
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Engine {
-    /// For a request that can't run at once: a place in line, a place at the gate, or a rejection.
+    /// Gives a request that can't run at once a place in line, a place at the gate, or a rejection.
     #[cold]
     pub(super) fn wait_or_reject(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Arrival {
         if self.lifecycle.mode() == Mode::Observe {
@@ -31,7 +31,8 @@ impl Engine {
             Err(reason) => Arrival::Reject(self.reject_arrival(now, ask, label, reason)),
         };
         if matches!(arrival, Arrival::Wait(_)) && self.quotas.has_rules() {
-            // Its turn may have come already, and only a rule be in the way: the driver has to know when that ends.
+            // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
+            // ends.
             self.dispatch(now);
         }
         #[cfg(test)]
@@ -48,7 +49,7 @@ impl Engine {
         }
         match reason {
             Reason::Deadline => self.refusal_too_late(now, ask, label),
-            // It ran into a bound of its own: nothing needs to be held back for it.
+            // The request ran into a bound of its own: nothing needs to be held back for it.
             Reason::LabelCap | Reason::LabelQueueFull | Reason::RunCap => {
                 self.refusal(now, ask.partition, label, reason)
             }
@@ -59,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Where a request may wait, and which waiter has to make room for it there.
+    /// Returns where a request may wait, and which waiter has to make room for it there.
     pub(super) fn place_for(
         &self,
         now: Timestamp,
@@ -94,10 +95,10 @@ impl Engine {
         if self.will_miss_deadline(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }
     }
 
-    /// The waiter that would have to make room for a request in a full line.
+    /// Returns the waiter that would have to make room for a request in a full line.
     pub(in crate::engine) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
-        // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels then,
-        // which a waiter would take.
+        // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
+        // then, and a waiter would take such a slot.
         if self.queue.places(self.capacity.limit()) == 0 {
             return None;
         }
@@ -105,8 +106,8 @@ impl Engine {
         self.queue.victim(key, self.quotas.label(label).weight())
     }
 
-    /// Whether a further request of this partition may wait in line. Beyond its share a partition leaves alone what is held
-    /// back for others.
+    /// Whether a further request of this partition may wait in line. Beyond its share, a partition leaves the places
+    /// alone that are held back for others.
     pub(in crate::engine) fn line_has_room(&self, partition: u16) -> bool {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let used = self.queue.in_line_of(partition);

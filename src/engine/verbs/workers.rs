@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Engine {
-    /// A worker says how many requests of a label it can take, for so long. Returns whether there was room to note it.
+    /// Notes how many requests of a label a worker can take, and for how long. Returns whether there was room to note
+    /// it.
     pub(crate) fn report_worker(
         &mut self,
         now: Timestamp,
@@ -27,7 +28,7 @@ impl Engine {
         noted
     }
 
-    /// A worker says goodbye.
+    /// Removes a worker that says goodbye.
     pub(crate) fn remove_worker(&mut self, now: Timestamp, class: Option<&str>, subject: &Subject<'_>, worker: &str) {
         let now = self.advance(now);
         let class = self.rule_class(class);
@@ -37,7 +38,7 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// The number of the class whose rules hold for work of this name.
+    /// Returns the number of the class whose rules hold for work of this name.
     pub(in crate::engine) fn rule_class(&self, class: Option<&str>) -> u8 {
         class.map_or(0, |name| self.quotas.class_of(self.controller.find_class(name)))
     }

@@ -1,4 +1,4 @@
-//! What a recorder of every step of the engine sees, or a program that repeats the steps.
+//! What a recorder of every step of the engine sees, or a replay of the steps.
 
 use crate::{
     engine::{Engine, ids::Key, plan::Mode, tokens::Stage},
@@ -17,13 +17,13 @@ impl Engine {
         self.capacity.partitions().all(unused) && self.queue.entries() == 0 && !known && is_new
     }
 
-    /// How many waiters have not been told yet that their wait has ended.
+    /// Returns how many waiters have not been told yet that their wait has ended.
     pub(crate) fn pending_notices(&self) -> usize {
         self.notices.len()
     }
 
-    /// Those of them after the first `known`: the number of the place, and why if there is no slot. Without those that have
-    /// asked already and know it.
+    /// Returns the waits that ended after the first `known`: the number of the place, and why if there is no slot.
+    /// Waiters that have asked already, and so know it, are left out.
     pub(crate) fn ended_since(&self, known: usize) -> impl Iterator<Item = (Key, Option<Reason>)> {
         self.notices.iter().skip(known).filter_map(|&key| {
             let reason = match self.queue.find(key)?.stage {
@@ -34,7 +34,7 @@ impl Engine {
         })
     }
 
-    /// The present limit.
+    /// Returns the present limit.
     pub(crate) const fn limit(&self) -> usize {
         self.capacity.limit()
     }

@@ -6,7 +6,7 @@ use crate::engine::{
 };
 
 impl Engine {
-    /// The oldest entries after the one with this number, so many at most.
+    /// Returns the oldest entries after the entry with this number, so many at most.
     pub(crate) fn journal_since(&self, sequence: u64, count: usize, wanted: Wanted) -> Vec<JournalEntry> {
         let found = self.telemetry.journal().after(sequence, wanted).into_iter().take(count);
         let entries = found.map(|(number, it)| match it {
@@ -16,20 +16,20 @@ impl Engine {
         entries.collect()
     }
 
-    /// After which number the newest entries come, so many of them.
+    /// Returns the number after which the newest entries come, so many of them.
     #[cfg(feature = "introspect")]
     pub(crate) fn journal_before(&self, count: usize, wanted: Wanted) -> u64 {
         let all = self.telemetry.journal().after(0, wanted);
         all.iter().rev().nth(count).map_or(0, |&(number, _)| number)
     }
 
-    /// How many decisions are kept, and as many changes.
+    /// Returns how many decisions are remembered, and as many changes.
     #[cfg(feature = "introspect")]
     pub(crate) const fn journal_capacity(&self) -> usize {
         self.telemetry.journal().capacity()
     }
 
-    /// The number of the newest entry.
+    /// Returns the number of the newest entry.
     pub(crate) const fn journal_newest(&self) -> u64 {
         self.telemetry.newest_entry()
     }

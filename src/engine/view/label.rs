@@ -13,51 +13,52 @@ use crate::engine::{
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LabelSnapshot {
-    /// The class of work that this is about; empty for all that have no rules of their own.
+    /// Class of work of these numbers; empty for all classes that have no rules of their own.
     pub class: String,
-    /// Its namespace; empty if it has none.
+    /// Namespace; empty if the label has none.
     pub namespace: String,
-    /// Its name.
+    /// Name of the label.
     pub name: String,
     /// Whether this is the entry that labels share for which there is no room.
     pub overflow: bool,
-    /// Whether its next request would run, and what kind of thing is in the way if not.
+    /// Whether the label's next request would run, and what kind of thing is in the way if not.
     pub status: LabelStatus,
-    /// What its next request would have to wait for, or would be rejected because of; `None` if it would run.
+    /// What the next request would have to wait for, or would be rejected because of; `None` if it would run.
     pub blocked_by: Option<BlockedBy>,
-    /// The partition that its requests are in, judged from the one that waits for longest, else the default one.
+    /// Partition of its requests, judged from the request that waits for longest, else the default one.
     pub partition: String,
-    /// What that partition is guaranteed of the present limit.
+    /// Guaranteed slots of that partition at the present limit.
     pub partition_share: usize,
-    /// How many turns it gets for each one of a label of weight 1.
+    /// Turns of the label for each turn of a label of weight 1.
     pub weight: u32,
-    /// How many of it may run, if that is bounded.
+    /// Requests of the label that may run, if that is bounded.
     pub cap: Option<usize>,
-    /// How many of it run.
+    /// Requests of the label that run.
     pub in_flight: usize,
-    /// How many of it wait, in line and at the gate.
+    /// Requests of the label that wait, in line and at the gate.
     pub waiting: usize,
-    /// How long the one that waits for longest has waited, in seconds.
+    /// Time for which its oldest waiter has waited, in seconds.
     pub oldest_wait_seconds: f64,
-    /// How many of its requests end per second, judged from how long they hold their slots.
+    /// Requests of the label that end per second, judged from how long they hold their slots.
     pub drain_rate: f64,
-    /// How long the next one would wait, in seconds, as far as that can be told; `None` while nothing has finished.
+    /// Time for which the next request would wait, in seconds, as far as that can be told; `None` while nothing has
+    /// finished.
     pub estimated_wait_seconds: Option<f64>,
-    /// How many workers of it are active, if any was heard of.
+    /// Active workers of the label, if any worker reported.
     pub active_workers: Option<usize>,
-    /// How many slots these have.
+    /// Slots of these workers.
     pub worker_slots: Option<usize>,
-    /// Each rule that counts it, with what is used of it.
+    /// Each rule that counts the label, with what is used of it.
     pub rules: Vec<RuleSnapshot>,
-    /// How many of it were admitted, since it was last forgotten.
+    /// Requests of the label that were admitted, since it was last forgotten.
     pub admitted: u64,
-    /// How many of it were rejected, since it was last forgotten.
+    /// Requests of the label that were rejected, since it was last forgotten.
     pub rejected: u64,
-    /// How many of those admitted would have been rejected, had decisions been binding that only observe.
+    /// Requests among those admitted that would have been rejected, had decisions been binding that only observe.
     pub would_reject: u64,
 }
 
-/// What a list of labels is sorted and filtered by.
+/// The values by which a list of labels is sorted and filtered.
 #[cfg(feature = "introspect")]
 #[derive(Clone, Debug)]
 pub(crate) struct LabelRow {
@@ -75,8 +76,8 @@ pub(crate) struct LabelRow {
 }
 
 impl Engine {
-    /// The state of each label that is known, for `count` entries of the table from `from` on. Answers where to go on, until
-    /// there are no more: whoever looks at many labels does so in several turns.
+    /// Adds the state of each label that is known, for `count` entries of the table from `from` on. Returns where to go
+    /// on, until there are no more: a reader of many labels does so in several turns.
     pub(crate) fn label_snapshots(
         &self,
         from: usize,
@@ -89,7 +90,7 @@ impl Engine {
         ids.next().map(|_| from + count)
     }
 
-    /// The same in one go.
+    /// Returns the state of all labels at once.
     #[cfg(test)]
     pub(crate) fn all_labels(&self) -> Vec<LabelSnapshot> {
         let mut labels = Vec::new();
@@ -110,20 +111,20 @@ impl Engine {
         }
     }
 
-    /// The state of one label, if it is known.
+    /// Returns the state of one label, if it is known.
     pub(crate) fn find_label(&self, class: Option<&str>, subject: &Subject<'_>) -> Option<LabelSnapshot> {
         let id = self.quotas.find(self.rule_class(class), subject.namespace, subject.label)?;
         Some(self.label_snapshot(id, self.quotas.label(id)))
     }
 
-    /// The state of one label, once for each class of work that it has.
+    /// Returns the state of one label, once for each class of work that it has.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_in_all_classes(&self, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
         let ids = (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
         ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
     }
 
-    /// A row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
+    /// Adds a row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
     #[cfg(feature = "introspect")]
     pub(crate) fn label_rows(&self, from: usize, count: usize, rows: &mut Vec<LabelRow>) -> Option<usize> {
         let mut ids = self.quotas.ids().skip(from);
@@ -141,7 +142,7 @@ impl Engine {
         self.quotas.has_class(name)
     }
 
-    /// The state of the label of a row, if it is still known.
+    /// Returns the state of the label of a row, if it is still known.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_of_row(&self, row: &LabelRow) -> Option<LabelSnapshot> {
         let label = self.quotas.label(row.id);
@@ -201,7 +202,8 @@ impl Engine {
         }
     }
 
-    /// What its next request would ask for. InForce partition that is in isn't known: where it waits now, or the default one.
+    /// Returns what the label's next request would ask for. Its partition isn't known: where the label waits now, or
+    /// the default one.
     fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
         let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
         let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };

@@ -1,4 +1,4 @@
-//! How a label fares, and what stops its next request.
+//! The status of a label, and what stops its next request.
 
 use crate::engine::{
     Engine,
@@ -8,29 +8,29 @@ use crate::engine::{
     tokens::Ask,
 };
 
-/// How a label fares. Where several hold, the one listed last is told.
+/// The status of a label. Where several hold, the variant listed last is told.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum LabelStatus {
     /// Slots are free, and no cap or rate is full.
     Accepting,
-    /// Every slot it could have is taken: those of its workers, or those of the handle.
+    /// Every slot that the label could have is taken: those of its workers, or those of the handle.
     Saturated,
     /// A cap, a rate or a budget is full.
     Throttled,
-    /// As many are waiting or running as may; only where a rule bounds that.
+    /// As many requests wait and run as may; only where a rule bounds that.
     Full,
-    /// Its workers are there, and have no slots at all.
+    /// The label's workers are active, and have no slots at all.
     NoSlots,
-    /// It had workers, and none was heard of in time.
+    /// The label had workers, and none of them reported in time.
     NoActiveWorkers,
     /// A rule that instances share can't be checked, or the handle drains.
     Unavailable,
 }
 
 impl LabelStatus {
-    /// All of them, the most harmless first.
+    /// All variants, the most harmless first.
     pub const ALL: [Self; 7] = [
         Self::Accepting,
         Self::Saturated,
@@ -41,7 +41,7 @@ impl LabelStatus {
         Self::Unavailable,
     ];
 
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accepting => "accepting",
@@ -60,21 +60,22 @@ impl LabelStatus {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BlockedBy {
-    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store`: rules that instances share can't
-    /// be checked, or `kept`: slots are free, and are kept for somebody who was turned away below its share.
+    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store` or `kept`. `store`: rules
+    /// that instances share can't be checked. `kept`: slots are free, and are reserved for requests that were rejected
+    /// below their share.
     pub rule: &'static str,
-    /// How many are counted.
+    /// Requests that are counted.
     pub used: usize,
-    /// How many it allows.
+    /// Requests that are allowed.
     pub bound: usize,
     /// What becomes of the request: `wait`, `reject` or `empty`.
     pub when_full: &'static str,
-    /// After how long it has room again, in seconds, where time alone makes some.
+    /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
 }
 
 impl Engine {
-    /// How a label fares, judged from what its next request asks for.
+    /// Returns the status of a label, judged from what its next request asks for.
     pub(crate) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
         if self.lifecycle.is_draining() || self.closes_without_store(id).is_some() {
             return LabelStatus::Unavailable;
@@ -102,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// The first thing that stops its next request, in the order in which the engine asks.
+    /// Returns the first thing that stops the label's next request, in the order in which the engine checks.
     pub(crate) fn blocked_by(
         &self,
         id: LabelId,
@@ -116,9 +117,9 @@ impl Engine {
             return blocked("draining", 0, 0, "reject");
         }
         let then = self.then(id, label, ask);
-        // What bounds who may come in is asked before what bounds who may run.
+        // A bound on waiting and running requests is checked before a bound on running ones.
         let is_pending = |rule: &&RuleSnapshot| rule.rule == "max_pending";
-        // Of what others use of a shared rate, this process only knows what it was told.
+        // What other instances use of a shared rate is known here only as far as the store said.
         let is_known = |rule: &&RuleSnapshot| !(rule.shared && rule.is_rate());
         let full = rules.iter().filter(|rule| rule.remaining == 0 && !rule.observes).filter(is_known);
         if let Some(rule) = full.clone().find(is_pending).or_else(|| full.clone().next()) {
@@ -150,7 +151,8 @@ impl Engine {
         blocked(rule, self.capacity.running(), self.capacity.limit(), then)
     }
 
-    /// What becomes of a request that can't run: whether there is a place for it to wait, or somebody who has to make room.
+    /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has
+    /// to make room.
     fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
         let of_label = label.name().is_empty() || label.waiting() < self.quotas.label_plan().max_waiting;
         let room = || {

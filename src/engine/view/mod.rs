@@ -1,4 +1,4 @@
-//! What can be seen of an engine.
+//! Views of an engine, which change nothing.
 
 #[cfg(feature = "introspect")]
 mod capture;

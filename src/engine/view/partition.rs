@@ -1,4 +1,4 @@
-//! How partitions fare.
+//! The status of partitions.
 
 use super::LabelStatus;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Engine {
-    /// How each partition fares that there is something to say about, in their order: by what is in the way of its next
-    /// request, and by what became of most requests of the last seconds. The worse of the two is told.
+    /// Returns the status of each partition that is shown, in their order: the worse of what is in the way of its next
+    /// request, and of what became of most requests of the last seconds.
     pub(crate) fn partition_statuses(&self, now: Timestamp) -> Vec<LabelStatus> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         let statuses = shown.map(|(number, _)| {

@@ -1,4 +1,4 @@
-//! What is read of label metrics to be published.
+//! Label metrics, as they are read to be published.
 
 use crate::engine::{
     Engine,
@@ -15,17 +15,17 @@ pub(crate) struct LabelSeries {
     pub(crate) counts: LabelCounts,
     pub(crate) in_flight: usize,
     pub(crate) waiting: usize,
-    /// How many of it may run, where a cap or its workers say so.
+    /// Requests of the label that may run, where a cap or its workers say so.
     pub(crate) slots: Option<usize>,
 }
 
 impl LabelSeries {
-    /// How many more of it may run.
+    /// Returns how many more requests of the label may run.
     pub(crate) fn available(&self) -> Option<usize> {
         self.slots.map(|slots| slots.saturating_sub(self.in_flight))
     }
 
-    /// The part of its slots that is used. It has used all of none.
+    /// Returns the part of its slots that is used; all, where it has no slots.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn utilisation(&self) -> Option<f64> {
         self.slots.map(|slots| if slots == 0 { 1.0 } else { self.in_flight as f64 / slots as f64 })
@@ -33,13 +33,13 @@ impl LabelSeries {
 }
 
 impl Engine {
-    /// How many series there are, the shared one included.
+    /// Returns how many series there are, the shared one included.
     pub(crate) const fn series_count(&self) -> usize {
         self.telemetry.series_count()
     }
 
-    /// Up to `count` series from `from` on, the shared one first. They are copied, so a reader of many does so in several
-    /// turns.
+    /// Returns up to `count` series from `from` on, the shared one first. They are copied, so a reader of many series
+    /// does so in several turns.
     pub(crate) fn label_series(&self, from: usize, count: usize) -> Vec<LabelSeries> {
         self.telemetry.series().skip(from).take(count).map(|series| self.series_view(&series)).collect()
     }
@@ -57,8 +57,8 @@ impl Engine {
         LabelSeries { name: series.name.clone(), counts: series.counts.clone(), in_flight, waiting, slots }
     }
 
-    /// How many run and wait of labels without a series of their own: all but those with one, and those without a label.
-    /// There may be millions of entries, and there are few series.
+    /// Returns how many requests run and wait of labels without a series of their own: of all labels but those with a
+    /// series, and without requests that have no label. There may be millions of entries, and there are few series.
     fn of_others(&self) -> (usize, usize) {
         let own = self.telemetry.series().filter(|series| !series.is_shared).filter_map(|series| series.entry);
         let Subject { namespace, label, .. } = Subject::NOBODY;

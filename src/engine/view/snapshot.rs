@@ -1,4 +1,4 @@
-//! What can be seen from outside.
+//! The state of a handle, as it is seen from outside.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,41 +16,41 @@ use crate::rejection::Reason;
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The name of the handle.
+    /// Name of the handle.
     pub name: String,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
     pub mode: &'static str,
-    /// Whether nobody is let in any more because the server shuts down.
+    /// Whether the handle drains: no request is admitted any more.
     pub draining: bool,
-    /// How many requests may run at once.
+    /// Limit: requests that may run at once.
     pub limit: usize,
-    /// How many run.
+    /// Requests that run.
     pub in_flight: usize,
-    /// How many wait in line for a slot.
+    /// Requests that wait in line for a slot.
     pub waiting: usize,
-    /// How many wait at the full gate for room in the line.
+    /// Requests that wait at the full gate for room in the line.
     pub at_gate: usize,
-    /// How many may wait in line for a slot.
+    /// Places in line.
     pub queue: usize,
-    /// For how long a slot is held on average, in seconds; 0 while nothing has finished.
+    /// Mean time that a slot is held, in seconds; 0 while nothing has finished.
     pub mean_hold_seconds: f64,
-    /// How often the control law panicked. The limit then stays what it was.
+    /// Panics of the control law. The limit then stays what it was.
     pub law_panics: u64,
     /// Settings and uses that are allowed and are likely to be mistakes.
     pub warnings: Vec<String>,
-    /// How often the settings were changed since the handle was made.
+    /// Reloads of the settings since the handle was made.
     pub reloads: u64,
-    /// Who goes first among those who wait: `fifo`, `fair` or `adaptive_lifo`.
+    /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
     pub discipline: &'static str,
-    /// How many slots were taken back from holders who kept them for too long.
+    /// Slots that expired and were taken back while their holders went on.
     pub overdue: u64,
-    /// How many labels were forgotten because others needed their entries.
+    /// Labels that were forgotten because other labels needed their entries.
     pub labels_evicted: u64,
-    /// How many requests had a label that found no entry, and shared one.
+    /// Requests whose label found no entry, and shared one.
     pub labels_overflowed: u64,
-    /// How many labels are known, counted once for each class of work.
+    /// Labels that are known, counted once for each class of work.
     pub labels_known: usize,
-    /// What a law would have done that only looks on, if there is one.
+    /// What a shadow law would have done, if there is one.
     pub shadow: Option<ShadowSnapshot>,
     /// The store that counts the rules which all instances share, if there is one.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
@@ -58,36 +58,36 @@ pub struct Snapshot {
     /// Each partition, the default one first.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
     pub partitions: Vec<PartitionSnapshot>,
-    /// Each label that is known, sorted by namespace and name. The entry that labels share for which there is no room has
-    /// an empty name.
+    /// Each label that is known, sorted by namespace and name. The entry that labels share for which there is no room
+    /// has an empty name.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Vec::is_empty"))]
     pub labels: Vec<LabelSnapshot>,
 }
 
-/// The state of the store that counts shared rules, and what came of asking it since the handle was made.
+/// The state of the store that counts shared rules, and the results of asking it since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
-    /// Whether it answers: `up`, `failing` or `down`.
+    /// Whether the store answers: `up`, `failing` or `down`.
     pub state: &'static str,
-    /// For how long it has been down, in seconds; else 0.
+    /// Time for which the store has been down, in seconds; else 0.
     pub down_seconds: f64,
-    /// How often in a row it failed while it is still asked.
+    /// Failures of the store in a row while it is still asked.
     pub failures_in_a_row: u32,
-    /// How often it was probed in vain since it went down.
+    /// Probes in vain since the store went down.
     pub failed_probes: u32,
-    /// How many requests it consented to.
+    /// Requests that the store granted.
     pub granted: u64,
-    /// How many times it had no room for one.
+    /// Requests for which the store had no room.
     pub full: u64,
-    /// How many requests were turned away because it gave no answer.
+    /// Requests that were rejected because the store gave no answer.
     pub failed: u64,
-    /// How many requests were admitted from capacity that this process held.
+    /// Requests that were admitted from capacity that this process held.
     pub from_local_share: u64,
-    /// How many requests this process admitted by itself because the store was gone and their rules said so.
+    /// Requests that this process admitted by itself because the store was gone and their rules said so.
     pub without_store: u64,
-    /// How many leases were lost while their work went on.
+    /// Leases that were lost while their work went on.
     pub leases_lost: u64,
 }
 
@@ -96,49 +96,49 @@ pub struct StoreSnapshot {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PartitionSnapshot {
-    /// Its name.
+    /// Name of the partition.
     pub name: String,
-    /// Its part of the limit, in percent.
+    /// Part of the limit, in percent.
     pub percent: f64,
-    /// What it may do beyond its share: `burst`, `hard_cap` or `overcommit`.
+    /// What the partition may do beyond its share: `burst`, `hard_cap` or `overcommit`.
     pub mode: &'static str,
-    /// Whether it only says what it would do, while the handle enforces.
+    /// Whether the partition observes: it only counts what it would do, while the handle enforces.
     pub observes: bool,
-    /// What it is guaranteed of the present limit.
+    /// Guaranteed slots of the present limit.
     pub share: usize,
-    /// How many of its requests run.
+    /// Requests of the partition that run.
     pub in_flight: usize,
-    /// How many of its requests run besides, which would not run, had its decisions been binding.
+    /// Requests of the partition that run besides, which would not run, had its decisions been binding.
     pub in_flight_beyond: usize,
-    /// How many wait in line.
+    /// Requests that wait in line.
     pub waiting: usize,
-    /// How many wait at the full gate.
+    /// Requests that wait at the full gate.
     pub at_gate: usize,
-    /// How many were admitted since the handle was made.
+    /// Requests that were admitted since the handle was made.
     pub admitted: u64,
-    /// How many of those had to wait first.
+    /// Requests among those admitted that had to wait first.
     pub queued: u64,
-    /// How many ran that would have waited, had decisions been binding.
+    /// Requests that ran and would have waited, had decisions been binding.
     pub would_queue: u64,
-    /// How many ran that would have been rejected, by reason.
+    /// Requests that ran and would have been rejected, by reason.
     pub would_reject: BTreeMap<&'static str, u64>,
-    /// How many left while they waited.
+    /// Requests that left while they waited.
     pub cancelled_waiting: u64,
-    /// How many were rejected, by reason; reasons that never occurred are left out.
+    /// Requests that were rejected, by reason; reasons that never occurred are left out.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// How many succeeded, reported an overload, were cancelled while they ran, or were ignored.
+    /// Requests that succeeded, reported an overload, were cancelled while they ran, or were ignored.
     pub successes: u64,
     /// See `successes`.
     pub overloads: u64,
-    /// How many of those that seemed successes told of an overload in their trailers.
+    /// Requests that seemed successes and told of an overload in their trailers.
     pub late_overloads: u64,
     /// See `successes`.
     pub cancelled: u64,
     /// See `successes`.
     pub ignored: u64,
-    /// Round-trip times of those that succeeded.
+    /// Round-trip times of requests that succeeded.
     pub rtt: Quantiles,
-    /// How long those waited that were admitted after a wait.
+    /// Waits of requests that were admitted after a wait.
     pub wait: Quantiles,
 }
 
@@ -154,42 +154,42 @@ pub struct Quantiles {
 }
 
 impl Snapshot {
-    /// The partition of this name.
+    /// Returns the partition of this name.
     pub fn partition(&self, name: &str) -> Option<&PartitionSnapshot> {
         self.partitions.iter().find(|partition| partition.name == name)
     }
 
-    /// How many slots are free.
+    /// Returns how many slots are free.
     pub const fn available(&self) -> usize {
         self.limit.saturating_sub(self.in_flight)
     }
 
-    /// How much of the limit is used: 1 where all of it is, and more after it shrank.
+    /// Returns how much of the limit is used: 1 where all of it is, and more after it shrank.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn utilisation(&self) -> f64 {
         if self.limit == 0 { 0.0 } else { self.in_flight as f64 / self.limit as f64 }
     }
 
-    /// How many were rejected in all partitions.
+    /// Returns how many requests were rejected in all partitions.
     pub fn rejected(&self) -> u64 {
         self.partitions.iter().flat_map(|partition| partition.rejected.values()).sum()
     }
 
-    /// How many were admitted in all partitions.
+    /// Returns how many requests were admitted in all partitions.
     pub fn admitted(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.admitted).sum()
     }
 }
 
 impl Engine {
-    /// The number, name and counts of each partition that there is something to say about.
+    /// Returns the number, name and counts of each partition that is shown.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         shown.map(|(number, it)| (number, &**it.name(), self.telemetry.counts(number)))
     }
 
-    /// The present state, without the labels, of which there may be many, and without the name and the warnings, which the
-    /// engine doesn't know.
+    /// Returns the present state, without the labels, of which there may be many, and without the name and the
+    /// warnings, which the engine doesn't know.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             name: String::new(),

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, capacity::Partition};
 
-/// Nothing is said before so many requests have come.
+/// Requests that have to come before anything is said.
 const ENOUGH: u64 = 1_000;
 
 /// Names in the settings that no request has had.
 #[derive(Debug)]
 pub(crate) struct Unmet {
-    /// How many requests have come since the settings were taken.
+    /// Requests that have come since the settings were taken.
     pub(crate) requests: u64,
-    /// In the order of their names.
+    /// Partitions, in the order of their names.
     pub(crate) partitions: Vec<Arc<str>>,
-    /// Whether there are no others but the default one.
+    /// Whether these are all partitions but the default one.
     pub(crate) are_all_partitions: bool,
-    /// Each with a name that requests have, and that differs by a slash at its beginning.
+    /// Classes, each with a name that requests have, and that differs by a slash at its beginning.
     pub(crate) classes: Vec<(Box<str>, Option<String>)>,
 }
 
 impl Engine {
-    /// What no request has met so far; `None` where that says nothing yet.
+    /// Returns what no request has met so far; `None` where that says nothing yet.
     pub(crate) fn unmet(&self) -> Option<Unmet> {
         let requests = self.telemetry.requests_since_reload();
         if requests < ENOUGH {
@@ -40,7 +40,7 @@ impl Engine {
         })
     }
 
-    /// A class that requests have and that differs from this one by a slash at its beginning.
+    /// Returns a class that requests have and that differs from this one by a slash at its beginning.
     fn twin(&self, name: &str) -> Option<String> {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
         let kind = self.controller.find_class(&twin);

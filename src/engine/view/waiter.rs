@@ -1,4 +1,4 @@
-//! Who waits for a label, and for what.
+//! The waiters of a label, and what they wait for.
 
 use super::BlockedBy;
 use crate::engine::{
@@ -8,40 +8,41 @@ use crate::engine::{
 };
 use crate::{criticality::Criticality, time::Timestamp};
 
-/// Somebody who waits.
+/// One waiter.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WaiterSnapshot {
-    /// Its place among those of the same label, class, partition and importance, from 1 on, in the order in which they came.
+    /// Its place among waiters of the same label, class, partition and importance, from 1 on, in the order in which
+    /// they came.
     pub place: usize,
-    /// Where it waits: in `line` for a slot, or at the full `gate` for room in the line.
+    /// Where the waiter stands: in `line` for a slot, or at the full `gate` for room in the line.
     pub stage: &'static str,
-    /// The class of work whose rules hold for it; empty for all that have no rules of their own.
+    /// Class of work whose rules hold for the waiter; empty for all classes that have no rules of their own.
     pub class: String,
-    /// The partition that it is in.
+    /// Partition of the waiter.
     pub partition: String,
-    /// How important it is: the words of [`Criticality::as_str`](crate::Criticality::as_str).
+    /// Importance of the waiter: the words of [`Criticality::as_str`](crate::Criticality::as_str).
     pub criticality: &'static str,
-    /// The run that it is a part of.
+    /// Run that the waiter is a part of.
     pub run: Option<String>,
-    /// How long it has waited, in seconds.
+    /// Time for which the waiter has waited, in seconds.
     pub waited_seconds: f64,
-    /// After how long its wait ends without a slot, in seconds: its caller's deadline, or the longest wait.
+    /// Time after which the wait ends without a slot, in seconds: its caller's deadline, or the longest wait.
     pub ends_in_seconds: Option<f64>,
-    /// How long it will wait from now on, in seconds, judged from its place and from how long slots are held; `None` while
-    /// nothing has finished.
+    /// Time for which the waiter will wait from now on, in seconds, judged from its place and from how long slots are
+    /// held; `None` while nothing has finished.
     pub estimated_wait_seconds: Option<f64>,
-    /// What is in the way of the first one in its place.
+    /// What would be in the way of the waiter, were it the first in line.
     pub blocked_by: Option<BlockedBy>,
 }
 
-/// No more than so many of a label are looked at in one turn.
+/// Waiters of a label that are looked at in one turn, at most.
 const MOST: usize = 10_000;
 
 impl Engine {
-    /// Those who wait for a label, in all its classes, in the order in which they came; of these so many from `offset` on. And
-    /// how many there are. `None` if the label isn't known.
+    /// Returns the waiters of a label, in all its classes, in the order in which they came, so many from `offset` on;
+    /// and how many there are. `None` if the label isn't known.
     pub(crate) fn waiters_of(
         &self,
         subject: &Subject<'_>,
@@ -65,7 +66,7 @@ impl Engine {
         let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
         let others = self.queue.count_of(waiter.flow_key());
-        // That of one who came now, and had all the others before it.
+        // The wait of a request that came now, and had all the others before it.
         let last = self.expected_wait(self.now, &ask, id);
         WaiterSnapshot {
             place,

@@ -1,4 +1,4 @@
-//! Getting in: at once, after a wait, or not at all.
+//! How a request enters: at once, after a wait, or not at all.
 
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ pub(crate) enum Entry<H: AsShared> {
 }
 
 impl<H: AsShared + Clone + Unpin> Entry<H> {
-    /// Lets a request arrive. One turn; never waits.
+    /// Lets a request arrive. Takes one turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// The answer to a request that was refused, after a wait or without one.
+    /// Returns the answer to a request that was rejected, after a wait or without one.
     pub(in crate::runtime) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
         let rejection = self.rejection(refusal);
         background::rejected(self, &rejection, since);
@@ -107,8 +107,8 @@ impl Shared {
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives everything back: its place in line, or the slot that was granted to it and not fetched yet. A
-/// granted future that nobody polls holds its slot.
+/// Dropping the future gives everything back: its place in line, or the slot that was granted to it and not fetched
+/// yet. A granted future that is not polled holds its slot.
 #[must_use = "futures do nothing unless polled"]
 #[derive(Debug)]
 pub struct Admit {

@@ -1,12 +1,12 @@
-//! Telling holders that others may run in their place.
+//! Telling holders that other requests may run in their place.
 
 use crate::store::LossSignal;
 
-/// Tells whether the store has taken back what a request holds of a rule that all instances share, while its work goes on:
+/// Tells whether the store has taken back a request's lease of a rule that all instances share, while its work goes on:
 /// this process was stopped for too long, or the store lost its data.
 ///
-/// The layers put one into the extensions of each request that holds something of such a rule. Others may run in its place,
-/// so work that must not run twice should stop.
+/// The layers put one into the extensions of each request with such a lease. Other requests may run in its place, so
+/// work that must not run twice should stop.
 ///
 /// ```
 /// use axum::Extension;
@@ -33,12 +33,12 @@ impl LeaseLost {
         Self(signal)
     }
 
-    /// Whether it has.
+    /// Whether the lease is lost.
     pub fn is_lost(&self) -> bool {
         self.0.happened()
     }
 
-    /// Waits until it has.
+    /// Waits until the lease is lost.
     ///
     /// # Cancel safety
     ///

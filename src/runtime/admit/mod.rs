@@ -1,4 +1,4 @@
-//! A request's way in: at once, after a wait or not at all; and the right to run that it gets.
+//! Admission of a request: at once, after a wait or not at all; and the permit that it gets.
 
 mod entry;
 mod lease_lost;

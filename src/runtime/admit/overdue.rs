@@ -1,4 +1,4 @@
-//! Telling holders that the time of their permit is over.
+//! Telling holders that their permit expired.
 
 use std::{
     sync::{
@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 /// Tells whether the time to live of a request's permit is over, and its slot was taken back.
 ///
-/// Where permits have a [time to live](crate::AdmissionBuilder::permit_time_to_live), the layers put one into the extensions
-/// of each request that they admit.
+/// Where permits have a [time to live](crate::AdmissionBuilder::permit_time_to_live), the layers put one into the
+/// extensions of each request that they admit.
 ///
 /// ```
 /// use axum::Extension;
@@ -43,14 +43,14 @@ impl Wake for Flag {
 }
 
 impl PermitExpiry {
-    /// A signal, and the waker that sets it.
+    /// Returns a signal, and the waker that sets it.
     pub(super) fn new() -> (Self, Waker) {
         let flag = Arc::new(Flag::default());
         let waker = Waker::from(Arc::clone(&flag));
         (Self(flag), waker)
     }
 
-    /// Whether it is.
+    /// Whether the permit expired.
     pub fn is_expired(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }

@@ -31,18 +31,18 @@ impl Permit {
         Self { held }
     }
 
-    /// Says how the work went; its round-trip time ends now. Only the first call counts. The slot stays taken until
+    /// Reports how the work went; its round-trip time ends now. Only the first call counts. The slot stays taken until
     /// the permit is dropped.
     pub fn observe(&mut self, outcome: Outcome) {
         self.held.observe(outcome);
     }
 
-    /// Whether its time to live is over and its slot was taken back. The work may go on, beyond the limit.
+    /// Whether the permit expired and its slot was taken back. The work may go on, beyond the limit.
     pub fn is_expired(&self) -> bool {
         self.held.is_expired()
     }
 
-    /// Waits until its time to live is over and its slot was taken back; for ever, if permits have no end.
+    /// Waits until the permit expires and its slot is taken back; for ever, if permits have no time to live.
     ///
     /// # Cancel safety
     ///
@@ -51,20 +51,20 @@ impl Permit {
         poll_fn(|cx| self.held.poll_overdue(cx))
     }
 
-    /// Tells whether what it holds of rules that all instances share was taken back while the work goes on; `None` if it
-    /// holds nothing of any.
+    /// Returns a signal that tells whether the lease of the permit's shared rules is lost while the work goes on;
+    /// `None` without a lease.
     pub fn lease(&self) -> Option<LeaseLost> {
         self.held.watch_lease()
     }
 
-    /// Says how the work went and gives the slot back, both in one turn.
+    /// Reports how the work went and gives the slot back, both in one turn.
     pub fn finish(self, outcome: Outcome) {
         self.held.finish(outcome);
     }
 }
 
-/// What leads to the state of a handle: that itself, or a protocol that contains it. A layer counts references to its
-/// protocol for each request anyway, and those to the state come with them.
+/// A reference to the state of a handle: that state itself, or a protocol that contains it. A layer counts references
+/// to its protocol for each request anyway, and those to the state come with them.
 pub(crate) trait AsShared {
     fn shared(&self) -> &Arc<Shared>;
 }
@@ -75,24 +75,24 @@ impl AsShared for Arc<Shared> {
     }
 }
 
-/// A slot that is given back when this is dropped: a [`Permit`] on the inside.
+/// A slot that is given back when this is dropped: the inside of a [`Permit`].
 #[derive(Debug)]
 pub(crate) struct SlotGuard<H: AsShared> {
     handle: H,
     slot: Slot,
-    /// What it holds of rules that all instances share.
+    /// Lease of the rules that all instances share.
     lease: Option<Box<store::Held>>,
 }
 
 impl<H: AsShared> SlotGuard<H> {
-    /// The guard of a slot. It is there before anything foreign is told of the slot: what panics gives it back.
+    /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
     pub(in crate::runtime) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
         let held = Self { handle, slot, lease: None };
         background::admitted(held.handle.shared(), &held.slot, since);
         held
     }
 
-    /// The same with what it holds of shared rules.
+    /// Like `self`, with the lease of shared rules.
     pub(in crate::runtime) fn leased(self, lease: Box<store::Held>) -> Self {
         let mut held = self;
         held.lease = Some(lease);
@@ -116,7 +116,7 @@ impl<H: AsShared> SlotGuard<H> {
         tenure.is_some_and(|tenure| self.handle.shared().with_engine(|state, _| state.engine.is_expired(tenure)))
     }
 
-    /// What tells the holder that its time is over, where slots are lent for a time.
+    /// Returns the signal that tells the holder that its slot expired, where slots expire.
     pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
         let tenure = self.slot.ttl()?;
         let (overdue, waker) = PermitExpiry::new();
@@ -131,7 +131,7 @@ impl<H: AsShared> SlotGuard<H> {
         Some(overdue)
     }
 
-    /// What tells the holder that its lease is lost, if it has one.
+    /// Returns the signal that tells the holder that its lease is lost, if it has one.
     pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
         Some(LeaseLost::new(self.lease.as_ref()?.signal()))
     }
@@ -155,7 +155,7 @@ impl<H: AsShared> SlotGuard<H> {
         self.give_back(outcome);
     }
 
-    /// Gives the slot back without a word on how the work went; `learned` says what is learned from that.
+    /// Gives the slot back without a report of how the work went; `learned` says what is learned from that.
     pub(crate) fn abandon(mut self, learned: impl FnOnce(Outcome) -> Outcome) {
         self.give_back(learned(unsaid()));
     }
@@ -170,7 +170,7 @@ impl<H: AsShared> SlotGuard<H> {
     }
 
     fn give_back(&mut self, outcome: Outcome) {
-        // First, so that whoever gets the slot finds room. A store is foreign code.
+        // First, so that the waiter that gets the slot finds room. A store is foreign code.
         discard(self.lease.take());
         let shared = self.handle.shared();
         let told = (!self.slot.is_observed()).then(|| (shared.time.now(), outcome));
@@ -191,7 +191,7 @@ impl<H: AsShared> Drop for SlotGuard<H> {
     }
 }
 
-/// What it means that a permit is dropped without a word.
+/// Returns the outcome of a permit that is dropped without a report.
 fn unsaid() -> Outcome {
     if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled }
 }

@@ -19,15 +19,15 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Waiting<H: AsShared> {
     handle: H,
-    /// `None` once it was answered.
+    /// `None` once the waiter was answered.
     place: Option<Place>,
-    /// What it asks the store while it holds a slot.
+    /// Question to the store while the waiter holds a slot.
     question: Option<Box<RemoteRequest>>,
-    /// When it began, if anybody wants to know.
+    /// Time when the wait began, if it is traced.
     since: Option<Since>,
 }
 
-/// What a look at the engine says.
+/// The result of a look at the engine.
 enum Look {
     Answered(Result<Slot, Rejection>),
     HasToAsk(Arc<SharedRules>),
@@ -50,7 +50,7 @@ impl<H: AsShared> Waiting<H> {
         place
     }
 
-    /// Looks whether its turn has come.
+    /// Looks whether the waiter's turn has come.
     fn look(&self, cx: &mut Context<'_>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
@@ -82,8 +82,8 @@ impl<H: AsShared> Waiting<H> {
 }
 
 impl<H: AsShared + Clone + Unpin> Waiting<H> {
-    /// One that was granted a slot and has to ask for these rules: it is admitted from capacity that is held in this
-    /// process, or has to wait for an answer.
+    /// Starts a request that was granted a slot and has to ask for these rules: it is admitted from capacity that this
+    /// process holds, or has to wait for an answer.
     pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard<H>, Self> {
         let mut asking = Self::new(handle, place);
         let limiter = asking.handle.shared().limiter.as_ref();
@@ -94,17 +94,17 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         Err(asking)
     }
 
-    /// What it waited for.
+    /// Returns the guard of the slot that the request waited for.
     fn hold(&self, slot: Slot) -> SlotGuard<H> {
         SlotGuard::admitted(self.handle.clone(), slot, self.since)
     }
 
-    /// Rejects one that has to ask and can't wait for an answer.
+    /// Rejects a request that has to ask the store and can't wait for an answer.
     pub(in crate::runtime) fn give_up(mut self) -> Rejection {
         self.reject_without_store(None)
     }
 
-    /// The store has consented.
+    /// Admits the request, since the store has granted its claims.
     fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard<H>, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
@@ -131,14 +131,14 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         rejection
     }
 
-    /// A shared rule has no room: it waits for that, or is turned away.
+    /// Has the request wait for a shared rule that has no room, or rejects it.
     fn no_room(&mut self, rules: &SharedRules, rule: usize, retry_after: std::time::Duration) -> Option<Rejection> {
-        // A claim that was not made is no answer.
+        // An answer about a claim that was not made is none.
         let Some(&known) = rules.rules.get(rule) else { return Some(self.reject_without_store(None)) };
         let shared = self.handle.shared();
         let place = self.place();
-        // When a lease of a cap expires is no forecast: those who are alive renew theirs. Nor is what holds while the
-        // store is gone: it may be back at any time.
+        // When a lease of a cap expires is no forecast: holders that are alive renew theirs. Nor is an answer from the
+        // time while the store is gone: it may be back at any time.
         let is_rate = matches!(known.bound, SharedBound::Rate(_));
         let is_up = shared.limiter.as_ref().is_some_and(|limiter| limiter.is_up());
         let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
@@ -158,7 +158,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
                 Some(rejection)
             }
             None => {
-                // When a rate has room again, the engine knows.
+                // The engine knows itself when a rate has room again.
                 if no_room.retry_after.is_none() {
                     shared.watch_for(rules, rule, label);
                 }

@@ -1,11 +1,11 @@
 //! The tasks of a handle that look at the time: they end the waits whose time is over and publish the metrics.
 //!
-//! There is one for each runtime on which requests wait: a runtime that is blocked, or that is not driven any more, keeps
-//! no wait of another one from ending. One timer each serves all waiters, for the earliest of their deadlines. It is only a
-//! hint to look: the engine's answer is the truth.
+//! There is one driver for each runtime on which requests wait: a runtime that is blocked, or that is not driven any
+//! more, keeps no wait of another runtime from ending. One timer each serves all waiters, for the earliest of their
+//! deadlines. A timer is only a hint to look: the engine's answer is the truth.
 //!
-//! A driver starts with the first request that finds a Tokio runtime around it and, on other runtimes, with the first that
-//! waits there. It holds no strong reference and ends with its runtime.
+//! A driver starts with the first request that finds a Tokio runtime around it and, on other runtimes, with the first
+//! request that waits there. It holds no strong reference and ends with its runtime.
 
 use std::{
     panic::catch_unwind,
@@ -21,18 +21,18 @@ use crate::runtime::{
 };
 
 impl Shared {
-    /// Sees to it that this runtime has a driver. A waiter calls this *after* its waker is registered: a driver that
-    /// ends wakes all that are registered by then, so that they come here again.
+    /// Makes sure that this runtime has a driver. A waiter calls this *after* its waker is registered: a driver that
+    /// ends wakes all waiters that are registered by then, so that they come here again.
     pub(in crate::runtime) fn drive_here(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         self.drive_on(&runtime);
     }
 
-    /// The same for a request that has found that no driver looks any more.
+    /// Like `drive_here`, for a request that has found that no driver looks any more.
     #[cold]
     pub(in crate::runtime) fn drive_again(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        // One that is here already may not know how late it is: a clock of the user's can jump.
+        // A driver that is here already may not know how late it is: a clock of the user's can jump.
         if let Some(post) = self.drive_on(&runtime)
             && post.sleeps()
         {
@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// Answers the driver that is there already.
+    /// Returns the driver that is there already.
     fn drive_on(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<Post>> {
         let post = match self.drivers.post(runtime.id()) {
             Ok(known) => return Some(known),
@@ -66,7 +66,7 @@ async fn drive(mut stopped: Stopped) {
         let Some(shared) = stopped.shared.upgrade() else { return };
         if !has_timers {
             drop(shared);
-            // It keeps its post, so that no other is tried here.
+            // The driver stays at its post, so that no other driver is tried here.
             post.look.notified().await;
             continue;
         }
@@ -84,11 +84,11 @@ async fn drive(mut stopped: Stopped) {
     }
 }
 
-/// Dropped with the task, however that ends.
+/// Dropped with the task, however the task ends.
 struct Stopped {
     shared: Weak<Shared>,
     post: Arc<Post>,
-    /// Not so if its runtime was shutting down: then none can have relied on it.
+    /// Whether the task ran. If its runtime was shutting down, it did not, and no waiter can have relied on it.
     has_run: bool,
 }
 
@@ -96,7 +96,7 @@ impl Drop for Stopped {
     fn drop(&mut self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let number = self.post.number;
-        // First, so that a waiter that is woken, or registers later, starts another one.
+        // First, so that a waiter that is woken, or registers later, starts another driver.
         shared.drivers.give_up(number);
         if !self.has_run {
             return;

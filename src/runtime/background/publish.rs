@@ -1,4 +1,4 @@
-//! What is published and told of a handle, each second and on demand.
+//! Publishing metrics and events of a handle, each second and on demand.
 
 use super::trace;
 use crate::runtime::{
@@ -9,8 +9,8 @@ use crate::runtime::{
 use crate::{engine::Engine, time::Timestamp};
 
 impl Shared {
-    /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is published
-    /// are two views of the same.
+    /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is
+    /// published are two views of the same state.
     #[cfg(feature = "introspect")]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine, Timestamp) -> R) -> R {
         self.look_at_store();
@@ -21,8 +21,8 @@ impl Shared {
         })
     }
 
-    /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. Neither keeps the
-    /// other from it, should it panic.
+    /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. If either panics,
+    /// the other still runs.
     pub(in crate::runtime) fn publish(&self) {
         if shielded(|| self.publish_to_recorder()).is_none() {
             self.warn("the metrics recorder panicked");
@@ -30,7 +30,8 @@ impl Shared {
         self.tell_now();
     }
 
-    /// One at a time: the task that read first publishes first, or histograms would be asked for what was counted before.
+    /// One publication at a time: the task that read first publishes first. Otherwise an older count would follow a
+    /// newer one.
     fn publish_to_recorder(&self) {
         let mut recorder = lock(&self.recorder);
         recorder.publish_all(self, || self.store_snapshot(), self.admission_lock.as_ref());

@@ -1,8 +1,8 @@
 //! The only file that knows the `tracing` facade. Without the feature nothing in here does anything.
 //!
-//! No request gets a span of ours. What became of it is recorded on the span that it is in, if that declares the fields; what
-//! changes is told by events. They come from comparing two snapshots, outside of the lock: each second, and at once where
-//! somebody asked for the change. What becomes of the store is told by whoever notes it.
+//! A request gets no span of this crate. Its decision is recorded on the current span, if that declares the fields.
+//! Changes are told by events, which come from comparing two snapshots, outside of the lock: each second, and at once
+//! where a caller asked for the change. Changes of the store are told by the task that notes them.
 
 #[cfg(feature = "tracing")]
 pub(in crate::runtime) use with::{LastReported, Since, admitted, rejected, store_changed, tell};
@@ -22,7 +22,7 @@ mod with {
         time::Timestamp,
     };
 
-    /// When a wait began.
+    /// Time when a wait began.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Since(Timestamp);
 
@@ -33,7 +33,7 @@ mod with {
         }
     }
 
-    /// Calls the subscriber. A panic of its own must not end the request that it is told of, or the driver.
+    /// Calls the subscriber. Its panic must not end the request that it is told of, or the driver.
     fn told<R>(core: &Core, tell: impl FnOnce() -> R) -> Option<R> {
         let answer = shielded(tell);
         if answer.is_none() {
@@ -93,7 +93,7 @@ mod with {
         span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
     }
 
-    /// What was told so far.
+    /// What subscribers were told so far.
     #[derive(Clone, Debug)]
     pub(crate) struct LastReported {
         mode: &'static str,
@@ -103,7 +103,7 @@ mod with {
         reloads: u64,
         overdue: u64,
         law_panics: u64,
-        /// By partition and reason.
+        /// Rejections by partition and reason.
         rejected: BTreeMap<(String, &'static str), u64>,
     }
 
@@ -124,7 +124,7 @@ mod with {
             }
         }
 
-        /// Tells what is different now.
+        /// Tells what differs now.
         fn tell(&self, now: &Self, limiter: &str) {
             if now.mode != self.mode {
                 info!(limiter, from = self.mode, to = now.mode, "admission mode changed");
@@ -167,7 +167,7 @@ mod with {
         }
     }
 
-    /// Tells what is different from what was told last. Subscribers run outside of all locks.
+    /// Tells what differs from the last report. Subscribers run outside of all locks.
     pub(crate) fn tell(core: &Core, last: &Mutex<LastReported>) {
         let now = LastReported::of(&core.with_engine(|state, _| state.engine.snapshot()));
         let before = std::mem::replace(&mut *lock(last), now.clone());

@@ -6,15 +6,15 @@ use serde_json::Value;
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// The first line: what everything starts from.
+/// The first line: the start of the capture.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Header {
     pub(super) capture: u32,
     pub(super) name: String,
     pub(super) mode: String,
-    /// As in a scenario of the simulator; nothing, where there are no words for it.
+    /// Settings as in a scenario of the simulator; `None`, where there are no words for them.
     pub(super) policy: Option<Value>,
-    /// What there were no words for.
+    /// Setting that there were no words for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) without_policy: Option<String>,
     pub(super) limit: usize,
@@ -24,11 +24,11 @@ pub(super) struct Header {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CaptureRow {
-    /// Nanoseconds since the handle was made.
+    /// Time, in nanoseconds since the handle was made.
     pub(super) t: u64,
     #[serde(rename = "do")]
     pub(super) verb: Verb,
-    /// The request that it is about.
+    /// Request that the line is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,23 +55,23 @@ pub(super) struct CaptureRow {
     pub(super) serves_waiting: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) worker: Option<String>,
-    /// How many requests that worker takes at once, and for how many nanoseconds that holds.
+    /// Requests that the worker takes at once, and for how many nanoseconds that holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) slots: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) valid_for: Option<u64>,
-    /// The settings of a reload, as those of the header.
+    /// Settings of a reload, as those of the header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) policy: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) without_policy: Option<String>,
-    /// What it was answered: `slot`, `place`, or the reason of a rejection.
+    /// Answer to the request: `slot`, `place`, or the reason of a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gets: Option<String>,
-    /// Whose waits it ended, in that order: `slot`, or the reason of a rejection.
+    /// Waiters whose waits ended, in that order: `slot`, or the reason of a rejection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) ended: Vec<(u64, String)>,
-    /// The limit, where it is another one than in the line before.
+    /// Limit, where it differs from that of the line before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) limit: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub(super) struct CaptureRow {
     pub(super) error: Option<String>,
 }
 
-/// What the engine is told.
+/// The verb that the engine is told.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verb {
@@ -94,7 +94,7 @@ pub(super) enum Verb {
     Tick,
     Mode,
     Drain,
-    /// What a worker said.
+    /// A worker reports its slots.
     Worker,
     /// A worker said goodbye.
     WorkerGone,

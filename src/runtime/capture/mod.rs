@@ -1,4 +1,4 @@
-//! Recording what a handle is told, so that it can be told once more.
+//! Recording the inputs of a handle, so that they can be replayed.
 //!
 //! ```text
 //! turn (under the lock): step ─▶ Tape ─▶ bounded channel ─▶ writer (a thread): Row ─▶ CaptureRow ─▶ file
@@ -26,15 +26,15 @@ use crate::runtime::{
     shared::Shared,
 };
 
-/// How many rows may wait to be written, unless told otherwise.
+/// Rows that may wait to be written, unless set.
 const BUFFER: usize = 16_384;
-/// How many rows are written, unless told otherwise.
+/// Rows that are written, unless set.
 const MOST_ROWS: u64 = 10_000_000;
 
-/// How many rows were written, and why the capture ended, if not because it was told to.
+/// Rows that were written, and why the capture ended, if it was not stopped.
 type Written = (u64, Option<String>);
 
-/// How a handle is to be recorded. What comes of it is described in [introspection](crate::docs::introspection#capture-and-replay).
+/// How a handle is to be recorded. [Introspection](crate::docs::introspection#capture-and-replay) describes the result.
 ///
 /// ```
 /// use tower_admission::{Admission, Outcome, Ticket, capture::Capture, limit::Fixed};
@@ -82,12 +82,13 @@ pub struct Recording {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The handle has decided something already, or is recorded already: what it has learned can't be written down, so a
-    /// capture starts with a handle that was just made.
+    /// The handle has decided something already, or is recorded already: what it has learned can't be written down, so
+    /// a capture starts with a handle that was just made.
     NotFresh,
-    /// The handle counts rules in a shared store, whose answers can't be asked for once more.
+    /// The handle counts rules in a shared store, whose answers can't be replayed.
     Shared,
-    /// It ended before it was told to: the buffer overflowed, or there were too many rows. What was written before is good.
+    /// The capture ended before it was stopped: the buffer overflowed, or there were too many rows. The rows before are
+    /// good.
     Cut(String),
     /// The lines could not be written.
     Io(io::Error),
@@ -125,25 +126,26 @@ impl Capture {
         Self::default()
     }
 
-    /// How many rows may wait to be written: 16,384 unless set, at least 1. When one more comes, the capture ends, and says so in
-    /// its last line: nobody who wants a slot waits for a disk.
+    /// How many rows may wait to be written: 16,384 unless set, at least 1. With one more row the capture ends, and
+    /// says so in its last line: no request waits for a disk.
     pub fn buffer(mut self, rows: usize) -> Self {
         self.buffer = rows.max(1);
         self
     }
 
-    /// How many rows are written: ten million unless set, at least 1. A request has three to four, of 100 to 200 bytes each.
+    /// How many rows are written: ten million unless set, at least 1. A request has three to four, of 100 to 200 bytes
+    /// each.
     pub fn max_rows(mut self, rows: u64) -> Self {
         self.most = rows.max(1);
         self
     }
 
-    /// Records all that the handle is told from now on, and all that it decides, as lines of JSON.
+    /// Records all inputs of the handle from now on, and all its decisions, as lines of JSON.
     ///
     /// # Errors
     ///
-    /// [`CaptureError::NotFresh`] if the handle has been at work already; [`CaptureError::Shared`] if it has a shared store;
-    /// [`CaptureError::Io`] if no thread can be started.
+    /// [`CaptureError::NotFresh`] if the handle has been at work already; [`CaptureError::Shared`] if it has a shared
+    /// store; [`CaptureError::Io`] if no thread can be started.
     pub fn start(self, admission: &Admission, out: impl Write + Send + 'static) -> Result<Recording, CaptureError> {
         let shared = Arc::clone(&admission.shared);
         if shared.limiter.is_some() {
@@ -181,12 +183,12 @@ impl Capture {
 }
 
 impl Recording {
-    /// Ends the capture, waits until all of it is written, and answers how many rows there are. Blocks for as long as that
-    /// takes.
+    /// Ends the capture, waits until all of it is written, and returns how many rows there are. Blocks for as long as
+    /// that takes.
     ///
     /// # Errors
     ///
-    /// [`CaptureError::Cut`] if it had ended before, [`CaptureError::Io`] if it could not be written.
+    /// [`CaptureError::Cut`] if the capture had ended before, [`CaptureError::Io`] if it could not be written.
     pub fn stop(mut self) -> Result<u64, CaptureError> {
         match self.end() {
             Some(Ok((rows, None))) => Ok(rows),

@@ -1,4 +1,4 @@
-//! The same inputs once more, at the same times, and what is decided then.
+//! Replaying a capture: the same inputs at the same times, and the decisions compared.
 
 use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many differences are told in words.
+/// Differences that are described in words.
 const TOLD: usize = 20;
 
-/// What came of a capture that was run again.
+/// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     rows: u64,
@@ -30,7 +30,7 @@ pub struct Replayed {
     cut: Option<String>,
 }
 
-/// Why a capture can't be run again.
+/// Why a capture can't be replayed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -68,34 +68,34 @@ impl std::error::Error for ReplayError {
 }
 
 impl Replayed {
-    /// How many rows there were: inputs, each with its decisions.
+    /// Returns how many rows there were: inputs, each with its decisions.
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// For how many of them something else was decided.
+    /// Returns how many rows were decided otherwise than in the capture.
     pub const fn differences(&self) -> u64 {
         self.differences
     }
 
-    /// The first of these in words.
+    /// Returns the first of these in words.
     pub fn first_differences(&self) -> &[String] {
         &self.told
     }
 
-    /// Why the capture ended before it was told to, if so. Also if its last line is missing.
+    /// Returns why the capture ended before it was stopped, if it did. Also if its last line is missing.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 }
 
 impl AdmissionBuilder {
-    /// Runs a [capture](crate::capture::Capture) again under these settings: the same inputs at the same times, in an
-    /// engine of its own, and each decision compared with the one that was recorded. Where these are the settings of
-    /// the handle that was recorded, there are no differences. The mode is that of the capture.
+    /// Replays a [capture](crate::capture::Capture) under these settings: the same inputs at the same times, in an
+    /// engine of its own, and each decision compared with the recorded one. Under the settings of the recorded handle
+    /// there are no differences. The mode is that of the capture.
     ///
-    /// Under other settings requests end and leave when they did in the capture, which is good for seeing where a policy begins
-    /// to differ. The example `simulate` answers what would have become of them.
+    /// Under other settings requests end and leave when they did in the capture, which is good for seeing where a
+    /// policy begins to differ. The example `simulate` answers what would have become of them.
     ///
     /// # Errors
     ///
@@ -106,9 +106,10 @@ impl AdmissionBuilder {
         self.replay_with_reloads([], lines)
     }
 
-    /// The same for a capture of a handle that was [reloaded](crate::Admission::reload) meanwhile: each reload in it takes the
-    /// next of these settings. The capture holds the settings of its reloads in words, as its first line holds the first
-    /// ones, and the example `simulate` reads them; a control law of your own has none, and so they are given here.
+    /// Like `replay`, for a capture of a handle that was [reloaded](crate::Admission::reload) meanwhile: each reload in
+    /// it takes the next of these settings. The capture holds the settings of its reloads in words, as its first line
+    /// holds the first settings, and the example `simulate` reads them. A control law of your own has no words, and so
+    /// the settings are given here.
     ///
     /// ```
     /// use tower_admission::{Admission, Ticket, capture::Capture, limit::Fixed};
@@ -181,7 +182,7 @@ fn bad(number: u64, problem: impl fmt::Display) -> ReplayError {
     ReplayError::Line { number, problem: problem.to_string() }
 }
 
-/// Where a request is.
+/// The stage of a request.
 #[derive(Debug)]
 enum Whereabouts {
     Waits(Place),
@@ -196,7 +197,7 @@ struct Replay {
     limit: usize,
 }
 
-/// What one input brings about: an answer, waits that end, another limit.
+/// The result of one input: an answer, waits that end, another limit.
 type Decided = (Option<String>, Vec<(u64, String)>, Option<usize>);
 
 impl Replay {
@@ -241,7 +242,7 @@ impl Replay {
                 self.worker(now, line)?;
                 None
             }
-            // Its settings are there already.
+            // The settings of a reload are there already.
             Verb::Reload | Verb::End => None,
         };
         let ended = self.engine.ended_since(0).map(|(key, why)| (key.index, answer_word(why)));
@@ -332,7 +333,7 @@ impl Replay {
         }
     }
 
-    /// The end of a request, or a part of it. One that still waits here leaves when it has ended there.
+    /// Ends a request, or a part of it. A request that still waits here leaves when it has ended in the capture.
     fn end(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<(), String> {
         const OUTCOMES: [Outcome; 4] = [Outcome::Cancelled, Outcome::Ignore, Outcome::Overload, Outcome::Success];
         let known = |word| OUTCOMES.into_iter().find(|&it| super::writer::outcome_word(it) == word);

@@ -20,13 +20,13 @@ use crate::{
     time::nanos,
 };
 
-/// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of them is meant makes
-/// no difference to any decision.
+/// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of these slots
+/// a row means makes no difference to any decision.
 type Alike = Vec<(u64, bool)>;
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// All partitions that there have been, but for the default one.
+    /// All partitions that there have been, except the default one.
     partitions: HashSet<String>,
     requests: u64,
     limit: usize,
@@ -34,7 +34,7 @@ pub(super) struct Names {
     slots: HashMap<[u64; 3], Alike>,
 }
 
-/// Writes until nobody records any more. Answers how many rows there were, and why it ended if not because it was told to.
+/// Writes until the recording ends. Returns how many rows there were, and why it ended if it was not stopped.
 pub(super) fn write(
     mut out: impl Write,
     header: &Header,

@@ -1,8 +1,8 @@
 //! The drivers of a handle, seen from its turns: when each looks at the engine, and how it is told to look earlier.
 //!
-//! One driver leads: it looks at the very moment. The others look [a little later](GRACE), in case it did not, and the
-//! first of them that finds something left to do leads from then on. So a wait costs a look of one driver, and not of
-//! all of them.
+//! One driver leads: it looks at the very moment. The other drivers look [a little later](GRACE), in case it did not,
+//! and the first of them that finds something left to do leads from then on. So a wait costs a look of one driver, and
+//! not of all of them.
 
 use std::{
     sync::{
@@ -20,10 +20,10 @@ use tokio::{
 use super::lock::lock;
 use crate::time::Timestamp;
 
-/// How often metrics are published, and how long the driver that leads sleeps at most.
+/// Time between two publications of metrics, and the longest sleep of the driver that leads.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How much later than the one that leads all others look.
+/// Time by which all other drivers look later than the driver that leads.
 const GRACE: Duration = Duration::from_millis(5);
 
 /// The drivers that there are.
@@ -39,13 +39,13 @@ pub(in crate::runtime) struct Post {
     pub(in crate::runtime) number: u64,
     runtime: Id,
     pub(in crate::runtime) look: Notify,
-    /// When it will look, in nanoseconds; 0 if it looks anyway, or never because its runtime has no timers.
+    /// Time of its next look, in nanoseconds; 0 if it looks anyway, or never because its runtime has no timers.
     until: AtomicU64,
     leads: AtomicBool,
 }
 
 impl Post {
-    /// When it has to look at what is due at `next`.
+    /// Returns when the driver has to look at what is due at `next`.
     fn due(&self, next: Timestamp) -> Timestamp {
         if self.leads.load(Ordering::Relaxed) { next } else { next.after(GRACE) }
     }
@@ -56,14 +56,14 @@ impl Post {
     }
 }
 
-/// What the drivers have agreed on, under the lock of the handle.
+/// The agreement of the drivers, under the lock of the handle.
 #[derive(Debug)]
 pub(in crate::runtime) struct Schedule {
     /// The drivers know of all that is due from here on.
     pub(super) armed: Timestamp,
     publish_at: Timestamp,
     leader: Option<u64>,
-    /// A request that comes so late finds that none has looked for long.
+    /// Time from which on a request finds that no driver has looked for long.
     stale_at: Timestamp,
 }
 
@@ -79,12 +79,12 @@ impl Schedule {
         now >= self.stale_at
     }
 
-    /// When there is something to do besides what is due at `next`.
+    /// Returns when there is something to do besides what is due at `next`.
     pub(super) fn earliest(&self, next: Timestamp) -> Timestamp {
         next.min(self.publish_at)
     }
 
-    /// A driver has looked at `now`, when something was due at `was_due`, and `next` is due next.
+    /// Notes that a driver has looked at `now`, when something was due at `was_due`, and `next` is due next.
     pub(super) fn looked(&mut self, now: Timestamp, post: &Post, was_due: Timestamp, next: Timestamp) -> Look {
         if self.leader.is_none() || now >= was_due.after(GRACE) {
             self.leader = Some(post.number);
@@ -103,7 +103,7 @@ impl Schedule {
         Look { publishes, sleeps: until.since(now) }
     }
 
-    /// The driver of this number has ended: nothing that it knew is known any more.
+    /// Forgets the driver of this number, which has ended, and what it knew.
     pub(in crate::runtime) fn forget(&mut self, number: u64) {
         let leader = self.leader.filter(|&leader| leader != number);
         *self = Self { publish_at: self.publish_at, leader, ..Self::default() };
@@ -111,12 +111,12 @@ impl Schedule {
 }
 
 impl Drivers {
-    /// Something is due at `next`, earlier than the drivers know.
+    /// Tells the drivers that something is due at `next`, earlier than they know.
     pub(super) fn arm(&self, next: Timestamp) {
         let mut has_notified = false;
         for post in lock(&self.posts).iter() {
             let due = post.due(next).as_nanos();
-            // Written by the driver under the lock of the handle, which was taken since.
+            // The driver wrote this under the lock of the handle, which was taken since.
             if post.until.load(Ordering::Relaxed) > due {
                 post.until.store(due, Ordering::Relaxed);
                 post.look.notify_one();
@@ -128,7 +128,7 @@ impl Drivers {
         }
     }
 
-    /// The post on a runtime: the known post or, as an error, a new post that has no task yet.
+    /// Returns the post on a runtime: the known post or, as an error, a new post that has no task yet.
     pub(in crate::runtime) fn post(&self, runtime: Id) -> Result<Arc<Post>, Arc<Post>> {
         let mut posts = lock(&self.posts);
         if let Some(post) = posts.iter().find(|post| post.runtime == runtime) {
@@ -151,10 +151,10 @@ impl Drivers {
     }
 }
 
-/// Lets other workers of a runtime run a driver that was just woken by this one.
+/// Lets other workers of a runtime run a driver that this worker just woke.
 ///
-/// Tokio keeps the task that a worker woke last for that worker alone. Should the task that is running now block its
-/// worker, as the hanging holder of a permit does, the driver would wait for it. Another task after it takes that place.
+/// Tokio reserves the task that a worker woke last for that worker. If the running task then blocks its worker, as the
+/// hanging holder of a permit does, the driver would wait for it. Another task after it takes that place.
 pub(in crate::runtime) fn make_way(runtime: &Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         runtime.spawn(async {});
@@ -163,12 +163,12 @@ pub(in crate::runtime) fn make_way(runtime: &Handle) {
 
 impl Drop for Drivers {
     fn drop(&mut self) {
-        // They see that their handle is gone, and end.
+        // The drivers see that their handle is gone, and end.
         self.all_look();
     }
 }
 
-/// What a look of a driver has brought.
+/// The result of a driver's look.
 pub(in crate::runtime) struct Look {
     pub(in crate::runtime) publishes: bool,
     pub(in crate::runtime) sleeps: Duration,

@@ -1,6 +1,6 @@
-//! Calls of code that others wrote: wakers, recorders, subscribers, stores.
+//! Calls of foreign code: wakers, recorders, subscribers, stores.
 //!
-//! A panic of theirs is not the business of the request that happens to call them, and many of these calls come from a
+//! A panic in them is not the business of the request that happens to call them. Many of these calls come from a
 //! `Drop`, where a second panic would end the process. Clocks are shielded where they are
 //! [read](crate::clock::TimeSource), laws in the engine.
 
@@ -14,12 +14,12 @@ pub(in crate::runtime) fn shielded<R>(call: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
-/// A waker that panics must not keep those after it from being woken.
+/// Wakes a waker. Its panic must not keep the wakers after it from being woken.
 pub(in crate::runtime) fn wake(waker: Waker) {
     let _ = shielded(|| waker.wake());
 }
 
-/// Drops something of foreign making, if there is anything.
+/// Drops a foreign value, if there is one.
 #[inline]
 pub(in crate::runtime) fn discard<T>(value: Option<T>) {
     if value.is_some() {

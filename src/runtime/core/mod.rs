@@ -1,5 +1,5 @@
-//! The engine under one lock, the clock, and what of a turn is told: wakers, drivers, a capture. Knows nothing else of the
-//! runtime.
+//! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of
+//! the runtime.
 
 mod drivers;
 mod foreign;

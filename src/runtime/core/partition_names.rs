@@ -7,16 +7,17 @@ use std::sync::{
 
 use crate::engine::Engine;
 
-/// Up to so many names are compared one by one: most that differ do so in length, which is quicker than any order.
+/// Names that are compared one by one, at most: most names that differ do so in length, which is quicker than any
+/// order.
 const FEW: usize = 16;
 
 /// The names of the partitions of a handle.
 #[derive(Debug)]
 pub(super) struct PartitionNames {
-    /// The names by number, and their numbers sorted by name.
+    /// Names by number, and their numbers sorted by name.
     names: Vec<Arc<str>>,
     sorted: Vec<u16>,
-    /// The names of partitions that a reload added, whose numbers follow, and whether there are any.
+    /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
     added: RwLock<Vec<Arc<str>>>,
     has_added: AtomicBool,
 }
@@ -29,12 +30,12 @@ impl PartitionNames {
         Self { names, sorted, added: RwLock::default(), has_added: AtomicBool::new(false) }
     }
 
-    /// The names that the handle was built with.
+    /// Returns the names that the handle was built with.
     pub(super) fn built(&self) -> &[Arc<str>] {
         &self.names
     }
 
-    /// The number of the partition of this name; the default one, if none has this name.
+    /// Returns the number of the partition of this name; the default one, if none has this name.
     pub(super) fn number(&self, name: Option<&str>) -> u16 {
         let Some(name) = name else { return 0 };
         let found = if self.names.len() <= FEW {
@@ -47,7 +48,7 @@ impl PartitionNames {
         found.or_else(|| self.added_number(name)).unwrap_or(0)
     }
 
-    /// The number of a partition that came with a reload.
+    /// Returns the number of a partition that came with a reload.
     fn added_number(&self, name: &str) -> Option<u16> {
         if !self.has_added.load(Ordering::Acquire) {
             return None;
@@ -65,7 +66,7 @@ impl PartitionNames {
         }
     }
 
-    /// The name of the partition with this number.
+    /// Returns the name of the partition with this number.
     pub(super) fn name(&self, partition: u16) -> Arc<str> {
         let partition = usize::from(partition);
         self.names.get(partition).cloned().unwrap_or_else(|| {

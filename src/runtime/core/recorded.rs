@@ -1,8 +1,8 @@
-//! The verbs of the engine that a capture writes down: each does what the engine's own does and, while a capture runs, notes
-//! what the engine was told.
+//! The verbs of the engine that a capture records: each does what the engine's own does and, while a capture runs,
+//! notes its input.
 //!
-//! A verb that is not here is not written down: looks that change nothing a decision depends on, and all about shared rules,
-//! since a handle that has any is not recorded.
+//! Other verbs are not recorded: looks that change nothing a decision depends on, and verbs of shared rules, since a
+//! handle that has any is not recorded.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Settings in words, or what there are no words for.
+/// Settings in words, or the setting that there are no words for.
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
 /// Nothing: there is no capture that would want them.
@@ -29,7 +29,7 @@ pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
 pub(in crate::runtime) struct Words;
 
 impl State {
-    /// Notes what the engine is told in this turn, while a capture runs.
+    /// Notes the input of the engine in this turn, while a capture runs.
     #[cfg(feature = "introspect")]
     #[inline]
     fn note(&mut self, step: impl FnOnce() -> Step) {
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// How many waits have ended and were not told, where a capture wants to know.
+    /// Returns how many waits have ended and were not told, if a capture runs.
     #[inline]
     pub(super) fn open_row(&self) -> usize {
         #[cfg(feature = "introspect")]
@@ -48,7 +48,7 @@ impl State {
         0
     }
 
-    /// The turn is over: what it brought about is known.
+    /// Completes the row of a turn, after its results are known.
     #[inline]
     pub(super) fn close_row(&mut self, untold: usize) {
         #[cfg(feature = "introspect")]
@@ -61,14 +61,14 @@ impl State {
         let _ = (self, untold);
     }
 
-    /// A request comes that waits if it has to.
+    /// Lets a request arrive that waits if it has to.
     pub(in crate::runtime) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>, ticket: &Ticket<'_>) -> Arrival {
         let arrival = self.engine.arrive(now, ask);
         self.note_arrival(true, ask, ticket, &arrival);
         arrival
     }
 
-    /// A request comes that doesn't wait.
+    /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>, ticket: &Ticket<'_>) -> Arrival {
         let arrival = self.engine.arrive_now(now, ask);
         self.note_arrival(false, ask, ticket, &arrival);
@@ -83,7 +83,7 @@ impl State {
         let _ = (self, waits, ask, ticket, arrival);
     }
 
-    /// The answer to a waiter, if its wait ended.
+    /// Returns the answer to a waiter, if its wait ended.
     pub(in crate::runtime) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let answer = self.engine.claim(now, place);
         #[cfg(feature = "introspect")]
@@ -93,28 +93,28 @@ impl State {
         answer
     }
 
-    /// A waiter leaves.
+    /// Cancels the wait of a waiter that leaves.
     pub(in crate::runtime) fn cancel(&mut self, now: Timestamp, place: &Place) {
         self.engine.cancel(now, place);
         #[cfg(feature = "introspect")]
         self.note(|| Step::leave(place));
     }
 
-    /// Work went this way; the slot stays taken.
+    /// Takes the outcome of a request; its slot stays taken.
     pub(in crate::runtime) fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
         #[cfg(feature = "introspect")]
         self.note(|| Step::Observe { slot: slot.fingerprint(), outcome });
         self.engine.observe(now, slot, outcome);
     }
 
-    /// An overload showed after the work was observed.
+    /// Takes an overload that showed after the work was observed.
     pub(in crate::runtime) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
         #[cfg(feature = "introspect")]
         self.note(|| Step::Overload { slot: slot.fingerprint() });
         self.engine.observe_late_overload(now, slot);
     }
 
-    /// A slot is given back. Where the work was not observed yet, it is now: at this time, with this outcome.
+    /// Gives a slot back. Where the work was not observed yet, it is now: at this time, with this outcome.
     pub(in crate::runtime) fn finish(
         &mut self,
         time: &TimeSource,
@@ -133,28 +133,28 @@ impl State {
         }
     }
 
-    /// Time has passed.
+    /// Moves the time on.
     pub(in crate::runtime) fn tick(&mut self, now: Timestamp) {
         self.engine.tick(now);
         #[cfg(feature = "introspect")]
         self.note(|| Step::Tick);
     }
 
-    /// Decisions bind, or don't, from now on.
+    /// Sets whether decisions bind from now on.
     pub(in crate::runtime) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         self.engine.set_mode(now, mode);
         #[cfg(feature = "introspect")]
         self.note(|| Step::Mode(mode));
     }
 
-    /// No request is admitted any more.
+    /// Begins to drain: no request is admitted any more.
     pub(in crate::runtime) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         self.engine.close(now, serves_waiting);
         #[cfg(feature = "introspect")]
         self.note(|| Step::Drain { serves_waiting });
     }
 
-    /// A worker says how much it can take, and for how long.
+    /// Notes how many requests a worker can take, and for how long.
     pub(in crate::runtime) fn report_worker(
         &mut self,
         now: Timestamp,
@@ -168,7 +168,7 @@ impl State {
         self.engine.report_worker(now, class, subject, worker, slots, valid_for)
     }
 
-    /// A worker stops.
+    /// Removes a worker that stops.
     pub(in crate::runtime) fn remove_worker(
         &mut self,
         now: Timestamp,
@@ -181,7 +181,7 @@ impl State {
         self.engine.remove_worker(now, class, subject, worker);
     }
 
-    /// Other settings. Answers the names of the partitions that came with them.
+    /// Takes new settings. Returns the names of the partitions that came with them.
     pub(in crate::runtime) fn reload(&mut self, now: Timestamp, plan: Plan, words: Words) -> Vec<Arc<str>> {
         let added = self.engine.reload(now, plan);
         #[cfg(feature = "introspect")]

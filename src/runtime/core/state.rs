@@ -12,15 +12,15 @@ use crate::{engine::Engine, time::Timestamp};
 
 /// What the lock guards.
 ///
-/// The verbs that a capture writes down are methods of this; all others are the engine's own.
+/// The verbs that a capture records are methods of this; all others are the engine's own.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(in crate::runtime) engine: Engine,
-    /// What is to be woken when a wait ends.
+    /// Wakers to wake when a wait ends.
     pub(in crate::runtime) wakers: Wakers,
-    /// When the drivers will look at the engine again.
+    /// Times when the drivers will look at the engine again.
     pub(in crate::runtime) schedule: Schedule,
-    /// Where all that the engine is told is written down, while a capture runs.
+    /// Record of all inputs of the engine, while a capture runs.
     #[cfg(feature = "introspect")]
     pub(in crate::runtime) tape: Option<Box<Tape>>,
 }
@@ -36,7 +36,8 @@ impl State {
         }
     }
 
-    /// Up to 32 wakers of waiters whose wait ended, and of holders whose time is over. More of them may be left.
+    /// Returns up to 32 wakers of waiters whose wait ended, and of holders whose slot expired. More of them may be
+    /// left.
     pub(super) fn take_batch(&mut self) -> [Option<Waker>; 32] {
         std::array::from_fn(|_| {
             if let Some(key) = self.engine.take_notice() {

@@ -1,4 +1,4 @@
-//! What is written down under the lock: one row per turn that told the engine something.
+//! The record under the lock: one row per turn that told the engine something.
 
 use std::{
     sync::{
@@ -23,25 +23,25 @@ use crate::{
 /// One turn.
 #[derive(Debug)]
 pub(in crate::runtime) struct Row {
-    /// The engine's time after it.
+    /// Time of the engine after the turn.
     pub(in crate::runtime) at: Timestamp,
     pub(in crate::runtime) step: Step,
-    /// Whose wait it ended, by the number of the place, and why if there is no slot.
+    /// Waiters whose wait the turn ended, by the number of the place, and why if there is no slot.
     pub(in crate::runtime) ended: Vec<(u32, Option<Reason>)>,
-    /// The limit after it.
+    /// Limit after the turn.
     pub(in crate::runtime) limit: usize,
 }
 
-/// What the engine was told, and what it answered.
+/// An input of the engine, and its answer.
 #[derive(Debug)]
 pub(crate) enum Step {
     Arrive(Box<Arrive>),
-    /// The answer to somebody who waited.
+    /// The answer to a waiter.
     Claim {
         place: u32,
         gets: Gets,
     },
-    /// Somebody left while it waited.
+    /// A waiter left.
     Leave {
         place: u32,
     },
@@ -49,11 +49,11 @@ pub(crate) enum Step {
         slot: [u64; 3],
         outcome: Outcome,
     },
-    /// An overload that showed after that.
+    /// An overload showed after the outcome was observed.
     Overload {
         slot: [u64; 3],
     },
-    /// The slot is given back. With an outcome if that was told in the same turn.
+    /// The slot is given back. With an outcome if that was reported in the same turn.
     Finish {
         slot: [u64; 3],
         outcome: Option<Outcome>,
@@ -68,16 +68,16 @@ pub(crate) enum Step {
     Reload(Box<Reload>),
 }
 
-/// Other settings.
+/// New settings.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    /// In words, or what there are no words for.
+    /// Settings in words, or the setting that there are no words for.
     pub(crate) words: Result<Value, String>,
-    /// The partitions that came with them.
+    /// Partitions that came with the settings.
     pub(crate) added: Vec<Arc<str>>,
 }
 
-/// What a worker says.
+/// A worker reports its slots.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(in crate::runtime) namespace: String,
@@ -107,13 +107,13 @@ impl Worker {
     }
 }
 
-/// A request that comes.
+/// A request that arrives.
 #[derive(Debug)]
 pub(crate) struct Arrive {
-    /// Whether it waits if it has to.
+    /// Whether the request waits if it has to.
     pub(in crate::runtime) waits: bool,
     pub(in crate::runtime) partition: Option<String>,
-    /// The number that the engine was given for it.
+    /// Partition number of the request.
     pub(in crate::runtime) number: u16,
     pub(in crate::runtime) class: Option<String>,
     pub(in crate::runtime) namespace: String,
@@ -124,7 +124,7 @@ pub(crate) struct Arrive {
     pub(in crate::runtime) gets: Gets,
 }
 
-/// What a request gets.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gets {
     Slot([u64; 3]),
@@ -177,11 +177,11 @@ impl Step {
     }
 }
 
-/// Why a capture ended before it was told to.
+/// Why a capture ended before it was stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(in crate::runtime) enum Cut {
-    /// It did not.
+    /// The capture did not end so.
     None,
     /// Rows came faster than they could be written.
     Overflow,
@@ -189,7 +189,7 @@ pub(in crate::runtime) enum Cut {
     Full,
 }
 
-/// Why it ended, for both sides.
+/// Why the capture ended, for both sides.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct End(AtomicU8);
 
@@ -204,7 +204,7 @@ impl End {
     }
 }
 
-/// Where rows go, while a capture runs.
+/// The channel that takes rows, while a capture runs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     rows: SyncSender<Row>,
@@ -219,12 +219,13 @@ impl Tape {
         Self { rows, end, left: most, row: None }
     }
 
-    /// What the engine is told in this turn.
+    /// Notes an input of the engine in this turn.
     pub(crate) fn note(&mut self, step: Step) {
         self.row = Some(step);
     }
 
-    /// The turn is over; whose wait had ended before it and was not told is `known`. Answers whether to go on.
+    /// Completes the row of the turn; `known` counts the waits that had ended before it and were not told. Returns
+    /// whether to go on.
     pub(crate) fn close(&mut self, engine: &Engine, known: usize) -> bool {
         let Some(step) = self.row.take() else { return true };
         let ended = engine.ended_since(known).map(|(key, reason)| (key.index, reason)).collect();
@@ -245,10 +246,10 @@ impl Tape {
     }
 }
 
-/// In whole nanoseconds; `None` for none.
+/// Returns the time in whole nanoseconds; `None` for none.
 pub(in crate::runtime) fn deadline(at: Timestamp) -> Option<u64> {
     (at != Timestamp::NEVER).then_some(at.as_nanos())
 }
 
-/// How long the writer sleeps at most where nothing comes: then it lets the file have what there is.
+/// Longest sleep of the writer without rows: after it, the file gets what there is.
 pub(in crate::runtime) const PAUSE: Duration = Duration::from_millis(500);

@@ -78,13 +78,13 @@ impl Core {
         }
     }
 
-    /// The name of the handle.
+    /// Returns the name of the handle.
     #[cfg(feature = "introspect")]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the partition of this name; the default one, if none has this name.
+    /// Returns the number of the partition of this name; the default one, if none has this name.
     pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> u16 {
         self.partitions.number(name)
     }
@@ -94,7 +94,7 @@ impl Core {
         self.partitions.add(names);
     }
 
-    /// The name of the partition with this number.
+    /// Returns the name of the partition with this number.
     pub(in crate::runtime) fn partition_name(&self, partition: u16) -> Arc<str> {
         self.partitions.name(partition)
     }
@@ -107,7 +107,7 @@ impl Core {
             .after_its_deadline(refusal.over)
     }
 
-    /// Notes something that is likely to be a mistake, once.
+    /// Notes a warning of a likely mistake, once.
     pub(crate) fn warn(&self, warning: &str) {
         let mut warnings = lock(&self.warnings);
         if warnings.len() < 64 && !warnings.iter().any(|known| known == warning) {
@@ -116,7 +116,7 @@ impl Core {
     }
 }
 
-/// Only what a reader of logs wants to see; for the rest there is the snapshot.
+/// Shows only what a reader of logs wants to see; the snapshot has the rest.
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partitions = self.partitions.built();

@@ -1,7 +1,7 @@
-//! What is to be woken when a wait ends.
+//! Wakers to wake when a wait ends.
 //!
-//! Each method that takes a waker out answers it, to be dropped outside the lock: dropping a waker may drop a task, and with it
-//! a place that wants the lock.
+//! Each method that takes a waker out returns it, to be dropped outside the lock: dropping a waker may drop a task, and
+//! with it a place that wants the lock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,16 +14,16 @@ use crate::engine::{Key, TtlId};
 /// The wakers of a handle, under its lock.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Wakers {
-    /// Of waiters, by the number of their entry.
+    /// Wakers of waiters, by the number of their entry.
     waiters: Vec<Option<Waker>>,
-    /// Of holders of permits that want to know when their time is over, by the number of the slot.
+    /// Wakers of permit holders that want to know when their slot expires, by the number of the slot.
     holders: Vec<Option<Waker>>,
-    /// Of futures that wait until the handle is drained, by their number.
+    /// Wakers of futures that wait until the handle is drained, by their number.
     leaving: BTreeMap<u64, Waker>,
 }
 
 impl Wakers {
-    /// Remembers the waker of a waiter; answers the one before.
+    /// Remembers the waker of a waiter; returns the last one.
     #[must_use]
     pub(in crate::runtime) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
         remember(&mut self.waiters, key.index, waker)
@@ -35,7 +35,7 @@ impl Wakers {
         self.waiters.get_mut(key.index as usize)?.take()
     }
 
-    /// Remembers the waker of the holder of a slot that expires; answers the one before.
+    /// Remembers the waker of the holder of a slot that expires; returns the last one.
     #[must_use]
     pub(in crate::runtime) fn register_holder(&mut self, slot: TtlId, waker: Waker) -> Option<Waker> {
         remember(&mut self.holders, slot.number(), waker)
@@ -47,7 +47,7 @@ impl Wakers {
         self.holders.get_mut(slot.index())?.take()
     }
 
-    /// Remembers the waker of a future that waits until the handle is drained; answers the one before.
+    /// Remembers the waker of a future that waits until the handle is drained; returns the last one.
     #[must_use]
     pub(in crate::runtime) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
         self.leaving.insert(number, waker)
@@ -59,12 +59,12 @@ impl Wakers {
         self.leaving.remove(&number)
     }
 
-    /// The wakers of all such futures.
+    /// Returns the wakers of all such futures.
     pub(super) fn take_leaving(&mut self) -> BTreeMap<u64, Waker> {
         take(&mut self.leaving)
     }
 
-    /// The wakers of all waiters.
+    /// Returns the wakers of all waiters.
     pub(in crate::runtime) fn take_all(&mut self) -> VecDeque<Waker> {
         self.waiters.iter_mut().filter_map(Option::take).collect()
     }

@@ -51,13 +51,13 @@ impl AdmissionBuilder {
         self
     }
 
-    /// A limit beside the one that decides, which only says what it would do: none unless set.
+    /// Sets a shadow limit, which only counts what it would do: none unless set.
     ///
-    /// It is given the same samples. [`Snapshot::shadow`](crate::snapshot::Snapshot::shadow) and the metrics tell the
-    /// limit that it would have set, and how many requests would have found it full. Beside a limit that learns, or of
-    /// one that does, these figures are *counterfactual*: under the other limit, times and then the limits themselves
-    /// would have been different ones wherever times depend on load. Shares of partitions, caps and rates play no part
-    /// in it.
+    /// The law of that limit is given the same samples. [`Snapshot::shadow`](crate::snapshot::Snapshot::shadow) and the
+    /// metrics tell the limit that it would have set, and how many requests would have found it full. Beside a limit
+    /// that learns, or for a shadow limit that learns, these figures are *counterfactual*: under the other limit, times
+    /// and then the limits themselves would have been different wherever times depend on load. Shares of partitions,
+    /// caps and rates play no part in it.
     pub fn shadow_limit(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.shadow = Some(limit.into());
         self
@@ -65,11 +65,11 @@ impl AdmissionBuilder {
 
     /// How many requests may wait in line for a slot: 0 unless set.
     ///
-    /// With a queue, admission has two phases. A gate lets `limit + queue` requests in; those who find it full wait
-    /// there for at most the [admission timeout](Self::admission_timeout). Whoever is inside waits for a slot, first
+    /// With a queue, admission has two phases. A gate lets `limit + queue` requests in; requests that find it full wait
+    /// there for at most the [admission timeout](Self::admission_timeout). A request inside waits for a slot, first
     /// come first served, for as long as the caller's deadline and [`max_wait`](Self::max_wait) allow.
     ///
-    /// Without one, whoever finds no slot waits for one, for at most the [wait timeout](Self::wait_timeout).
+    /// Without a queue, a request that finds no slot waits for at most the [wait timeout](Self::wait_timeout).
     pub fn queue(mut self, places: usize) -> Self {
         self.settings.waiting.queue = places;
         self
@@ -85,8 +85,8 @@ impl AdmissionBuilder {
 
     /// How long a request waits in line for a slot: without a bound unless set. Only with a queue.
     ///
-    /// Set it wherever callers don't send a deadline and don't wait for ever: a queue that holds more work than its
-    /// callers have patience for serves nobody after a spike, because each slot goes to somebody who has just left.
+    /// Set it wherever callers don't send a deadline and don't wait for ever. A queue that holds more work than its
+    /// callers have patience for serves no caller after a spike, because each slot goes to a caller that has just left.
     /// Less than the callers' patience minus the time that a request takes is a good value. It also bounds how long a
     /// vanished HTTP/1 client can hold a place; see the guarantees page.
     pub fn max_wait(mut self, wait: Duration) -> Self {
@@ -100,8 +100,8 @@ impl AdmissionBuilder {
         self
     }
 
-    /// How many may wait at the full gate or, without a queue, for a slot: as many as the current limit unless set.
-    /// All others are rejected at once.
+    /// How many requests may wait at the full gate or, without a queue, for a slot: as many as the current limit unless
+    /// set. All further requests are rejected at once.
     pub fn max_waiting(mut self, requests: usize) -> Self {
         self.settings.waiting.max_waiting = Some(requests);
         self
@@ -114,8 +114,8 @@ impl AdmissionBuilder {
 
     /// Guarantees a percentage of the limit to a group of callers, which the classifier names.
     ///
-    /// What is not allocated goes to the partition `default`, and so does whoever belongs to no other. With all
-    /// 100 % allocated, unknown callers may use idle capacity only.
+    /// The rest goes to the partition `default`, and so do callers that belong to no other partition. With all 100 %
+    /// allocated, unknown callers may use idle capacity only.
     pub fn partition(mut self, name: impl Into<String>, share: Share) -> Self {
         self.settings.partitions.shares.push((name.into(), share));
         self
@@ -127,10 +127,10 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Whether the partition `default` stops nobody and only says what it would do, as [`Share::observe`] lets others do; not so
-    /// unless set.
+    /// Whether the partition `default` observes: it stops no request and only counts what it would do, as
+    /// [`Share::observe`] has others do. Not so unless set.
     ///
-    /// So known callers may be held to their shares while it is not known yet who the others are, or the other way round.
+    /// So known callers may be held to their shares while the other callers are not known yet, or the other way round.
     pub fn default_partition_observe(mut self, observe: bool) -> Self {
         self.settings.partitions.default_observes = observe;
         self
@@ -151,8 +151,8 @@ impl AdmissionBuilder {
     /// Counts caps, rates and budgets of [`Rules`] for all instances that use the same store and the same keys.
     ///
     /// A request asks for all of its rules at once when it was granted a slot, and holds that for one time limit of the
-    /// store at most; what its rules say about [what happens when they are full](crate::WhenFull) holds as before. Who
-    /// waits for a rule waits in line as long as any other, without a slot. A rule can be kept [to this
+    /// store at most. What its rules say about [what happens when they are full](crate::WhenFull) holds as before. A
+    /// request that waits for a rule waits in line as long as any other, without a slot. A rule can be kept [to this
     /// process](crate::Cap::local), and [`max_pending`](crate::ClassLimits::max_pending) always is. See [the page on
     /// shared limits](crate::docs::shared_limits).
     ///
@@ -179,15 +179,15 @@ impl AdmissionBuilder {
         self
     }
 
-    /// What becomes of shared rules while the store is gone, for those that [don't say so](crate::Cap::when_gone):
+    /// What shared rules do while the store is gone, for rules that [don't say so](crate::Cap::when_gone):
     /// [`OnStoreFailure::FailClosed`] unless set.
     pub fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
         self.settings.sharing.when_gone = when_gone;
         self
     }
 
-    /// Publishes how long callers waited for a lock beside the metrics of this handle, as `admission_lock_*`: for none unless
-    /// set. A handle publishes one lock, and a lock belongs to one handle.
+    /// Publishes how long callers waited for a lock beside the metrics of this handle, as `admission_lock_*`: for none
+    /// unless set. A handle publishes one lock, and a lock belongs to one handle.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -207,7 +207,7 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Who goes first among those who wait: [`Discipline::Fair`] unless set.
+    /// Which waiter goes first: [`Discipline::Fair`] unless set.
     pub fn discipline(mut self, discipline: Discipline) -> Self {
         self.settings.waiting.discipline = discipline;
         self
@@ -222,23 +222,23 @@ impl AdmissionBuilder {
 
     /// How long a permit is good for: without an end unless set.
     ///
-    /// When its time is over, its slot is taken back and others may run, whether its holder has noticed or not. The holder
-    /// [is told](crate::Permit::expired), and counted as overdue. A remedy for holders that hang: the work itself goes
-    /// on, so the server may then do more at once than the limit says.
+    /// When its time is over, its slot is taken back and other requests may run, whether its holder has noticed or not.
+    /// The holder [is told](crate::Permit::expired), and counted as overdue. This is a remedy for holders that hang:
+    /// the work itself goes on, so the server may then do more at once than the limit says.
     pub fn permit_time_to_live(mut self, time: Duration) -> Self {
         self.settings.time_to_live = Some(time);
         self
     }
 
     /// How long clients wait for an answer, as far as you know. Changes nothing; a queue that keeps requests for longer
-    /// than that is warned about.
+    /// than that gets a warning.
     pub fn client_patience(mut self, patience: Duration) -> Self {
         self.settings.hints.client_patience = Some(patience);
         self
     }
 
-    /// How many requests the server lets in at once, as far as you know: the streams of an HTTP/2 connection, the calls of
-    /// a gRPC server. Changes nothing; a server that lets in less than the limit and the queue hold is warned about.
+    /// How many requests the server admits at once, as far as you know: the streams of an HTTP/2 connection, the calls
+    /// of a gRPC server. Changes nothing; a server that admits less than the limit and the queue hold gets a warning.
     pub fn max_concurrent_streams(mut self, streams: usize) -> Self {
         self.settings.hints.max_concurrent_streams = Some(streams);
         self
@@ -252,7 +252,8 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Whether decisions bind, to begin with: [`Mode::Enforce`] unless set. It can be [changed](Admission::set_mode) later.
+    /// Whether decisions bind, to begin with: [`Mode::Enforce`] unless set. It can be [changed](Admission::set_mode)
+    /// later.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.settings.mode = mode;
         self

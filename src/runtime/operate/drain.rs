@@ -1,4 +1,4 @@
-//! Shutting down without losing anybody.
+//! Shutting down without losing a request.
 
 use std::{
     future::Future,
@@ -24,8 +24,8 @@ pub enum DrainMode {
 }
 
 impl Admission {
-    /// Lets nobody in any more: new requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running ones
-    /// go on to their end. There is no way back.
+    /// Drains the handle: new requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running
+    /// requests go on to their end. There is no way back.
     ///
     /// Call it when the signal to stop has come, before the server is told to stop accepting connections, and wait for
     /// [`drained`](Self::drained) with a bound.
@@ -50,13 +50,13 @@ impl Admission {
         self.shared.tell_now();
     }
 
-    /// Whether it takes requests, which a readiness route may want to say: false from [`drain`](Self::drain) on.
+    /// Whether the handle takes requests, for a readiness route: false from [`drain`](Self::drain) on.
     pub fn is_ready(&self) -> bool {
         !self.shared.with_engine(|state, _| state.engine.is_closed())
     }
 
-    /// Waits until it [drains](Self::drain) and nobody runs or waits any more. Requests that ran while decisions did not
-    /// bind are not waited for.
+    /// Waits until the handle [drains](Self::drain) and no request runs or waits any more. Requests that ran while
+    /// decisions did not bind are not waited for.
     ///
     /// # Cancel safety
     ///
@@ -67,7 +67,7 @@ impl Admission {
     }
 }
 
-/// Waits until nobody is left; gives its waker back when dropped.
+/// Waits until no request is left; gives its waker back when dropped.
 struct Drained<'a> {
     shared: &'a Arc<Shared>,
     number: u64,
@@ -78,7 +78,8 @@ impl Future for Drained<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // Cloning a waker is foreign code, and dropping it may drop a task that wants the lock: neither happens under it.
+        // Cloning a waker is foreign code, and dropping it may drop a task that wants the lock: neither happens under
+        // it.
         let waker = cx.waker().clone();
         let (shared, number) = (self.shared, self.number);
         let (answer, unused) = shared.with_engine(|state, _| {

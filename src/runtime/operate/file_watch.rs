@@ -19,13 +19,15 @@ impl Drop for Watch {
 }
 
 impl Admission {
-    /// Takes the settings of `sources` whenever these change: looks each `interval`, and tells `report` what came of it.
+    /// Takes the settings of `sources` whenever these change: looks each `interval`, and tells `report` the result.
     ///
-    /// Settings that the handle was made from, or last reloaded with, are no change: what was set by hand since then stays
-    /// until the sources say something else. A handle with settings from elsewhere takes those of the sources at once.
+    /// Settings that the handle was made from, or last reloaded with, are no change: what was set by hand since then
+    /// stays until the sources say something else. A handle with settings from elsewhere takes the settings of the
+    /// sources at once.
     ///
-    /// A configuration with a mistake changes nothing; its problems are reported once. Files are read whole, so a file should be
-    /// replaced rather than written in place. Polling finds any change, those of links and mounted directories too.
+    /// A configuration with a mistake changes nothing; its problems are reported once. Files are read whole, so a file
+    /// should be replaced rather than written in place. Polling finds any change, including changes of links and
+    /// mounted directories.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -65,13 +67,13 @@ impl Admission {
                         let config = loaded.into_config();
                         if known.as_ref() != Some(&config) {
                             let mode = config.mode;
-                            // What was loaded is valid: the sources have checked it.
+                            // The loaded settings are valid: the sources have checked them.
                             match admission.reload(AdmissionBuilder::from(config.clone())) {
                                 Ok(()) => {
                                     admission.set_mode(mode);
                                     report(Ok(()));
                                 }
-                                // Valid as such, and not to be changed while the handle is at work.
+                                // The settings are valid as such, and can't be changed while the handle is at work.
                                 Err(error) => report(Err(ConfigError::from(error))),
                             }
                             known = Some(config);

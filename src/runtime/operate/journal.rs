@@ -1,16 +1,16 @@
-//! What was decided lately.
+//! The last decisions and changes.
 
 use crate::engine::{JournalEntry, Wanted};
 use crate::runtime::Admission;
 
-/// So many entries are read in one turn: nobody who wants a slot waits for longer than that takes.
+/// Entries that are read in one turn: no request waits for a slot for longer than that takes.
 const AT_ONCE: usize = 256;
 
 impl Admission {
-    /// What was decided lately, and what changed, the oldest first: the last [512](crate::AdmissionBuilder::journal) decisions
-    /// about requests, and as many changes of the handle.
+    /// Returns the last decisions and changes, the oldest first: the last [512](crate::AdmissionBuilder::journal)
+    /// decisions about requests, and as many changes of the handle.
     ///
-    /// Of requests it holds names of labels and runs, and nothing else that a caller sent.
+    /// Of requests the journal holds names of labels and runs, and nothing else that a caller sent.
     ///
     /// ```
     /// use tower_admission::{Admission, Reason, Ticket, journal::{DecisionKind, JournalEvent}, limit::Fixed};
@@ -32,13 +32,14 @@ impl Admission {
         self.journal_since(0)
     }
 
-    /// The same, but only what came after the entry of this number: whoever asks again gives the last number that it has seen.
+    /// Like `journal`, but only the entries after this number: a reader that asks again gives the last number that it
+    /// has seen.
     pub fn journal_since(&self, sequence: u64) -> Vec<JournalEntry> {
         self.journal_page(sequence, usize::MAX, Wanted::All).0
     }
 
-    /// So many of them at most, and the number of the newest entry when the first of them was read: what is written while
-    /// they are read is for the next time.
+    /// Returns so many entries at most, and the number of the newest entry when the first of them was read: entries
+    /// that are written meanwhile are for the next page.
     pub(crate) fn journal_page(&self, sequence: u64, count: usize, wanted: Wanted) -> (Vec<JournalEntry>, u64) {
         let (mut entries, mut last, mut until) = (Vec::new(), sequence, None);
         loop {

@@ -1,4 +1,4 @@
-//! Other settings for a handle that is at work.
+//! New settings for a handle that is at work.
 
 use crate::problem::{BuildError, Problem};
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
@@ -10,14 +10,14 @@ use crate::config::StoreSettings;
 const MOST_PARTITIONS: usize = u16::MAX as usize;
 
 impl Admission {
-    /// Takes other settings from now on, all of them or, if any is wrong, none. The name, the clock, the store that counts
-    /// [shared rules](AdmissionBuilder::shared) and the lock [whose waits are published](AdmissionBuilder::lock_metrics) stay what
-    /// they are.
+    /// Takes new settings from now on, all of them or, if any is wrong, none. The name, the clock, the store that
+    /// counts [shared rules](AdmissionBuilder::shared) and the lock [whose waits are
+    /// published](AdmissionBuilder::lock_metrics) stay what they are.
     ///
-    /// Requests in flight keep their slots and those who wait keep their places. Partitions, labels and classes are known
-    /// by name: one that is gone drains, and comes back as it was if it is named again. What was used of rates stays used. A
-    /// bound that shrank is honoured from the next decision on. A control law of the same kind goes on from the limit that
-    /// the last one has learned, within its new range.
+    /// Requests in flight keep their slots and waiters keep their places. Partitions, labels and classes are known by
+    /// name: a partition that is gone drains, and comes back as it was if it is named again. What was used of rates
+    /// stays used. A bound that shrank is honoured from the next decision on. A control law of the same kind goes on
+    /// from the limit that the last law has learned, within its new range.
     ///
     /// ```
     /// use tower_admission::{Admission, limit::Fixed, percent};
@@ -69,7 +69,7 @@ impl Admission {
         Ok(())
     }
 
-    /// What would change about the store, which nobody can who is at work.
+    /// Returns the changes of the store, which can't be changed while the handle is at work.
     #[cfg(feature = "config")]
     fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
         let known = self.shared.limiter.as_ref().and_then(|limiter| limiter.settings.as_ref());

@@ -4,7 +4,7 @@ use crate::engine::Unmet;
 use crate::runtime::shared::Shared;
 
 impl Shared {
-    /// Names in the settings that no request has had, once enough have come to tell.
+    /// Returns the names in the settings that no request has had, once enough requests have come to tell.
     pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
         self.with_engine(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
     }

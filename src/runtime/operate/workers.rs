@@ -1,11 +1,11 @@
-//! Workers that report how much they can take.
+//! Workers that report how many requests they can take.
 
 use std::time::Duration;
 
 use crate::runtime::Admission;
 use crate::{engine::Subject, ticket::normal};
 
-/// What a worker says: for which label it works, how many requests it can take at once, and how long that holds.
+/// The report of a worker: its label, how many requests it can take at once, and how long that holds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// One request at a time, for 30 s, unless set.
+    /// Returns a report of one request at a time, for 30 s, unless set.
     pub fn new(label: impl Into<String>, worker: impl Into<String>) -> Self {
         Self {
             namespace: String::new(),
@@ -49,20 +49,20 @@ impl WorkerReport {
         self
     }
 
-    /// The kind of work that it can take, where classes have [rules](crate::AdmissionBuilder::rules) of their own: each has
-    /// slots of its own then.
+    /// The kind of work that the worker can take, where classes have [rules](crate::AdmissionBuilder::rules) of their
+    /// own: each class has slots of its own then.
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.class = Some(class.into());
         self
     }
 
-    /// How many requests it can take at once. 0 is possible, and is not the same as silence.
+    /// How many requests the worker can take at once. 0 is possible, and is not the same as silence.
     pub const fn max_concurrent(mut self, requests: usize) -> Self {
         self.max_concurrent = requests;
         self
     }
 
-    /// How long this holds: until the next report, and some more.
+    /// How long the report holds: until the next report, and some more.
     pub const fn valid_for(mut self, time: Duration) -> Self {
         self.valid_for = time;
         self
@@ -75,11 +75,11 @@ impl WorkerReport {
 }
 
 impl Admission {
-    /// Takes note of what a worker says. The capacity of its label is the sum over all workers whose word still holds;
-    /// it bounds what runs if [`Labels::enforce_workers`](crate::Labels::enforce_workers) says so, and whoever waits is
-    /// served as it grows.
+    /// Notes the report of a worker. The capacity of its label is the sum over all workers whose report still holds. It
+    /// bounds what runs if [`Labels::enforce_workers`](crate::Labels::enforce_workers) says so, and waiters are served
+    /// as it grows.
     ///
-    /// Answers false if the report could not be noted: its label is empty, or it has 10,000 workers already.
+    /// Returns false if the report could not be noted: its label is empty, or the label has 10,000 workers already.
     pub fn report_worker(&self, report: &WorkerReport) -> bool {
         let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return false };
         self.shared.drive_here();

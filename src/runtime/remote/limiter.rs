@@ -1,8 +1,8 @@
 //! Room 5: asking the store for the rules that all instances share.
 //!
-//! Whoever was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at most. If a
-//! rule that lets its label wait has no room, the slot goes back; one task per key then watches when it is worth asking
-//! again.
+//! A request that was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at
+//! most. If a rule that lets its label wait has no room, the slot goes back; one task per key then watches when it is
+//! worth asking again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,30 +23,30 @@ use crate::{
     store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
 };
 
-/// What was noted last of the state of the store.
+/// The state of the store that was noted last.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     pub(super) is_down: AtomicBool,
     pub(super) state: Mutex<StoreState>,
 }
 
-/// Where shared rules are counted, and what came of asking.
+/// The store that counts shared rules, and the results of asking it.
 #[derive(Debug)]
 pub(in crate::runtime) struct RemoteLimiter {
     pub(super) leases: Leases,
     keys: Keys,
-    /// What it was made of, if it comes from a configuration.
+    /// Settings of the store, if it comes from a configuration.
     #[cfg(feature = "config")]
     pub(in crate::runtime) settings: Option<StoreSettings>,
     granted: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
-    /// From capacity that was held here, and decided here because the store was gone.
+    /// Requests that were admitted from capacity held here, and requests decided here because the store was gone.
     from_here: AtomicU64,
     without_store: AtomicU64,
-    /// What was noted of its state.
+    /// The noted state of the store.
     pub(super) noted: Noted,
-    /// The labels that wait for each key that is watched.
+    /// Labels that wait, by watched key.
     pub(super) watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
 
@@ -67,7 +67,7 @@ impl RemoteLimiter {
         }
     }
 
-    /// The store of a configuration, if that names one.
+    /// Returns the store of a configuration, if that names one.
     #[cfg(feature = "config")]
     pub(in crate::runtime) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
         match settings.open() {
@@ -80,12 +80,12 @@ impl RemoteLimiter {
         self.leases.health()
     }
 
-    /// Whether what the store says can be relied on for a while.
+    /// Whether the answers of the store can be relied on for a while.
     pub(in crate::runtime) fn is_up(&self) -> bool {
         self.leases.health() == Health::Up
     }
 
-    /// What is claimed under these rules; made once and kept with them.
+    /// Returns the claims of these rules; made once and stored with them.
     pub(super) fn claims<'r>(&self, rules: &'r SharedRules) -> Option<&'r Claims> {
         let prepared = rules.prepared.get_or_init(|| Box::new(claims(&self.keys, rules).ok()));
         prepared.downcast_ref::<Option<Claims>>()?.as_ref()
@@ -98,7 +98,7 @@ impl RemoteLimiter {
         Some(Box::new(held))
     }
 
-    /// Asks the store.
+    /// Returns a question to the store.
     pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> RemoteRequest {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules).cloned());
         let own = Arc::clone(&rules);

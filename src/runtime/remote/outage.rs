@@ -1,8 +1,9 @@
 //! Noting when the store that counts shared rules goes down, and when it is back.
 //!
-//! A store is asked how it is; it calls nobody. So the change is noted by whoever meets it first: a request that asked the
-//! store, somebody who looks at the handle, or the driver, once a second. A store that [fails](Health::Failing) now and then
-//! is noted by the driver alone, so that single failures among many answers don't push everything else out of the journal.
+//! The store calls no code of ours; it is asked for its health. So the first look notes the change: by a request that
+//! asked the store, by a reader of the handle, or by the driver, once a second. A store that [fails](Health::Failing)
+//! now and then is noted by the driver alone, so that single failures among many answers don't push other entries out
+//! of the journal.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -14,12 +15,12 @@ use crate::{
 };
 
 impl Shared {
-    /// The state of that store.
+    /// Returns the state of that store.
     pub(crate) fn store_snapshot(&self) -> Option<StoreSnapshot> {
         self.limiter.as_ref().map(RemoteLimiter::snapshot)
     }
 
-    /// Notes that the store went down, or is back. Costs next to nothing where it did neither.
+    /// Notes that the store went down, or is back. Costs next to nothing where neither happened.
     pub(crate) fn look_at_store(&self) {
         if let Some(limiter) = &self.limiter
             && matches!(limiter.health(), Health::Down { .. }) != limiter.noted.is_down.load(Ordering::Relaxed)
@@ -28,7 +29,7 @@ impl Shared {
         }
     }
 
-    /// The same, and notes as well that it begins to fail, or doesn't any more.
+    /// Like `look_at_store`, and notes as well that the store begins to fail, or doesn't any more.
     pub(in crate::runtime) fn look_closely_at_store(&self) {
         if let Some(limiter) = &self.limiter {
             self.note_store(limiter);
@@ -37,7 +38,7 @@ impl Shared {
 
     fn note_store(&self, limiter: &RemoteLimiter) {
         let change = {
-            // Until it is noted: whoever saw an earlier state would note it after a later one.
+            // Locked until the state is noted: otherwise an earlier state could be noted after a later one.
             let mut noted = lock(&limiter.noted.state);
             let (state, down_for) = match limiter.health() {
                 Health::Up => (StoreState::Up, Duration::ZERO),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Shared {
-    /// Sees to it that a label that waits for a shared rule is looked at again when that may have room.
+    /// Makes sure that a label that waits for a shared rule is looked at again when the rule may have room.
     pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
         let Some(limiter) = &self.limiter else { return };
         let (Some(claims), Some(rule)) = (limiter.claims(rules), rules.rules.get(rule)) else { return };
@@ -24,7 +24,7 @@ impl Shared {
             Some(labels) if labels.contains(&waits) => {}
             Some(labels) => labels.push_back(waits),
             None => {
-                // Where there is no runtime nobody could have asked.
+                // Without a runtime, no request could have asked.
                 let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
                 watched.insert(key.clone(), VecDeque::from([waits]));
                 let leases = limiter.leases.clone();
@@ -42,7 +42,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Lets one of the labels that wait for the key ask again. Answers whether any waits.
+    /// Lets one of the labels that wait for the key ask again. Returns whether any waits.
     fn look(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
         let Some(limiter) = &shared.limiter else { return false };

@@ -29,36 +29,37 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a request, whether or not it was granted.
+    /// Returns the lease of a request, whether or not it was granted.
     pub(crate) fn of(request: &super::Request, granted_at: StoreTime) -> Self {
         Self { token: request.token, caps: request.claims.caps().into(), expiry: request.expiry, granted_at }
     }
 
-    /// The caps that it holds a unit of. Empty if only rates were claimed: then there is nothing to give back.
+    /// Returns the caps of which the lease holds a unit. Empty if only rates were claimed: then there is nothing to
+    /// give back.
     pub fn caps(&self) -> &[Key] {
         &self.caps
     }
 
-    /// When it was granted.
+    /// Time when the lease was granted.
     pub const fn granted_at(&self) -> StoreTime {
         self.granted_at
     }
 
-    /// How long it lives after it was granted or renewed.
+    /// Time to live after the lease was granted or renewed.
     pub const fn expiry(&self) -> Duration {
         self.expiry
     }
 }
 
-/// Which claim could not be met.
+/// The claim that could not be met.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Full {
-    /// Its index among the claims.
+    /// Index of the claim.
     pub claim: usize,
-    /// A rate: when it will grant again, exactly. A cap: when its first lease expires, at the latest.
+    /// A rate: time until it grants again, exactly. A cap: time until its first lease expires, at the latest.
     pub retry_after: Duration,
-    /// When that was so.
+    /// Time of the answer.
     pub at: StoreTime,
 }
 
@@ -66,11 +67,11 @@ pub struct Full {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Renewed {
-    /// The indices of those that are lost.
+    /// Indices of the leases that are lost.
     pub lost: Vec<usize>,
-    /// The indices of those that the store could not be asked for this time.
+    /// Indices of the leases for which the store could not be asked this time.
     pub unknown: Vec<usize>,
-    /// When they were renewed.
+    /// Time when the leases were renewed.
     pub at: StoreTime,
 }
 
@@ -78,15 +79,15 @@ pub struct Renewed {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Released {
-    /// How many of them were still held.
+    /// Leases that were still held.
     pub held: usize,
-    /// When they were released.
+    /// Time when they were released.
     pub at: StoreTime,
 }
 
 /// A change to the allotment of a cap that a process holds under a token.
 ///
-/// It says how large the allotment shall be, not by how much it changes, and requests are numbered: one that is
+/// The request states the size of the allotment, not a difference, and requests are numbered: a request that is
 /// repeated, lost or late does no harm.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -97,25 +98,25 @@ pub struct AllotmentRequest {
     pub key: Key,
     /// The bound of the cap.
     pub bound: NonZeroU32,
-    /// How many units are in use: they are not taken away.
+    /// Units in use: they are not taken away.
     pub used: u32,
-    /// How many units could be in use now: those that are, and one for each request that waits for one.
+    /// Units that could be in use now: those in use, and one for each waiting request.
     pub need: u32,
-    /// How many units the allotment shall have; 0 gives it back.
+    /// Units that the allotment shall have; 0 gives it back.
     pub want: u32,
-    /// How many units the store granted last and are not returned by this: as many are restored after it lost its data, and
-    /// may come into use before the answer.
+    /// Units that the store granted last and that this does not return: as many are restored after the store lost its
+    /// data, and may come into use before the answer.
     pub had: u32,
     /// Larger than in any request before.
     pub sequence: u64,
-    /// When the allotment is taken back unless renewed.
+    /// Time after which the allotment is taken back unless renewed.
     pub expiry: Duration,
-    /// Somebody stands in line for more.
+    /// Whether requests stand in line for more units.
     pub waits: bool,
 }
 
 impl AllotmentRequest {
-    /// The first request of a holder: for one unit of the cap at `key`, none of it in use.
+    /// Returns the first request of a holder: for one unit of the cap at `key`, none of it in use.
     pub const fn new(token: Token, key: Key, bound: NonZeroU32, expiry: Duration) -> Self {
         Self { token, key, bound, used: 0, need: 1, want: 1, had: 0, sequence: 1, expiry, waits: false }
     }
@@ -125,16 +126,16 @@ impl AllotmentRequest {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Allotment {
-    /// Its units.
+    /// Units of the allotment.
     pub units: u32,
-    /// Whether others wait for this cap: units that are not used should be returned.
+    /// Whether other processes wait for this cap: units that are not used should be returned.
     pub wanted: bool,
-    /// To how many units an allotment should come down as they come free, although requests of its process wait for
-    /// them: its part of the cap, by what each process needs. The bound unless others wait.
+    /// Units to which the allotment should come down as they come free, although requests of its process wait for them:
+    /// its part of the cap, by what each process needs. The bound unless others wait.
     pub target: u32,
-    /// How long until the first lease or allotment of the cap expires; for those who got nothing.
+    /// Time until the first lease or allotment of the cap expires; for a process that got nothing.
     pub retry_after: Duration,
-    /// When that was so.
+    /// Time of the answer.
     pub at: StoreTime,
 }
 
@@ -142,11 +143,11 @@ pub struct Allotment {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct DrawOutcome {
-    /// How many; possibly none.
+    /// Units; possibly none.
     pub units: u32,
-    /// If none: when there will be some. Else: how long they may be used.
+    /// Without units: time until there are some. Else: time for which they may be used.
     pub after: Duration,
-    /// When that was so.
+    /// Time of the answer.
     pub at: StoreTime,
 }
 
@@ -154,11 +155,11 @@ pub struct DrawOutcome {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockRequest {
-    /// The lock and who wants it.
+    /// The lock and the caller that wants it.
     pub lock: Locked,
-    /// Stand in the queue of the lock if it is not free, and take it only when first.
+    /// Whether to stand in the queue of the lock if it is not free, and to take it only when first.
     pub queue: bool,
-    /// Ask for a notice when it is freed.
+    /// Whether to ask for a notice when the lock is freed.
     pub waits: bool,
 }
 
@@ -170,19 +171,19 @@ pub struct Locked {
     pub key: Key,
     /// The holder.
     pub token: Token,
-    /// When it is freed at the latest.
+    /// Time after which the lock is freed at the latest.
     pub expiry: Duration,
 }
 
 impl Locked {
-    /// What `token` holds, or wants to, for `expiry`.
+    /// Returns what `token` holds, or wants to, for `expiry`.
     pub const fn new(key: Key, token: Token, expiry: Duration) -> Self {
         Self { key, token, expiry }
     }
 }
 
 impl LockRequest {
-    /// A try that is not repeated.
+    /// Returns a try that is not repeated.
     pub const fn new(lock: Locked) -> Self {
         Self { lock, queue: false, waits: false }
     }
@@ -192,11 +193,11 @@ impl LockRequest {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LockAnswer {
-    /// It is held now.
+    /// The caller holds the lock now.
     Taken,
-    /// Somebody else holds it.
+    /// Another caller holds the lock.
     Busy {
-        /// How many stand before this one in the queue; 0 without a queue.
+        /// Callers before this one in the queue; 0 without a queue.
         ahead: u32,
     },
 }
@@ -219,9 +220,9 @@ pub enum PendingRelease {
 pub enum Notice {
     /// Some of this cap was freed, or this lock.
     Freed(Arc<str>),
-    /// Somebody waits for this cap.
+    /// This cap has waiters.
     Wanted(Arc<str>),
-    /// Notices were missed: anything may have happened.
+    /// Notices were missed: any of them may have been sent.
     Missed,
 }
 
@@ -233,7 +234,7 @@ impl Notices {
         Self(receiver)
     }
 
-    /// The next one; `None` if the store is gone for good. Cancel safe.
+    /// Returns the next notice; `None` if the store is gone for good. Cancel safe.
     pub async fn next(&mut self) -> Option<Notice> {
         match self.0.recv().await {
             Ok(notice) => Some(notice),

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 /// Why a store gave no answer.
 ///
-/// Holds words and durations only: neither addresses, nor keys, nor what the server said beyond its error code.
+/// Holds words and durations only: no addresses, no keys, and nothing that the server said beyond its error code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -16,26 +16,27 @@ pub enum StoreError {
     NoRandomness,
     /// The server is a replica. The connection is made anew at once.
     ReadOnly,
-    /// The store answered, but not what was asked: the code of its error, such as `WRONGTYPE`.
+    /// The store gave another answer than was asked for: the code of its error, such as `WRONGTYPE`.
     Refused(String),
-    /// The store came back without its data and grants nothing until those who held something before have come back.
+    /// The store came back without its data and grants nothing until the holders from before have come back.
     Restarted {
-        /// How long that lasts.
+        /// Time until that is over.
         retry_after: Duration,
     },
-    /// No answer in time. What was asked for may have been done.
+    /// No answer in time. The store may have done what was asked for.
     TimedOut {
-        /// How long was waited.
+        /// Time that was waited.
         after: Duration,
     },
-    /// The store answers that it can't do its work: the code of its error, such as `OOM`. It was not done.
+    /// The store answers that it can't do its work: the code of its error, such as `OOM`. It did not do what was asked
+    /// for.
     Unable(String),
-    /// The connection could not be made, or broke. What was asked for may have been done.
+    /// The connection could not be made, or broke. The store may have done what was asked for.
     Unavailable,
 }
 
 impl StoreError {
-    /// The stable machine word.
+    /// Returns the stable machine word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::BreakerOpen => "breaker_open",

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-/// What is known of a store: whether it answers, and can do its work.
+/// The health of a store: whether it answers, and can do its work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Health {
-    /// It answers.
+    /// The store answers.
     Up,
-    /// It failed lately, or answered that it can't do its work, but is still asked.
+    /// The store failed lately, or answered that it can't do its work, but is still asked.
     Failing {
-        /// How often in a row.
+        /// Failures in a row.
         failures: u32,
     },
-    /// It is left alone, and probed by one request at a time. All others fail at once; but a store that answers and
-    /// only grants nothing, such as one that is full, is still asked to keep and to take back what is held.
+    /// The store is left alone, and probed by one request at a time. All other requests fail at once. A store that
+    /// answers and only grants nothing, such as a full one, is still asked to renew leases and to take them back.
     Down {
-        /// For how long.
+        /// Time since the store went down.
         since: Duration,
-        /// How many probes failed.
+        /// Probes that failed.
         probes: u32,
     },
 }
@@ -27,7 +27,7 @@ impl Health {
     /// All machine words.
     pub(crate) const STATES: [&'static str; 3] = ["up", "failing", "down"];
 
-    /// The stable machine word.
+    /// Returns the stable machine word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Up => "up",

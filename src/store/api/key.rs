@@ -1,17 +1,17 @@
 //! The one place where keys are made.
 //!
 //! ```text
-//! PREFIX:{NAMESPACE}:cap:SCOPE:NAME      the holders of a cap, and who waits for it
+//! PREFIX:{NAMESPACE}:cap:SCOPE:NAME      the holders of a cap, and its waiters
 //! PREFIX:{NAMESPACE}:rate:SCOPE:NAME     what was charged on a rate
 //! PREFIX:admission:ORG                   the admission lock
-//! PREFIX:{PREFIX:admission:ORG}:queue    who waits for it; in the slot of the lock
+//! PREFIX:{PREFIX:admission:ORG}:queue    the waiters; in the slot of the lock
 //! PREFIX:{PREFIX:admission:ORG}:asked    when they asked last; in the slot of the lock
 //! PREFIX:mark, PREFIX:probe              whether data was lost, and whether the server takes writes
 //! ```
 //!
 //! All keys of a namespace carry the same hash tag, so one script may decide over any of them in a Redis Cluster.
-//! Nothing but names goes into a key. A name is escaped, so that it can't pretend to be two; one that is long, or all
-//! of them if asked, is replaced by its hash.
+//! Nothing but names goes into a key. A name is escaped, so that it can't pretend to be two. A long name, or each name
+//! if asked, is replaced by its hash.
 
 use std::{fmt, fmt::Write as _, sync::Arc};
 
@@ -20,7 +20,7 @@ use super::StoreError;
 /// Names longer than this, once escaped, are hashed: each key repeats its name.
 const LONGEST: usize = 120;
 
-/// Makes keys with a prefix of one's own.
+/// Makes keys with a prefix of the caller's.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Keys {
     prefix: Arc<str>,
@@ -28,7 +28,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys that begin with `prefix`, which tells apart those who share one store.
+    /// Returns keys that begin with `prefix`, which tells apart the applications that share one store.
     ///
     /// # Errors
     ///
@@ -42,32 +42,32 @@ impl Keys {
         Ok(Self { prefix: prefix.into(), hashed: false })
     }
 
-    /// Puts the hash of each name into the keys, not the name: for names that are nobody's business.
+    /// Puts the hash of each name into the keys, not the name: for names that should stay private.
     ///
-    /// A hash hides a name from readers, not from somebody who guesses it and compares.
+    /// A hash hides a name from readers, not from an attacker who guesses it and compares.
     #[must_use]
     pub fn hashed(mut self) -> Self {
         self.hashed = true;
         self
     }
 
-    /// The key of a cap: `scope` says what kind of name it is, such as `label` or `task.namespace`.
+    /// Returns the key of a cap: `scope` says what kind of name it is, such as `label` or `task.namespace`.
     pub fn cap(&self, namespace: &str, scope: &str, name: &str) -> Key {
         self.tagged(namespace, "cap", scope, name)
     }
 
-    /// The key of a rate or of a budget group.
+    /// Returns the key of a rate or of a budget group.
     pub fn rate(&self, namespace: &str, scope: &str, name: &str) -> Key {
         self.tagged(namespace, "rate", scope, name)
     }
 
-    /// The key of the admission lock of an organisation.
+    /// Returns the key of the admission lock of an organisation.
     pub fn admission(&self, organisation: &str) -> Key {
         let text = format!("{}:admission:{}", self.prefix, self.name(organisation));
         Key { tag: None, text: text.into() }
     }
 
-    /// The prefix that all keys begin with, those that a store makes for itself as well.
+    /// Returns the prefix that all keys begin with, including those that a store makes for itself.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -79,7 +79,7 @@ impl Keys {
         Key { tag: Some((start, start + namespace.len())), text: text.into() }
     }
 
-    /// A name as it stands in keys; the empty one means the default.
+    /// Returns a name as it stands in keys; the empty one means the default.
     fn name(&self, name: &str) -> String {
         let name = match name.trim() {
             "" => "default",
@@ -101,7 +101,7 @@ impl Keys {
     }
 }
 
-/// Where one counter or lock is kept. Shown as it is: it has names and hashes only.
+/// Where one counter or lock is stored. Shown as it is: it has names and hashes only.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Key {
     text: Arc<str>,
@@ -109,12 +109,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// The whole key.
+    /// Returns the whole key.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The key that is written like this, whoever made it.
+    /// Returns the key that is written like this, whatever its origin.
     pub(crate) fn named(text: &Arc<str>) -> Self {
         let tag = text.find('{').and_then(|open| Some((open + 1, open + text[open..].find('}')?)));
         Self { text: Arc::clone(text), tag }
@@ -124,7 +124,7 @@ impl Key {
         &self.text
     }
 
-    /// What is between the braces: the namespace, for keys that may be decided over together. Locks have none.
+    /// Returns what is between the braces: the namespace, for keys that may be decided over together. Locks have none.
     pub fn tag(&self) -> Option<&str> {
         self.tag.and_then(|(start, end)| self.text.get(start..end))
     }
@@ -140,8 +140,8 @@ const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
-/// SHA-1 is long broken for signatures, and good enough here: who finds two names with one hash shares a limit with
-/// himself.
+/// SHA-1 is long broken for signatures, and good enough here: a caller that finds two names with one hash shares a
+/// limit with itself.
 fn hash(name: &str) -> String {
     sha1_smol::Sha1::from(name).digest().to_string()
 }

@@ -1,4 +1,4 @@
-//! What is asked of a store, and what it answers.
+//! Requests to a store, and its answers.
 
 mod answer;
 mod error;

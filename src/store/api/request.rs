@@ -1,4 +1,4 @@
-//! What is asked of a store: one request's caps and rates, decided all or nothing.
+//! Requests to a store: the caps and rates of one request, decided all or nothing.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -8,17 +8,16 @@ use crate::engine::rules::OnStoreFailure;
 /// One minute, in which the maximum of a rate is counted unless [`Claim::every`] says otherwise.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How a rate is counted. By the clock of the store in both modes, so it doesn't matter what time the callers think
-/// it is.
+/// How a rate is counted. By the clock of the store in both modes, so the clocks of callers don't matter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum RateMode {
-    /// At most the maximum in each minute of the clock. Over any 60 s: at most twice the maximum.
+    /// Fixed window: at most the maximum in each minute of the clock. Over any 60 s: at most twice the maximum.
     Bucket,
-    /// Evenly spread, `burst` at once at most (the generic cell rate algorithm). Over any 60 s: at most the maximum
-    /// plus `burst`.
+    /// Token bucket (GCRA, the generic cell rate algorithm): evenly spread, `burst` at once at most. Over any 60 s: at
+    /// most the maximum plus `burst`.
     Smooth {
-        /// How many may come at once after a lull.
+        /// Units that may come at once after a lull.
         burst: NonZeroU32,
     },
 }
@@ -39,12 +38,12 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A place under a cap: at most `bound` are held at the same time.
+    /// Returns a claim on a unit of a cap: at most `bound` are held at the same time.
     pub const fn cap(key: Key, bound: NonZeroU32) -> Self {
         Self { key, rule: Rule::Cap { bound }, when_gone: OnStoreFailure::FailClosed }
     }
 
-    /// One of `maximum` per minute.
+    /// Returns a claim on a unit of a rate of `maximum` per minute.
     pub const fn rate(key: Key, maximum: NonZeroU32, mode: RateMode) -> Self {
         Self { key, rule: Rule::Rate { maximum, period: MINUTE, mode }, when_gone: OnStoreFailure::FailClosed }
     }
@@ -65,17 +64,17 @@ impl Claim {
         self
     }
 
-    /// Where it is counted.
+    /// Returns where the claim is counted.
     pub const fn key(&self) -> &Key {
         &self.key
     }
 
-    /// Whether it is a cap, whose units come back, rather than a rate.
+    /// Whether the claim is on a cap, whose units come back, rather than on a rate.
     pub const fn is_cap(&self) -> bool {
         matches!(self.rule, Rule::Cap { .. })
     }
 
-    /// The bound of the cap, or the maximum of the rate.
+    /// Returns the bound of the cap, or the maximum of the rate.
     pub const fn bound(&self) -> NonZeroU32 {
         match self.rule {
             Rule::Cap { bound } => bound,
@@ -92,7 +91,7 @@ impl Claims {
     /// Most claims that one request can have.
     pub const MOST: usize = 64;
 
-    /// The claims to be decided together, in the order in which they are looked at.
+    /// Returns the claims to be decided together, in the order in which they are looked at.
     ///
     /// # Errors
     ///
@@ -115,12 +114,12 @@ impl Claims {
         Ok(Self(claims))
     }
 
-    /// All of them.
+    /// Returns all claims.
     pub fn as_slice(&self) -> &[Claim] {
         &self.0
     }
 
-    /// The keys whose units come back: those of the caps.
+    /// Returns the keys whose units come back: those of the caps.
     pub(crate) fn caps(&self) -> Vec<Key> {
         self.0.iter().filter(|claim| claim.is_cap()).map(|claim| claim.key.clone()).collect()
     }
@@ -129,11 +128,11 @@ impl Claims {
 /// A request for a lease.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Chosen by the client and never used twice.
+    /// Token, chosen by the client and never used twice.
     pub(crate) token: Token,
     pub(crate) claims: Claims,
     pub(crate) expiry: Duration,
-    /// Somebody stands in line for this: whoever frees some of it should say so.
+    /// Whether requests stand in line for this: the holder that frees some of it should give notice.
     pub(crate) waits: bool,
 }
 
@@ -143,7 +142,7 @@ impl Request {
         Self { token, claims, expiry, waits: false }
     }
 
-    /// Asks whoever frees some of what is missing to give notice.
+    /// Asks the holder that frees some of what is missing to give notice.
     #[must_use]
     pub const fn waiting(mut self) -> Self {
         self.waits = true;

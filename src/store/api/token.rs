@@ -1,10 +1,10 @@
-//! What proves that a lease or a lock is one's own.
+//! The token of a lease or a lock.
 
 use std::fmt;
 
 use super::StoreError;
 
-/// 128 random bits: whoever doesn't know them can neither renew nor release what was granted for them.
+/// 128 random bits: without them, a caller can neither renew nor release what was granted for them.
 ///
 /// The client chooses the token before it asks, so it can give back what was granted in an answer that never arrived.
 /// `Debug` shows nothing of it.
@@ -12,7 +12,7 @@ use super::StoreError;
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// A token that nobody can guess.
+    /// Returns a token that can't be guessed.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Token {
         self.0
     }
 
-    /// How it is written in the store: 32 hexadecimal digits.
+    /// Returns the token as it is written in the store: 32 hexadecimal digits.
     #[cfg(feature = "redis")]
     pub(in crate::store) fn hex(self) -> String {
         super::hex(&self.0)

@@ -1,10 +1,10 @@
-//! What this process holds of each key, to admit from without a round trip.
+//! Allotments: units of each key that this process holds, to admit from without a round trip.
 //!
-//! Pure state: the time is an argument, and asking the store is somebody else's business. The rules that keep the cap:
+//! Pure state: the time is an argument, and the caller asks the store. The rules that keep the cap:
 //!
 //! - Units count as held from the moment the store says so, and as returned from the moment before it is told.
 //! - Nothing new is admitted from an allotment later than 70 % of its expiry after it was *asked* for. A process that
-//!   is stopped for less than the rest can't use units that others were given meanwhile.
+//!   is stopped for less than the rest can't use units that were granted to others meanwhile.
 //! - One allotment per key under one token, its size in absolute numbers: a lost or late answer is set right by the
 //!   next.
 
@@ -24,10 +24,10 @@ use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreEr
 /// The part of its expiry for which an allotment may be used.
 const USABLE: f64 = 0.7;
 
-/// For how long it is remembered that others want some of a cap: the store says it again while it is so.
+/// Time for which it is remembered that other processes want some of a cap: the store repeats it while it is so.
 const WANTED: Duration = Duration::from_secs(2);
 
-/// Tells those who hold a lease or a unit that it is lost.
+/// Tells the holders of a lease or a unit that it is lost.
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
     lost: AtomicBool,
@@ -63,24 +63,24 @@ struct Share {
     sequence: u64,
     units: u32,
     used: u32,
-    /// The most that were used at once since the last renewal.
+    /// Most units that were used at once since the last renewal.
     peak: u32,
-    /// How many more to ask for when it runs out. Doubles with each time.
+    /// Units to ask for when the allotment runs out. Doubles with each time.
     step: u32,
-    /// When the allotment was last asked for.
+    /// Time when the allotment was last asked for.
     asked_at: Instant,
-    /// Since when the store is being asked for more. The answer keeps the allotment as well.
+    /// Time since when the store is being asked for more. The answer renews the allotment as well.
     refilling: Option<Instant>,
-    /// How often the store was asked for more: who stood in line meanwhile need not ask again.
+    /// Answers of the store to questions for more: a request that stood in line meanwhile need not ask again.
     answers: u64,
     retry_after: Duration,
-    /// Until when it is known that others wait for some of it.
+    /// Time until which other processes are known to wait for some of it.
     wanted_until: Option<Instant>,
-    /// How many units this process should come down to while they do, as units come free.
+    /// Units to which this process should come down while others wait, as units come free.
     target: u32,
-    /// How many requests of this process wait for a unit, as of the last time that it mattered.
+    /// Requests of this process that wait for a unit, as of the last time that it mattered.
     standing: u32,
-    /// How many more are used than the store still counts: work that goes on although its unit is lost.
+    /// Units in use beyond those that the store still counts: work that goes on although its unit is lost.
     uncounted: u32,
     loss: Arc<Loss>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Unit {
     pub(crate) loss: Arc<Loss>,
 }
 
-/// Units of a rate that were paid for in advance.
+/// Units of a rate that were charged in advance.
 #[derive(Debug)]
 struct Purse {
     units: u32,
@@ -103,7 +103,7 @@ struct Purse {
     retry_after: Duration,
 }
 
-/// All that this process holds.
+/// All allotments and purses of this process.
 #[derive(Debug)]
 pub(crate) struct Shares {
     caps: HashMap<Key, Share>,
@@ -112,12 +112,12 @@ pub(crate) struct Shares {
     pub(crate) lost: u64,
 }
 
-/// Why nothing could be taken.
+/// Why no unit could be taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Missing {
-    /// The index of the claim.
+    /// Index of the claim.
     pub(crate) claim: usize,
-    /// How many answers there had been for it, and what the last one said.
+    /// Answers that there had been for it, and the last one.
     pub(crate) answers: u64,
     pub(crate) retry_after: Duration,
 }
@@ -127,7 +127,7 @@ impl Shares {
         Self { caps: HashMap::new(), purses: HashMap::new(), expiry, lost: 0 }
     }
 
-    /// What of these claims can't be met from here.
+    /// Returns the claims that can't be met from here.
     pub(crate) fn missing(&self, claims: &[Claim], now: Instant) -> Vec<Missing> {
         self.lacking(claims, now).collect()
     }
@@ -165,10 +165,10 @@ impl Shares {
         Ok(taken)
     }
 
-    /// Gives one unit back, unless the whole allotment was lost meanwhile. Answers what to return to the store of it.
+    /// Gives one unit back, unless the whole allotment was lost meanwhile. Returns what to return to the store of it.
     ///
-    /// While others wait, this process keeps what it uses, and what its own requests wait for (`standing`, which is looked
-    /// at only then) up to its part of the cap.
+    /// While others wait, this process keeps what it uses, and what its own requests wait for (`standing`, which is
+    /// looked at only then) up to its part of the cap.
     pub(crate) fn put_back(&mut self, unit: &Unit, standing: impl FnOnce() -> usize) -> Option<AllotmentRequest> {
         let share = self.caps.get_mut(&unit.key).filter(|share| share.token == unit.block)?;
         share.used = share.used.saturating_sub(1);
@@ -186,7 +186,7 @@ impl Shares {
         Some(share.ask(keep, share.standing > 0, self.expiry))
     }
 
-    /// Others wait for some of the cap with this key, it was said. Answers whether some of it is held here.
+    /// Notes that other processes wait for some of the cap with this key. Returns whether some of it is held here.
     pub(crate) fn others_want(&mut self, key: &Key, now: Instant) -> bool {
         let Some(share) = self.caps.get_mut(key) else { return false };
         if share.wanted_until.is_none_or(|until| until <= now) {
@@ -196,7 +196,8 @@ impl Shares {
         share.units > 0
     }
 
-    /// Nobody here waits for a unit any more: what to tell the store, so that it keeps none for this process.
+    /// Returns what to tell the store when no request here waits for a unit any more, so that it keeps none for this
+    /// process.
     pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key).filter(|share| share.standing > 0)?;
@@ -204,7 +205,7 @@ impl Shares {
         Some(share.ask(share.units, false, self.expiry))
     }
 
-    /// What to ask the store for when a claim of a cap can't be met: one for each who stands in line, and some more.
+    /// Returns what to ask the store for when a claim of a cap can't be met: a unit for each waiter, and some more.
     pub(crate) fn refill(
         &mut self,
         claim: &Claim,
@@ -227,8 +228,8 @@ impl Shares {
         Ok(share.ask(want, waits, self.expiry))
     }
 
-    /// What to ask for to keep an allotment, and what is used of it; less than before if it was not needed.
-    /// `None` if there is nothing to keep.
+    /// Returns what to ask for to renew an allotment, with its use; less than before if it was not needed. `None` if
+    /// there is nothing to renew.
     pub(crate) fn renewal(&mut self, key: &Key, give_all: bool, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key)?;
@@ -255,7 +256,7 @@ impl Shares {
         Some(share.ask(want, false, self.expiry))
     }
 
-    /// The store answered to `request`, which was sent at `sent`.
+    /// Takes the answer of the store to `request`, which was sent at `sent`.
     pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) {
         let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };
         share.answers += 1;
@@ -272,14 +273,14 @@ impl Shares {
         let uncounted = share.used.saturating_sub(block.units);
         if uncounted > share.uncounted {
             self.lost += u64::from(uncounted - share.uncounted);
-            // Which of them is lost, nobody can say: all are told.
+            // Which of the units is lost can't be known: all holders are told.
             share.loss.happen();
             share.loss = Arc::default();
         }
         share.uncounted = uncounted;
     }
 
-    /// What a rate was drawn.
+    /// Takes the units that a rate was drawn.
     pub(crate) fn drawn(&mut self, key: &Key, drawn: DrawOutcome, sent: Instant) {
         let purse = self.purses.entry(key.clone()).or_insert_with(|| Purse::new(sent));
         purse.answers += 1;
@@ -288,7 +289,7 @@ impl Shares {
             purse.step = 1;
             return;
         }
-        // What is left of before goes with it: at worst it is used as late as the new ones.
+        // The units from before go with it: at worst they are used as late as the new ones.
         let left = if sent < purse.until { purse.units } else { 0 };
         let usable = drawn.after.min(self.expiry.mul_f64(USABLE));
         let until = sent + usable;
@@ -297,10 +298,10 @@ impl Shares {
         purse.step = purse.step.saturating_mul(2).min(1_024);
     }
 
-    /// How many units of a rate to draw.
+    /// Returns how many units of a rate to draw.
     pub(crate) fn draw(&self, claim: &Claim, standing: usize) -> u32 {
         let step = self.purses.get(&claim.key).map_or(1, |purse| purse.step);
-        // Never more than a tenth: what one process holds, others can't use.
+        // Never more than a tenth: other processes can't use what one process holds.
         let most = (claim.bound().get() / 10).max(1);
         step.max(u32::try_from(standing).unwrap_or(u32::MAX)).min(most)
     }
@@ -309,13 +310,13 @@ impl Shares {
         self.caps.keys().cloned().collect()
     }
 
-    /// Units held and used of a cap.
+    /// Returns the units held and used of a cap.
     pub(crate) fn of(&self, key: &Key) -> (u32, u32) {
         self.caps.get(key).map_or((0, 0), |share| (share.units, share.used))
     }
 
-    /// Gives up the allotments that are over by then, but for those that were asked for since `began`: these only if
-    /// they are over now. Forgets what nobody can use any more.
+    /// Gives up the allotments that expire by `over_by`, except those that were asked for since `began`: these only if
+    /// they have expired now. Forgets units that can't be used any more.
     pub(crate) fn give_up(&mut self, began: Instant, now: Instant, over_by: Instant) {
         for key in self.keys() {
             let asked = self.caps.get(&key).is_some_and(|share| share.asked_at >= began);
@@ -324,7 +325,7 @@ impl Shares {
         self.purses.retain(|_, purse| over_by < purse.until + self.expiry);
     }
 
-    /// An allotment that was not renewed in time is not ours any more, whatever the store would say.
+    /// Forgets an allotment that was not renewed in time: it is lost, whatever the store would say.
     fn forget_if_expired(&mut self, key: &Key, now: Instant) {
         let expired = self.caps.get(key).is_some_and(|share| now >= share.asked_at + self.expiry && share.units > 0);
         if expired && let Some(share) = self.caps.remove(key) {
@@ -363,7 +364,7 @@ impl Share {
     fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> AllotmentRequest {
         let had = self.units;
         self.sequence += 1;
-        // What is to be returned is not used from now on.
+        // Units that are to be returned are not used from now on.
         self.units = self.units.min(want);
         AllotmentRequest {
             token: self.token,

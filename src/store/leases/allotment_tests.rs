@@ -34,14 +34,14 @@ fn claim() -> Claim {
     Claim::cap(Keys::new("adm").unwrap().cap("a", "label", "x"), NonZeroU32::new(BOUND).unwrap())
 }
 
-/// A process: what it holds, what it asked, and when it looks at it next.
+/// A process: its units, its questions, and when it looks at them next.
 struct Process {
     shares: Shares,
     held: Vec<Unit>,
     asked: Vec<(AllotmentRequest, Instant)>,
     answers: Vec<(AllotmentRequest, Allotment, Instant)>,
     tick: Instant,
-    /// Until when it can't reach the store.
+    /// Time until which the process can't reach the store.
     cut: Instant,
 }
 
@@ -116,7 +116,7 @@ impl World {
         }
         self.tick(now);
         for process in self.processes.iter_mut().filter(|_| !self.deaf) {
-            // Work that is told that it lost its place stops.
+            // Work that is told that it lost its unit stops.
             for unit in process.held.extract_if(.., |unit| unit.loss.happened()) {
                 let _lost = process.shares.put_back(&unit, || 0);
             }
@@ -157,7 +157,7 @@ async fn never_more_than_the_cap_whatever_becomes_of_questions_and_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn control_who_ignores_a_loss_is_found() {
+async fn control_a_process_that_ignores_a_loss_is_found() {
     let mut most = 0;
     for seed in 0..10 {
         let mut world = World::new(seed, true);

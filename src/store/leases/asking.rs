@@ -1,4 +1,4 @@
-//! For those who have a line of their own: asking once, and knowing when it is worth asking again.
+//! For a caller with a line of its own: asking once, and knowing when it is worth asking again.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{FIRST_PAUSE, Held, LONGEST_PAUSE, Leases, Refused};
 use crate::store::{Claims, Key, backoff::Backoff};
 
-/// How long it is worth waiting for what other processes hold and don't use: they return it as soon as they hear that it is
-/// wanted.
+/// Time to wait for units that other processes hold and don't use: they return them as soon as they hear that the units
+/// are wanted.
 const RECALL: Duration = Duration::from_millis(50);
 
 impl Leases {
-    /// Admits a request now or not at all, and has those who free some of it give notice.
+    /// Admits a request now or not at all, and asks holders that free some of it to give notice.
     pub(crate) async fn ask(&self, claims: &Claims) -> Result<Held, Refused> {
         self.try_admit(claims, true).await
     }
 
-    /// Asks again for a little while where what is missing may be held by processes that don't use it.
+    /// Asks again for a little while where other processes may hold the missing units without using them.
     ///
-    /// `refused` is what was answered. One for each key does so at a time: the others have nothing to gain by it.
+    /// `refused` is the last answer. One request for each key does so at a time: the others have nothing to gain by it.
     pub(crate) async fn recall(&self, claims: &Claims, refused: Refused) -> Result<Held, Refused> {
         let Refused::Full { claim, .. } = refused else { return Err(refused) };
         let missing = claims.as_slice().get(claim).filter(|claim| claim.is_cap() && self.0.settings.local_shares);
@@ -45,8 +45,8 @@ impl Leases {
         decided
     }
 
-    /// Calls `look` whenever it may be worth asking again for `key`, until that answers false: with pauses that grow, and
-    /// at once when some of it is freed in this process or notice comes from another. Stands in the line for `key`.
+    /// Calls `look` whenever it may be worth asking again for `key`, until that returns false: with pauses that grow,
+    /// and at once when some of it is freed in this process or notice comes from another. Stands in the line for `key`.
     pub(crate) async fn watch(&self, key: &Key, mut look: impl FnMut() -> bool) {
         let pauses = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         let place = self.0.waits.stand(key).await;

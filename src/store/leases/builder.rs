@@ -19,9 +19,9 @@ pub struct LeasesBuilder {
 }
 
 impl LeasesBuilder {
-    /// After how long the store takes back what is not renewed; 10 s unless set, 100 ms at least.
+    /// How long a lease lives without a renewal; 10 s unless set, 100 ms at least.
     ///
-    /// A process that dies gives its leases back after this time; one that is stopped for longer loses them.
+    /// The leases of a process that dies come back after this time; a process that is stopped for longer loses them.
     pub const fn expiry(mut self, expiry: Duration) -> Self {
         self.expiry = if expiry.as_millis() < 100 { Duration::from_millis(100) } else { expiry };
         self
@@ -33,10 +33,11 @@ impl LeasesBuilder {
         self
     }
 
-    /// Whether this process holds blocks of capacity and admits from them without a round trip; off unless set.
+    /// Whether this process holds allotments and admits from them without a round trip; off unless set.
     ///
-    /// The caps hold all the same. What one process holds and does not use is missing elsewhere, until somebody
-    /// waits for it or the next renewal: for caps that are much larger than the number of processes.
+    /// The caps hold all the same. Units that one process holds and does not use are missing elsewhere, until another
+    /// process waits for them or the next renewal. So this is for caps that are much larger than the number of
+    /// processes.
     pub const fn local_shares(mut self, local_shares: bool) -> Self {
         self.local_shares = local_shares;
         self
@@ -48,7 +49,7 @@ impl LeasesBuilder {
         self
     }
 
-    /// Leases from `store`.
+    /// Returns leases from `store`.
     pub fn build(self, store: Arc<dyn Store>) -> Leases {
         Leases(Arc::new(Inner {
             waits: PollQueues::default(),

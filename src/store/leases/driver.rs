@@ -1,4 +1,4 @@
-//! The two tasks behind leases: one renews what is held, the other hears what others want and free.
+//! The two tasks behind leases: one renews what this process holds, the other hears what other processes want and free.
 
 use std::{
     sync::{Arc, PoisonError, Weak},
@@ -13,18 +13,18 @@ use tokio::{
 use super::Inner;
 use crate::store::{Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side};
 
-/// How often what is held is renewed, as a part of its expiry: three tries before it is over.
+/// Time between two renewals, as a part of the expiry: three tries before it is over.
 const RENEW: f64 = 0.25;
 
-/// How much later than it should a renewal may come, as a part of the expiry, so that the holder of what could not be
-/// renewed is still told before it is over.
+/// Longest delay of a renewal, as a part of the expiry, so that the holder of a lease that could not be renewed is
+/// still told before it expires.
 const MARGIN: f64 = 0.15;
 
-/// How many leases are renewed by one question to the store, and how many questions are on their way at a time.
+/// Leases that one question to the store renews, and questions that are on their way at a time.
 const LEASES: usize = 1_024;
 const QUESTIONS: usize = 2;
 
-/// How many blocks are renewed or returned at a time.
+/// Allotments that are renewed or returned at a time.
 const BLOCKS: usize = 64;
 
 /// The tasks behind leases.
@@ -47,7 +47,7 @@ impl Drop for Driver {
 }
 
 impl Inner {
-    /// Sees to it that the driver runs, on the current runtime if it does not.
+    /// Starts the driver on the current runtime, if it does not run.
     pub(super) fn wake_driver(self: &Arc<Self>) {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         if driver.as_ref().is_none_or(Driver::is_finished)
@@ -65,7 +65,7 @@ impl Inner {
     pub(super) async fn refill(&self, claim: &Claim, standing: usize, waits: bool) -> Result<(), StoreError> {
         let sent = Instant::now();
         if claim.is_cap() {
-            // Those who ask now, or those who stand behind the one that does.
+            // The requests that ask now, or the waiters behind the request that asks.
             let standing = standing.max(self.waits.standing(&claim.key));
             let request = self.shares().refill(claim, standing, waits, sent)?;
             let block = self.store.reserve(&request).await?;
@@ -78,11 +78,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Keeps everything that is held. What the store could not be asked to keep is given up while there is still time
-    /// to tell whoever holds it: before it is over, and not when the next try would find it so.
+    /// Renews everything that is held. A lease that the store could not be asked to renew is given up while there is
+    /// still time to tell its holder: before it expires, and not when the next try would find it expired.
     async fn renew(&self) {
         let began = Instant::now();
-        // What is over is not asked for: after a restart, the store would believe it.
+        // An expired lease is not asked for: after a restart, the store would believe it.
         self.give_up(began, began);
         self.renew_single().await;
         let keys = self.shares().keys();
@@ -91,7 +91,7 @@ impl Inner {
         self.give_up(began, Instant::now() + self.settings.expiry.mul_f64(RENEW + MARGIN));
     }
 
-    /// Gives up what is over by then; of what was kept since `began` only what is over now.
+    /// Gives up what expires by `over_by`; of what was renewed since `began` only what has expired now.
     fn give_up(&self, began: Instant, over_by: Instant) {
         let now = Instant::now();
         let mut lost = Vec::new();
@@ -112,7 +112,7 @@ impl Inner {
 
     async fn renew_single(&self) {
         let mut leases: Vec<_> = self.single().values().map(|one| one.lease.clone()).collect();
-        // Those of one namespace together: a cluster is asked for each namespace by itself.
+        // Leases of one namespace together: a cluster is asked for each namespace by itself.
         leases.sort_by(|one, other| one.caps.first().cmp(&other.caps.first()));
         let leases = &leases;
         let renewed = (0..leases.len()).step_by(LEASES).map(|from| async move {
@@ -122,14 +122,14 @@ impl Inner {
         side_by_side(QUESTIONS, renewed).await;
     }
 
-    /// Each answer counts for what was asked with it, from when that was.
+    /// Renews some leases. Each answer counts for the leases that it was asked for, from when that was.
     async fn renew_some(&self, leases: &[Lease]) {
         let asked_at = Instant::now();
         let Ok(renewed) = self.store.renew(leases).await else { return };
         let mut lost = 0;
         let mut single = self.single();
         for token in renewed.lost.iter().filter_map(|&index| leases.get(index)).map(|lease| lease.token) {
-            // What was given back meanwhile is not lost.
+            // A lease that was given back meanwhile is not lost.
             if let Some(one) = single.remove(&token) {
                 lost += 1;
                 one.loss.happen();
@@ -148,7 +148,7 @@ impl Inner {
         self.shares().lost += lost;
     }
 
-    /// Renews an allotment; or returns what is not in use of it.
+    /// Renews an allotment, or returns its unused units.
     async fn renew_share(&self, key: &Key, give_all: bool) {
         let sent = Instant::now();
         let request = self.shares().renewal(key, give_all, sent);
@@ -161,7 +161,7 @@ impl Inner {
         }
     }
 
-    /// Whether there is something to return to others.
+    /// Returns the key of which something is to be returned to other processes, if there is any.
     fn hears(&self, notice: &Notice) -> Option<Key> {
         match notice {
             Notice::Freed(key) => self.waits.ring(key),
@@ -169,7 +169,7 @@ impl Inner {
             Notice::Wanted(key) => {
                 let key = Key::named(key);
                 let is_ours = self.shares().others_want(&key, Instant::now());
-                // Not while somebody here waits for it as well.
+                // Not while requests of this process wait for it as well.
                 return (is_ours && self.waits.standing(&key) == 0).then_some(key);
             }
         }
@@ -190,7 +190,7 @@ async fn renew(inner: Weak<Inner>, every: Duration) {
 /// Waits for nothing but notices, unless very much is wanted at once.
 async fn hear(inner: Weak<Inner>, mut notices: Notices) {
     let mut returns = JoinSet::new();
-    // Until the store is gone for good, which the next question finds out.
+    // Ends when the store is gone for good, which the next question finds out.
     while let Some(notice) = notices.next().await {
         let Some(inner) = inner.upgrade() else { return };
         while returns.try_join_next().is_some() {}
@@ -205,7 +205,7 @@ async fn hear(inner: Weak<Inner>, mut notices: Notices) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // What is still held in allotments goes back at once rather than at its expiry.
+        // Unused units of allotments go back at once rather than at their expiry.
         let mut shares = self.shares();
         let now = Instant::now();
         for key in shares.keys() {

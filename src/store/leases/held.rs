@@ -27,7 +27,7 @@ pub struct Held {
 pub(super) enum What {
     /// The rules are open while the store is gone.
     Nothing,
-    /// A lease of its own.
+    /// A lease of the request's own.
     Single { token: Token, loss: Arc<Loss> },
     /// Units of the allotments that this process holds.
     Units(Vec<Unit>),
@@ -40,8 +40,8 @@ impl Held {
         Self { inner: Arc::clone(inner), what }
     }
 
-    /// Whether the store has taken it back while the work went on: this process was stopped for too long, or the
-    /// store lost its data. Others may run in its place.
+    /// Whether the store has taken the lease back while the work went on: this process was stopped for too long, or the
+    /// store lost its data. Other requests may run in its place.
     pub fn is_lost(&self) -> bool {
         match &self.what {
             What::Single { loss, .. } => loss.happened(),
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// The same for others than the holder.
+    /// Returns the signal of a loss, for others than the holder.
     pub(crate) fn signal(&self) -> LossSignal {
         LossSignal(match &self.what {
             What::Single { loss, .. } => Arc::from([Arc::clone(loss)]),
@@ -59,12 +59,12 @@ impl Held {
         })
     }
 
-    /// Waits until it is lost; for ever if it never is. Cancel safe.
+    /// Waits until the lease is lost; for ever if it never is. Cancel safe.
     pub async fn lost(&self) {
         self.signal().wait().await;
     }
 
-    /// Whether this process counted it by itself, or nobody did, since the store was gone.
+    /// Whether the store did not count the request, since it was gone: this process did, or no counter.
     pub const fn is_without_store(&self) -> bool {
         matches!(self.what, What::Nothing | What::Local(_))
     }
@@ -101,7 +101,7 @@ impl LossSignal {
         self.0.iter().any(|loss| loss.happened())
     }
 
-    /// Waits until it is; for ever if it never is. Cancel safe.
+    /// Waits until a loss; for ever if there is none. Cancel safe.
     pub(crate) async fn wait(&self) {
         let mut waits: Vec<_> = self.0.iter().map(|loss| Box::pin(loss.wait())).collect();
         poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! Leases for requests: taken, kept alive while the work runs, given back when it ends.
+//! Leases for requests: taken, renewed while the work runs, given back when it ends.
 
 mod allotment;
 #[cfg(test)]
@@ -34,17 +34,17 @@ use super::{
     side_by_side::side_by_side,
 };
 
-/// Pauses between two questions of one who waits for a cap that others hold.
+/// Pauses between two questions of a request that waits for a cap.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long what is counted in this process alone may be held: it is given back by being dropped.
+/// Lease time of what is counted in this process alone: it is given back by being dropped.
 const FOR_GOOD: Duration = Duration::from_secs(365 * 86_400);
 
-/// Admits requests under limits that are shared by all who use the same store.
+/// Admits requests under limits that all users of the same store share.
 ///
-/// A clone is the same. The first use starts two tasks on the current Tokio runtime: one renews what is held, the other
-/// hears what others free and want. They end with the last clone and the last [`Held`].
+/// A clone is the same. The first use starts two tasks on the current Tokio runtime: one renews leases, the other hears
+/// what other processes free and want. They end with the last clone and the last [`Held`].
 #[derive(Clone)]
 pub struct Leases(Arc<Inner>);
 
@@ -54,17 +54,17 @@ struct Inner {
     waits: PollQueues,
     refills: PollQueues,
     seeds: Seeds,
-    /// What the store granted to single requests.
+    /// Leases that the store granted to single requests.
     single: Mutex<HashMap<Token, Single>>,
     shares: Mutex<Shares>,
-    /// Counts instead of the store while that is gone.
+    /// Counters of this process, while the store is gone.
     local: MemoryStore,
     driver: Mutex<Option<Driver>>,
 }
 
 struct Single {
     lease: Lease,
-    /// When the store was last asked to keep it.
+    /// Time when the store was last asked to renew the lease.
     asked_at: Instant,
     loss: Arc<Loss>,
 }
@@ -73,14 +73,14 @@ struct Single {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// One of its claims can't be met.
+    /// One of the request's claims can't be met.
     Full {
-        /// The index of the claim.
+        /// Index of the claim.
         claim: usize,
-        /// When it is worth coming back: exact for a rate, at the latest for a cap.
+        /// Time until it is worth coming back: exact for a rate, at the latest for a cap.
         retry_after: Duration,
     },
-    /// The store gave no answer, and the rule says that nobody is admitted then.
+    /// Fail closed: the store gave no answer, and the rule admits no request then.
     Store(StoreError),
 }
 
@@ -108,7 +108,7 @@ impl Leases {
         LeasesBuilder { expiry: Duration::from_secs(10), wait: Duration::from_secs(2), local_shares: false, seed: None }
     }
 
-    /// Admits a request from capacity that is held here already: at once, without the store.
+    /// Admits a request from capacity that this process holds already: at once, without the store.
     pub fn admit_from_here(&self, claims: &Claims) -> Option<Held> {
         if !self.0.settings.local_shares {
             return None;
@@ -117,22 +117,22 @@ impl Leases {
         Some(Held::new(&self.0, What::Units(units)))
     }
 
-    /// Admits a request now or not at all: asks the store where need be, for one of its timeouts at most and claim.
+    /// Admits a request now or not at all: asks the store where need be, for one of its timeouts at most.
     ///
-    /// Cancel safe: what was granted to nobody is given back.
+    /// Cancel safe: a grant whose caller is gone is given back.
     ///
     /// # Errors
     ///
-    /// [`Refused::Full`] if a claim can't be met, [`Refused::Store`] if the store is gone and one of the rules is
-    /// closed then.
+    /// [`Refused::Full`] if a claim can't be met, [`Refused::Store`] if the store is gone and one of the rules fails
+    /// closed.
     pub async fn admit(&self, claims: &Claims) -> Result<Held, Refused> {
         self.try_admit(claims, false).await
     }
 
     /// Admits a request as soon as its claims can be met, waiting for at most the wait budget.
     ///
-    /// However many wait for one key, one of them asks the store: with pauses that grow, and at once when capacity is
-    /// freed in this process or notice comes from another. Cancel safe.
+    /// However many requests wait for one key, one of them asks the store: with pauses that grow, and at once when
+    /// capacity is freed in this process or notice comes from another. Cancel safe.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Leases {
     pub async fn wait(&self, claims: &Claims) -> Result<Held, Refused> {
         let deadline = Instant::now() + self.0.settings.wait;
         let first = claims.as_slice().iter().find(|claim| self.0.waits.standing(&claim.key) > 0);
-        // Who finds others waiting stands behind them.
+        // A request that finds others waiting stands behind them.
         let (mut refused, key) = match first {
             Some(claim) => (Refused::Full { claim: 0, retry_after: Duration::ZERO }, claim.key.clone()),
             None => match self.try_admit(claims, true).await {
@@ -186,17 +186,18 @@ impl Leases {
         self.0.store.health()
     }
 
-    /// How many wait for the cap or rate at `key` in this process.
+    /// Returns how many requests of this process wait for the cap or rate at `key`.
     pub fn waiting(&self, key: &Key) -> usize {
         self.0.waits.standing(key)
     }
 
-    /// How many units of the cap at `key` this process holds in its local share, and how many of them are in use.
+    /// Returns how many units of the cap at `key` this process holds in its local share, and how many of them are in
+    /// use.
     pub fn local_share(&self, key: &Key) -> (u32, u32) {
         self.shares().of(key)
     }
 
-    /// How many leases and units were lost while their work ran.
+    /// Returns how many leases and units were lost while their work ran.
     pub fn lost(&self) -> u64 {
         self.shares().lost
     }
@@ -238,14 +239,15 @@ impl Leases {
         }
     }
 
-    /// The same from what is held here, in the time that one question to the store may take, however many it needs.
+    /// Like `take_from_shares`, in the time that one question to the store may take, however many it needs.
     async fn ask_for_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
         let taken = self.take_from_shares(claims, waits);
         let Some(after) = self.0.store.time_limit() else { return taken.await };
         timeout(after, taken).await.unwrap_or(Err(Refused::Store(StoreError::TimedOut { after })))
     }
 
-    /// From the allotments held here, which are made larger where they don't suffice: all of those at once.
+    /// Admits from the allotments of this process, which are made larger where they don't suffice: all of those at
+    /// once.
     async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
         let full = |missing: Missing| Refused::Full { claim: missing.claim, retry_after: missing.retry_after };
         let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);
@@ -257,8 +259,8 @@ impl Leases {
                     Err(_) => shares.missing(claims.as_slice(), now),
                 }
             };
-            // The store has just been asked for this one and has none; or others take what comes faster, which the
-            // line is for.
+            // The store has just been asked for this claim and has none; or others take units faster than they come,
+            // which the line is for.
             let in_vain = missing.iter().find(|missing| refilled[missing.claim]);
             if let Some(&missing) = in_vain.or_else(|| missing.first().filter(|_| rounds > 2 * refilled.len())) {
                 return Err(full(missing));
@@ -277,7 +279,7 @@ impl Leases {
         }
     }
 
-    /// Asks for more of what a claim can't be met from, unless others do so already.
+    /// Asks for more of what a claim can't be met from, unless other requests do so already.
     async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, Refused> {
         let Some(claim) = claims.as_slice().get(missing.claim) else { return Ok(Refilled::InVain(missing)) };
         let place = self.0.refills.stand(&claim.key).await;
@@ -287,7 +289,7 @@ impl Leases {
         let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
         match still.first() {
             None => Ok(Refilled::ByOthers),
-            // Somebody asked while this one stood in line, and there is not enough for all.
+            // Another request asked while this one stood in line, and there is not enough for all.
             Some(now) if now.answers > missing.answers + 1 => {
                 Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
             }
@@ -301,7 +303,7 @@ impl Leases {
         }
     }
 
-    /// What the rules say for the time while the store is gone.
+    /// Returns what the rules say for the time while the store is gone.
     async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<Held, Refused> {
         let local = match instead(claims) {
             Instead::Refuse => return Err(Refused::Store(error)),
@@ -312,7 +314,7 @@ impl Leases {
         match self.0.local.acquire(&request).await.map_err(Refused::Store)? {
             Acquired::Granted(lease) => Ok(Held::new(&self.0, What::Local(lease))),
             Acquired::Full(full) => {
-                // Its index among all claims, of which open ones were left out.
+                // The index among all claims, since claims that fail open were left out.
                 let key = local.as_slice().get(full.claim).map(|claim| &claim.key);
                 let claim = claims.as_slice().iter().position(|claim| Some(&claim.key) == key).unwrap_or(0);
                 Err(Refused::Full { claim, retry_after: full.retry_after })
@@ -321,13 +323,13 @@ impl Leases {
     }
 }
 
-/// What came of asking for more of a claim.
+/// The result of asking for more of a claim.
 enum Refilled {
     /// The store was asked for the claim with this index.
     Asked(usize),
-    /// Another request of this process did so, and there is enough.
+    /// Another request of this process asked, and there is enough.
     ByOthers,
-    /// Another request of this process did so, and there is not enough.
+    /// Another request of this process asked, and there is not enough.
     InVain(Missing),
 }
 

@@ -10,11 +10,11 @@ use crate::store::{Claim, Claims, StoreError, api::Rule};
 pub(crate) enum Instead {
     Refuse,
     Admit,
-    /// Ask this process's own counters for these.
+    /// Ask the counters of this process for these.
     Locally(Claims),
 }
 
-/// The strictest of the claims' own choices, rule by rule.
+/// Returns the strictest of the claims' own choices, rule by rule.
 pub(crate) fn instead(claims: &Claims) -> Instead {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
@@ -29,13 +29,13 @@ pub(crate) fn instead(claims: &Claims) -> Instead {
     }
     match Claims::new(local) {
         Ok(claims) => Instead::Locally(claims),
-        // All of them were open: none is left to be counted.
+        // All claims fail open: none is left to be counted.
         Err(StoreError::Configuration(_)) => Instead::Admit,
         Err(_) => Instead::Refuse,
     }
 }
 
-/// The claim of one instance out of several; none where the bound is smaller than their number.
+/// Returns the claim of one instance out of several; none where the bound is smaller than their number.
 fn share(claim: &Claim, instances: NonZeroU32) -> Option<Claim> {
     let part = NonZeroU32::new(claim.bound().get() / instances)?;
     let mut claim = claim.clone();

@@ -1,4 +1,4 @@
-//! Giving units of local shares back: to those who wait in this process, or to those who wait elsewhere.
+//! Giving units of local shares back: to waiters of this process, or of other processes.
 
 use tokio::time::Instant;
 
@@ -6,7 +6,7 @@ use super::{Inner, allotment::Unit};
 use crate::store::{Key, PendingRelease};
 
 impl Inner {
-    /// Gives one unit back, and returns to the store what others need more.
+    /// Gives one unit back, and returns to the store what other processes need more.
     pub(super) fn put_back(&self, unit: &Unit) {
         let spare = self.shares().put_back(unit, || self.waits.standing(&unit.key));
         if let Some(request) = spare {
@@ -15,7 +15,7 @@ impl Inner {
         self.waits.ring(unit.key.as_str());
     }
 
-    /// Tells the store that nobody here waits for `key` any more, if that is so.
+    /// Tells the store that no request of this process waits for `key` any more, if that is so.
     pub(super) fn withdraw(&self, key: &Key) {
         if !self.settings.local_shares || self.waits.standing(key) > 0 {
             return;

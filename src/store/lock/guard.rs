@@ -9,7 +9,7 @@ use crate::store::{LockRequest, Locked, PendingRelease, Store, StoreError};
 
 /// The lock is held until this is dropped, or for its expiry.
 ///
-/// Dropping it waits for nothing: the store's own task frees the lock, and tries to for 1 s at most. So the lock is
+/// Dropping it waits for nothing: a task of the store frees the lock, and tries to for 1 s at most. So the lock is
 /// freed even if the caller was cancelled in the middle.
 #[must_use = "dropped, the lock is free"]
 pub struct LockGuard {
@@ -24,23 +24,23 @@ impl LockGuard {
         Self { inner, lock, asked_at, released: false }
     }
 
-    /// Frees the lock and waits until that is done; says whether it was still held. Cancel safe: it is freed all the
-    /// same.
+    /// Frees the lock and waits until that is done; returns whether it was still held. Cancel safe: the lock is freed
+    /// all the same.
     ///
     /// # Errors
     ///
-    /// Those of the store; the lock is then freed later, or by its expiry.
+    /// Errors of the store; the lock is then freed later, or by its expiry.
     pub async fn release(mut self) -> Result<bool, StoreError> {
         let held = self.inner.store.unlock(&self.lock).await?;
         self.released = true;
         Ok(held)
     }
 
-    /// Holds the lock for another expiry; says whether it was still held.
+    /// Holds the lock for another expiry; returns whether it was still held.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn extend(&mut self) -> Result<bool, StoreError> {
         let asked_at = Instant::now();
         let held = self.inner.store.extend(&self.lock).await?;
@@ -50,7 +50,7 @@ impl LockGuard {
         Ok(held)
     }
 
-    /// For how much longer it is certainly held, as far as time alone can tell.
+    /// Returns for how much longer the lock is certainly held, as far as time alone can tell.
     pub fn remaining(&self) -> Duration {
         self.lock.expiry.saturating_sub(self.asked_at.elapsed())
     }
@@ -82,7 +82,7 @@ impl<'a> Standing<'a> {
         Self { store, lock: request.queue.then_some(&request.lock) }
     }
 
-    /// It is one's turn.
+    /// Ends the place when its turn has come.
     pub(super) const fn leave(&mut self) {
         self.lock = None;
     }

@@ -1,7 +1,8 @@
-//! The admission lock: one at a time per organisation, for a check-then-act of one's own.
+//! The admission lock: one holder at a time per organisation, for a check-then-act of the caller's.
 //!
-//! Counting one's runs and then starting one races with others who do the same. Where the count is not a cap of this
-//! crate, the lock makes the two one step. It is held as briefly as that takes and is not renewed unless asked.
+//! Counting runs and then starting one races with other callers that do the same. Where the count is not a cap of this
+//! crate, the lock makes the two one step. A caller holds it as briefly as that takes, and it is not renewed unless
+//! asked.
 
 mod guard;
 mod wait_stats;
@@ -29,11 +30,11 @@ use super::{
 };
 use crate::engine::Histogram;
 
-/// How one who finds the lock taken comes back.
+/// How a caller that finds the lock taken comes back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LockRetry {
-    /// Each caller by itself after the same pause. Those who came together come back together.
+    /// Each caller by itself after the same pause. Callers that came together come back together.
     Fixed(Duration),
     /// One caller per process and organisation, after pauses that double from `first` to `longest` and are cut by up
     /// to a half at random; at once when notice comes that the lock is free.
@@ -45,9 +46,9 @@ pub enum LockRetry {
     },
     /// As jittered, and in the order in which the processes came.
     Queue {
-        /// The pause of the one who is next.
+        /// The pause of the caller that is next.
         first: Duration,
-        /// The longest pause, of those far behind.
+        /// The longest pause, of callers far behind.
         longest: Duration,
     },
 }
@@ -62,9 +63,9 @@ impl Default for LockRetry {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LockFailure {
-    /// Others held it for the whole wait.
+    /// Other callers held the lock for the whole wait.
     Busy,
-    /// The store gave no answer. Not retried: whoever asks next is told at once.
+    /// The store gave no answer. Not retried: all callers in line are told at once.
     Store(StoreError),
 }
 
@@ -76,12 +77,12 @@ pub struct LockError {
 }
 
 impl LockError {
-    /// Why.
+    /// Returns why the lock was not taken.
     pub const fn failure(&self) -> &LockFailure {
         &self.failure
     }
 
-    /// How long was waited.
+    /// Returns how long the caller waited.
     pub const fn waited(&self) -> Duration {
         self.waited
     }
@@ -102,7 +103,7 @@ impl std::error::Error for LockError {
     }
 }
 
-/// Who wants the lock, and how its wait is counted.
+/// The caller that wants the lock, and the series that counts its wait.
 #[derive(Clone, Copy, Debug)]
 pub struct LockCaller<'a> {
     organisation: &'a str,
@@ -112,13 +113,13 @@ pub struct LockCaller<'a> {
 }
 
 impl<'a> LockCaller<'a> {
-    /// Somebody of `organisation`, whose lock it is.
+    /// Returns a caller of `organisation`, whose lock it is.
     pub const fn new(organisation: &'a str) -> Self {
         Self { organisation, class: "default", endpoint: "default", patience: Duration::MAX }
     }
 
-    /// Under which class of tenants and which endpoint its wait is counted: names of your own, since the first 63 pairs
-    /// are told apart and all others are counted as `other`. Of each name, 256 bytes count.
+    /// Names the class of tenants and the endpoint under which the wait is counted: names of your own, since the first
+    /// 63 pairs are told apart and all others are counted as `other`. Of each name, 256 bytes count.
     #[must_use]
     pub const fn counted_as(mut self, class: &'a str, endpoint: &'a str) -> Self {
         self.class = class;
@@ -159,7 +160,7 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
-    /// When the lock of a holder that died is freed; 10 s unless set. A holder that takes longer has lost it.
+    /// How long a holder that died keeps the lock; 10 s unless set. A holder that takes longer has lost it.
     pub const fn expiry(mut self, expiry: Duration) -> Self {
         self.expiry = expiry;
         self
@@ -171,7 +172,7 @@ impl LockBuilder {
         self
     }
 
-    /// How to come back when it is taken; [`LockRetry::Jittered`] unless set.
+    /// How a caller comes back when the lock is taken; [`LockRetry::Jittered`] unless set.
     pub const fn retry(mut self, retry: LockRetry) -> Self {
         self.retry = retry;
         self
@@ -183,7 +184,7 @@ impl LockBuilder {
         self
     }
 
-    /// The locks in `store`.
+    /// Returns the locks in `store`.
     pub fn build(self, store: Arc<dyn Store>, keys: Keys) -> AdmissionLock {
         AdmissionLock(Arc::new(Inner {
             store,
@@ -206,7 +207,7 @@ impl AdmissionLock {
 
     /// Takes the lock of the caller's organisation.
     ///
-    /// Cancel safe: a lock that was taken for nobody is freed.
+    /// Cancel safe: a lock whose caller is gone is freed.
     ///
     /// # Errors
     ///
@@ -226,18 +227,18 @@ impl AdmissionLock {
         }
     }
 
-    /// How long callers waited, by class and endpoint. [`AdmissionBuilder::lock_metrics`](crate::AdmissionBuilder::lock_metrics)
-    /// publishes the same.
+    /// Returns how long callers waited, by class and endpoint.
+    /// [`AdmissionBuilder::lock_metrics`](crate::AdmissionBuilder::lock_metrics) publishes the same.
     pub fn waits(&self) -> Vec<WaitSeries> {
         self.0.waits.snapshot()
     }
 
-    /// The same with all times, to be published.
+    /// Like `waits`, with all times, to be published.
     pub(crate) fn times(&self) -> Vec<(WaitSeries, Histogram)> {
         self.0.waits.times()
     }
 
-    /// How many requests for locks were sent to the store.
+    /// Returns how many requests for locks were sent to the store.
     pub fn requests(&self) -> u64 {
         self.0.waits.requests()
     }
@@ -301,7 +302,7 @@ impl AdmissionLock {
 }
 
 impl Inner {
-    /// Sees to it that notices are heard, on the current runtime.
+    /// Makes sure that notices are heard, on the current runtime.
     fn listen(inner: &Arc<Self>) {
         let mut listener = inner.listener.lock().unwrap_or_else(PoisonError::into_inner);
         if listener.as_ref().is_none_or(JoinHandle::is_finished)

@@ -15,31 +15,31 @@ use crate::{engine::Histogram, ticket::normal};
 /// Upper ends of the buckets, in milliseconds; one more for what is longer.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
-/// Most series: what comes after these is counted together.
+/// Most series: further ones are counted together.
 const SERIES: usize = 64;
 
-/// Where the rest is counted.
+/// Name of the series for all others.
 const OTHER: &str = "other";
 
 /// Waits of one kind of caller.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct WaitCounts {
-    /// How many waits were at most as long as the bound of the same index in [`WaitCounts::bounds`], and longer than
-    /// the one before; the last one counts those that were longer than all.
+    /// Waits at most as long as the bound of the same index in [`WaitCounts::bounds`], and longer than the bound
+    /// before. The last bucket counts the waits that were longer than all bounds.
     pub buckets: [u64; BOUNDS.len() + 1],
-    /// The sum of all waits.
+    /// Sum of all waits.
     pub total: Duration,
-    /// How many got the lock.
+    /// Callers that got the lock.
     pub taken: u64,
-    /// How many gave up.
+    /// Callers that gave up.
     pub busy: u64,
-    /// How many failed because of the store.
+    /// Callers that failed because of the store.
     pub failed: u64,
 }
 
 impl WaitCounts {
-    /// The upper ends of the buckets.
+    /// Returns the upper ends of the buckets.
     pub fn bounds() -> impl Iterator<Item = Duration> {
         BOUNDS.into_iter().map(Duration::from_millis)
     }
@@ -95,7 +95,7 @@ impl Waits {
         self.times().into_iter().map(|(series, _)| series).collect()
     }
 
-    /// The same with all times in finer buckets.
+    /// Returns all series with all times in finer buckets.
     pub(crate) fn times(&self) -> Vec<(WaitSeries, Histogram)> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let all = series.iter().map(|((class, endpoint), (counts, times))| {

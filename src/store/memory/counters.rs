@@ -12,13 +12,13 @@ use crate::store::{
     api::Rule,
 };
 
-/// For how long it is remembered that somebody waits for a cap.
+/// Time for which it is remembered that a cap has waiters, in microseconds.
 const WANTED: u64 = 2_000_000;
 
-/// For how long a wish counts: longer than the longest pause between two questions.
+/// Time for which a wish counts, in microseconds: longer than the longest pause between two questions.
 const WISH: u64 = 400_000;
 
-/// After how many steps what is over is thrown away.
+/// Steps after which what is over is thrown away.
 const SWEEP: u32 = 1_024;
 
 #[derive(Debug, Default)]
@@ -39,11 +39,11 @@ struct Cap {
 struct Holder {
     until: u64,
     units: u32,
-    /// The last request that changed the allotment; none for a lease.
+    /// Number of the last request that changed the allotment; none for a lease.
     sequence: Option<u64>,
 }
 
-/// What somebody who waits could use, and until when that counts.
+/// Units that a waiter could use, and until when that counts.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     of: Claimant,
@@ -65,12 +65,13 @@ impl Cap {
         self.holders.values().map(|holder| u64::from(holder.units)).sum()
     }
 
-    /// How long until the first holder is gone.
+    /// Returns how long until the first holder is gone.
     fn frees_after(&self, now: u64) -> Duration {
         at(self.holders.values().map(|holder| holder.until - now).min().unwrap_or(0))
     }
 
-    /// Said again while it is so: whoever holds units remembers it for as long as this does.
+    /// Sends a notice that units are wanted, again while that is so: holders of units remember it for as long as this
+    /// does.
     fn wanted(&mut self, key: &Key, now: u64, notices: &mut Vec<Notice>) {
         if self.wanted_until <= now + WANTED / 2 {
             notices.push(Notice::Wanted(key.as_str().into()));
@@ -78,7 +79,7 @@ impl Cap {
         }
     }
 
-    /// Forgets wishes that are over, and says whether others than `name` wish for some.
+    /// Forgets wishes that are over, and returns whether claimants other than `name` wish for some.
     fn others_wish(&mut self, name: Name, now: u64) -> bool {
         self.wishes.retain(|wish| wish.until > now);
         self.wishes.iter().any(|wish| wish.of.name != name)
@@ -101,7 +102,7 @@ impl Cap {
         self.holders.values().filter(|holder| holder.sequence.is_none()).count() as u64
     }
 
-    /// The part of a claimant, and the level.
+    /// Returns the part of a claimant, and the level.
     fn fair(&self, bound: u32, of: Claimant, now: u64) -> (u32, u32) {
         let mut all = vec![of];
         let mut add = |claimant: Claimant| {
@@ -120,7 +121,7 @@ impl Cap {
         fair(bound, of.name, all)
     }
 
-    /// To those who hold allotments, all leases together are one more that needs some.
+    /// Notes that a lease waits: to the holders of allotments, all leases together are one more claimant.
     fn wait_for_lease(&mut self, now: u64) {
         if self.holders.values().all(|holder| holder.sequence.is_none()) {
             return;
@@ -169,7 +170,7 @@ impl Counters {
                     let holder = Holder { until: now + micros(request.expiry), units: 1, sequence: None };
                     let cap = self.caps.entry(claim.key.clone()).or_default();
                     cap.holders.insert(request.token, holder);
-                    // Those who still wait for a lease are the last in turn from now on.
+                    // Leases that still wait are the last in turn from now on.
                     cap.forget_wish(Name::Leases);
                 }
                 Rule::Rate { maximum, period, mode } => {
@@ -182,7 +183,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Whether the lease was still held.
+    /// Renews a lease; returns whether it was still held.
     pub(super) fn renew(&mut self, lease: &Lease, now: u64) -> bool {
         let held = |caps: &HashMap<Key, Cap>, key| {
             caps.get(key).and_then(|cap| cap.holders.get(&lease.token)).is_some_and(|holder| holder.until > now)
@@ -198,7 +199,7 @@ impl Counters {
         alive
     }
 
-    /// Whether any of it was still held.
+    /// Gives a lease back; returns whether any of it was still held.
     pub(super) fn release(&mut self, lease: &Lease, now: u64, notices: &mut Vec<Notice>) -> bool {
         let mut held = false;
         for key in &*lease.caps {
@@ -227,7 +228,8 @@ impl Counters {
         let need = request.need.max(request.used.saturating_add(u32::from(request.waits)));
         let mut of = Claimant { name, need: need.into(), turn: mine.map_or(now, |mine| mine.turn) };
         let mut part = wanted.then(|| cap.fair(bound, of, now));
-        // More than the level is a turn at what rounding leaves over. It ends when a unit comes free: the others are next.
+        // More than the level is a turn at what rounding leaves over. It ends when a unit comes free: other claimants
+        // are next.
         if part.is_some_and(|(_, level)| had > level) {
             of.turn = now;
             part = Some(cap.fair(bound, of, now));
@@ -292,8 +294,8 @@ impl Counters {
     }
 }
 
-/// How large an allotment becomes: growing takes half of what nobody holds, or `most` while others wait. What is in
-/// use, or may come into use before the answer, is never taken away.
+/// Returns how large an allotment becomes: growing takes half of what is free, or `most` while others wait. Units that
+/// are in use, or may come into use before the answer, are never taken away.
 fn granted(request: &AllotmentRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
     let most = most.unwrap_or_else(|| had + (free.saturating_sub(had) / 2).max(1));
     let kept = had.min(request.used.max(request.had.min(request.want)));
@@ -312,8 +314,8 @@ impl Meter {
         Self { maximum: u64::from(maximum), period: micros(period), mode }
     }
 
-    /// How many of `most` units there are now; when there will be one, or for how long these may be used; and the
-    /// state after they were taken.
+    /// Returns how many of `most` units there are now; when there will be one, or for how long these may be used; and
+    /// the state after they were taken.
     fn draw(&self, state: Option<RateState>, most: u32, now: u64) -> (u32, Duration, RateState) {
         let few = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
         match self.mode {

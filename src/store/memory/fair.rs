@@ -1,8 +1,8 @@
-//! What each of those who need units of a cap should have of it.
+//! What part of a cap each claimant should have.
 
 use crate::store::Token;
 
-/// Whose units they are: those of an allotment, or all leases together, which come last in order.
+/// The claimant of units: an allotment, or all leases together, which come last in order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Name {
     Block(Token),
@@ -14,7 +14,7 @@ pub(super) enum Name {
 pub(super) struct Claimant {
     pub(super) name: Name,
     pub(super) need: u64,
-    /// Since when it waits, or when it was last served.
+    /// Time since when the process waits, or when it was last served.
     pub(super) turn: u64,
 }
 
@@ -27,8 +27,8 @@ impl Name {
     }
 }
 
-/// How many units `name` should have, and the level: each has what it needs up to a level that is the same for all; what
-/// is left over by rounding goes to those whose turn is the oldest, a unit each.
+/// Returns how many units `name` should have, and the level: each claimant has what it needs up to a level that is the
+/// same for all. What rounding leaves over goes to the claimants whose turn is the oldest, a unit each.
 pub(super) fn fair(bound: u32, name: Name, mut all: Vec<Claimant>) -> (u32, u32) {
     let few = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
     all.sort_by_key(|claimant| claimant.need);
@@ -37,7 +37,7 @@ pub(super) fn fair(bound: u32, name: Name, mut all: Vec<Claimant>) -> (u32, u32)
         let count = (all.len() - index) as u64;
         let level = left / count;
         if all[index].need > level {
-            // All from here on need more than the level.
+            // All claimants from here on need more than the level.
             let mut above = all.split_off(index);
             above.sort_by_key(|claimant| (claimant.turn, claimant.name.order()));
             let over = left - level * count;
@@ -57,7 +57,7 @@ pub(super) fn fair(bound: u32, name: Name, mut all: Vec<Claimant>) -> (u32, u32)
 mod tests {
     use super::*;
 
-    /// What each should have, by need and turn.
+    /// Returns what each claimant should have, by need and turn.
     fn shares(bound: u32, all: &[(u64, u64)]) -> Vec<u32> {
         let names: Vec<_> = all.iter().map(|_| Name::Block(Token::random().unwrap())).collect();
         let claimants = || {

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::micros;
 use crate::store::{Key, LockAnswer, LockRequest, Locked, Notice, Token};
 
-/// Who stands in the queue of a lock and doesn't ask for this long is gone.
+/// A waiter in the queue of a lock that doesn't ask for this long is gone. In microseconds.
 const PATIENCE: u64 = 1_000_000;
 
-/// For how long a wish for a lock is remembered.
+/// Time for which a wish for a lock is remembered, in microseconds.
 const WANTED: u64 = 2_000_000;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Locks(HashMap<Key, Lock>);
 #[derive(Debug, Default)]
 struct Lock {
     holder: Option<(Token, u64)>,
-    /// In order of arrival, with the time of the last question.
+    /// Waiters in order of arrival, with the time of their last question.
     queue: Vec<(Token, u64)>,
     wanted_until: u64,
 }

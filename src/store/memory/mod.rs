@@ -15,7 +15,7 @@ use super::{
 };
 use crate::clock::{Clock, TimeSource};
 
-/// How many notices may be on their way to somebody who doesn't read them.
+/// Most notices on their way to a listener that doesn't read them.
 pub(super) const NOTICES: usize = 1_024;
 
 /// Counts in the memory of this process.
@@ -35,17 +35,17 @@ struct Inner {
 struct State {
     counters: Counters,
     locks: Locks,
-    /// What is to be said once the lock is released.
+    /// Notices to send once the lock is released.
     notices: Vec<Notice>,
 }
 
 impl MemoryStore {
-    /// An empty store in Tokio's time.
+    /// Returns an empty store in Tokio's time.
     pub fn new() -> Self {
         Self::in_time(TimeSource::tokio())
     }
 
-    /// An empty store in the time of `clock`.
+    /// Returns an empty store in the time of `clock`.
     pub fn with_clock(clock: impl Clock + 'static) -> Self {
         Self::in_time(TimeSource::custom(clock))
     }
@@ -68,7 +68,7 @@ impl MemoryStore {
             (result, std::mem::take(&mut state.notices))
         };
         for notice in notices {
-            // Nobody listens: then nobody needs to know.
+            // Without a listener, no notice is needed.
             let _ = self.0.notices.send(notice);
         }
         result

@@ -1,12 +1,12 @@
-//! Many leases at a time: kept and given back by few scripts, side by side.
+//! Many leases at a time: renewed and given back by few scripts, side by side.
 
 use super::{RedisStore, script, script::Call};
 use crate::store::{Answer, Key, Lease, Released, Renewed, StoreError, StoreTime, side_by_side::side_by_side};
 
-/// How many leases are renewed or released by one script: it must not keep others waiting.
+/// Leases that one script renews or releases: it must not keep other callers waiting.
 const BATCH: usize = 128;
 
-/// How many scripts are on their way at a time. In a cluster each is for one namespace, and few leases.
+/// Scripts on their way at a time. In a cluster each is for one namespace, and few leases.
 pub(super) const AT_ONCE: usize = 64;
 const LARGE_AT_ONCE: usize = 8;
 
@@ -23,7 +23,7 @@ type Ask<T> = for<'a> fn(&'a RedisStore, &'a [Numbered<'a>]) -> Answer<'a, T>;
 #[derive(Debug, Default)]
 pub(super) struct Paid {
     pub(super) released: Released,
-    /// The indices of those that could not be.
+    /// Indices of the leases that could not be given back, with the error of each.
     pub(super) unpaid: Vec<(usize, StoreError)>,
 }
 
@@ -67,7 +67,7 @@ impl RedisStore {
         paid
     }
 
-    /// Asks for all of them in batches, side by side.
+    /// Asks for all leases in batches, side by side.
     async fn in_batches<T>(&self, leases: &[Lease], ask: Ask<T>) -> Vec<Answered<T>> {
         let cluster = self.0.is_cluster();
         let most = if cluster { AT_ONCE } else { LARGE_AT_ONCE };
@@ -76,8 +76,8 @@ impl RedisStore {
         side_by_side(most, asked).await.into_iter().flatten().collect()
     }
 
-    /// What the server can't do for all of a batch, it is asked for each half of it: a key that is not as it should be is
-    /// no matter of others.
+    /// Asks the server for each half of a batch that it can't serve as a whole: a broken key is no matter of other
+    /// leases.
     async fn in_parts<T>(&self, batch: &[Numbered<'_>], ask: Ask<T>) -> Vec<Answered<T>> {
         let (mut parts, mut answers) = (vec![batch], Vec::new());
         while let Some(part) = parts.pop() {
@@ -119,7 +119,8 @@ fn tag(lease: &Lease) -> Option<&str> {
     lease.caps.first().and_then(Key::tag)
 }
 
-/// Leases that one script may handle: not too many, and of one namespace in a cluster. Those without caps hold nothing.
+/// Returns batches of leases for one script each: not too many, and of one namespace in a cluster. Leases without caps
+/// hold nothing.
 fn batches(leases: &[Lease], cluster: bool) -> Vec<Vec<Numbered<'_>>> {
     let mut all: Vec<_> = leases.iter().enumerate().filter(|(_, lease)| !lease.caps.is_empty()).collect();
     if !cluster {

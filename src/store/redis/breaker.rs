@@ -1,4 +1,4 @@
-//! Leaves a failing store alone, so that nobody waits for what won't come.
+//! A circuit breaker: leaves a failing store alone, so that no caller waits for an answer that won't come.
 
 use tokio::time::Instant;
 
@@ -7,19 +7,19 @@ use crate::store::{Health, StoreError};
 /// Failures in a row after which the store is left alone.
 pub(crate) const FAILURES: u32 = 5;
 
-/// How much an error says of a server.
+/// What an error says of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Trouble {
-    /// It answers nothing, or nothing but errors.
+    /// The server answers nothing, or nothing but errors.
     Everything,
-    /// It grants nothing. What is held may still be kept and given back.
+    /// The server grants nothing. Leases may still be renewed and given back.
     Decisions,
-    /// It can't do what this request asks for. Others may fare better.
+    /// The server can't do what this request asks for. Other requests may fare better.
     Request,
 }
 
 impl StoreError {
-    /// How much it says of the server.
+    /// Returns what the error says of the server.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         match self {
             Self::ReadOnly | Self::TimedOut { .. } | Self::Unavailable => Some(Trouble::Everything),
@@ -36,7 +36,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it may be about one of several keys: then the others are worth asking for without that one.
+    /// Whether the error may be about one of several keys: then the others are worth asking for without that key.
     pub(crate) fn may_be_of_one_key(&self) -> bool {
         matches!(self, Self::Refused(_)) || self.trouble() == Some(Trouble::Request)
     }
@@ -48,16 +48,16 @@ enum State {
     Open { since: Instant, probes: u32, upkeep: bool },
 }
 
-/// Closed: requests pass. Open: none does, until a probe succeeds; or only upkeep, where the server answers but grants
-/// nothing.
+/// Closed: requests pass. Open: no request passes, until a probe succeeds; or only upkeep, where the server answers but
+/// grants nothing.
 ///
 /// Probing is not left to requests: at the moment of recovery, one process sends one probe and not its whole backlog.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: State,
-    /// How many questions in a row the server could not serve although it answered. Ended by a decision.
+    /// Questions in a row that the server could not serve although it answered. Ended by a decision.
     refusals: u32,
-    /// How often it answered.
+    /// Answers of the server so far.
     answers: u64,
 }
 
@@ -70,7 +70,7 @@ impl Breaker {
         matches!(self.state, State::Open { .. })
     }
 
-    /// Whether a request may pass, and then how often the server has answered before it.
+    /// Returns whether a request may pass, and if so how often the server has answered before it.
     pub(crate) const fn admits(&self, upkeep: bool) -> Option<u64> {
         match self.state {
             State::Closed { .. } => Some(self.answers),
@@ -79,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// A request was served that the breaker had let through.
+    /// Notes that a request that had passed the breaker was served.
     pub(crate) const fn served(&mut self, upkeep: bool) {
         self.answers += 1;
         if let State::Closed { failures } = &mut self.state {
@@ -90,16 +90,17 @@ impl Breaker {
         }
     }
 
-    /// A probe was served.
+    /// Notes that a probe was served.
     pub(crate) const fn recovered(&mut self) {
         self.answers += 1;
         self.refusals = 0;
         self.state = State::Closed { failures: 0 };
     }
 
-    /// A request failed that the breaker had let through after so many answers. Says whether the breaker opened by that.
+    /// Notes that a request failed that had passed the breaker after so many answers. Returns whether the breaker
+    /// opened by that.
     ///
-    /// Where others were answered after it was sent, it tells nothing of the server as a whole.
+    /// Where other requests were answered after it was sent, its failure tells nothing of the server as a whole.
     pub(crate) fn failed(&mut self, now: Instant, answers: u64) -> bool {
         if answers != self.answers {
             return false;
@@ -117,8 +118,8 @@ impl Breaker {
         }
     }
 
-    /// A request that the breaker had let through was answered by an error. Says whether the breaker opened by that:
-    /// for decisions, if that is what the server can't make.
+    /// Notes that a request that had passed the breaker was answered by an error. Returns whether the breaker opened by
+    /// that: for decisions, if that is what the server can't make.
     pub(crate) fn refused(&mut self, now: Instant, decisions: bool) -> bool {
         self.answers += 1;
         self.refusals = self.refusals.saturating_add(1);
@@ -131,7 +132,7 @@ impl Breaker {
         opens
     }
 
-    /// A probe failed; the server answers all the same, or it does not.
+    /// Notes that a probe failed, and whether the server answers all the same.
     pub(crate) const fn probe_failed(&mut self, answers: bool) {
         if let State::Open { probes, upkeep, .. } = &mut self.state {
             *probes = probes.saturating_add(1);

@@ -11,17 +11,18 @@ use crate::store::{Keys, StoreError};
 
 /// What happens after the server was started anew, without its data or with older data, or was never used before.
 ///
-/// A server that was started anew is known by the identifier of its run, and one that lost its data by a key that is missing.
-/// Where `INFO` is not permitted, a server that comes back with older data is not noticed.
+/// A restart of the server is known by the identifier of its run, and a loss of its data by a missing key. Where `INFO`
+/// is not permitted, a server that comes back with older data is not noticed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum AfterRestart {
-    /// Nothing is granted for this long, in which those who hold leases come back and have them taken down again.
-    /// Nobody is admitted above a cap. Where leases or locks live longer than this, it is as long as they do.
+    /// Fail closed: nothing is granted for this long, in which the holders of leases come back and register them again.
+    /// No request is admitted above a cap. Where leases or locks live longer than this, the quiet lasts as long as they
+    /// do.
     ///
     /// A server that is used for the first time looks the same, so the first grant is made that much later.
     Quiet(Duration),
-    /// Grants at once. Until those who hold leases have renewed them, up to the cap may run above it.
+    /// Fail open: grants at once. Until the holders of leases have renewed them, up to the cap may run above it.
     Grant,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// For how long nothing is granted after a restart.
+    /// Returns how long nothing is granted after a restart.
     pub(super) const fn quiet(&self) -> Duration {
         match self.after_restart {
             AfterRestart::Quiet(quiet) => quiet,
@@ -101,7 +102,7 @@ impl RedisBuilder {
         self
     }
 
-    /// The store. Connects when it is first asked, so a server that is down is no error here.
+    /// Returns the store. It connects when it is first asked, so a server that is down is no error here.
     ///
     /// # Errors
     ///
@@ -112,11 +113,12 @@ impl RedisBuilder {
     }
 }
 
-/// Without one the first connection would panic: the program may have chosen one, and others may have enabled several.
+/// Chooses a provider of cryptography, unless there is one. Without it the first connection would panic: the program
+/// may have chosen none, and other crates may have enabled several.
 #[cfg(feature = "redis-tls")]
 fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Lost to another thread: then there is one.
+        // If this is lost to another thread, there is a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::store::{Health, Notice, PendingRelease, StoreError, memory::NOTICES};
 
-/// How long a lock is tried to be freed.
+/// Time for which the client tries to free a lock.
 const LOCK_DEBT: Duration = Duration::from_secs(1);
 
 pub(super) struct RedisClient {
@@ -31,7 +31,7 @@ pub(super) struct RedisClient {
     channel: Arc<str>,
     settings: Settings,
     breaker: Mutex<Breaker>,
-    /// The connection, and the number of tries to make it: who waits for it learns of either.
+    /// The connection, and the number of tries to make it: a waiting caller learns of either.
     pub(super) wire: watch::Sender<Wire>,
     pub(super) notices: broadcast::Sender<Notice>,
     debts: Mutex<Debts<Self>>,
@@ -44,7 +44,7 @@ pub(super) struct RedisClient {
 pub(super) struct Wire {
     pub(super) connection: Option<Connection>,
     pub(super) tries: u64,
-    /// Why the last try failed.
+    /// Error of the last try.
     pub(super) error: Option<StoreError>,
 }
 
@@ -104,7 +104,7 @@ impl RedisClient {
         self.call_for(call, None).await
     }
 
-    /// The same; what it may leave behind if its answer does not arrive is owed then.
+    /// Like `call`. If the answer does not arrive, what the call may have left behind is owed to the server.
     pub(super) async fn call_for(
         self: &Arc<Self>,
         call: &Call,
@@ -123,16 +123,16 @@ impl RedisClient {
         result.map_err(|(Failure::Connecting(error) | Failure::Asking(error))| error)
     }
 
-    /// Tells the breaker.
+    /// Tells the breaker how a call ended.
     fn judge<T>(self: &Arc<Self>, upkeep: bool, answers: u64, result: &Result<T, Failure>) {
         let trouble = match result {
             Ok(_) => None,
-            // Whatever the server says to that, it is as good as not there.
+            // A server that can't be reached is as good as not there, whatever it says.
             Err(Failure::Connecting(_)) => Some(Trouble::Everything),
             Err(Failure::Asking(error)) => error.trouble(),
         };
         let opened = match trouble {
-            // An answer, if not the one that was hoped for.
+            // The server answered, if not with what was hoped for.
             None => {
                 self.breaker().served(upkeep);
                 false
@@ -157,7 +157,7 @@ impl RedisClient {
         let owed = Owed::new(self, left);
         let mut answer = connection.send(&call.by_name(connection.run())).await;
         if answer.as_ref().is_err_and(connection::is_unknown_script) {
-            // The one error after which it is certain that nothing was done.
+            // This is the one error after which it is certain that nothing was done.
             answer = connection.send(&call.in_full(connection.run())).await;
         }
         #[cfg(feature = "redis-cluster")]
@@ -176,7 +176,8 @@ impl RedisClient {
         owed.unless_clear(answer.and_then(Reply::read)).map_err(Failure::Asking)
     }
 
-    /// The connection and its number; made by the connection task, so that a caller that gives up doesn't stop it.
+    /// Returns the connection and its number. The connection task makes it, so that a caller that gives up doesn't stop
+    /// it.
     async fn connection(self: &Arc<Self>) -> Result<(Connection, u64), StoreError> {
         let mut wire = self.wire.subscribe();
         let tries = {
@@ -196,7 +197,7 @@ impl RedisClient {
         }
     }
 
-    /// Drops the connection, unless it is not the one with this number any more.
+    /// Drops the connection, unless another number has replaced it.
     pub(super) fn hang_up(&self, number: Option<u64>) {
         self.wire.send_if_modified(|wire| {
             let same = number.is_none_or(|number| number == wire.tries);
@@ -204,7 +205,7 @@ impl RedisClient {
         });
     }
 
-    /// Sees to it that the connection task runs, if there is a runtime to run on, and looks. Says whether it runs.
+    /// Makes the connection task run, if there is a runtime to run on, and look. Returns whether it runs.
     pub(super) fn wake_keeper(self: &Arc<Self>) -> bool {
         let mut connection_task = self.connection_task.lock().unwrap_or_else(PoisonError::into_inner);
         if connection_task.as_ref().is_none_or(JoinHandle::is_finished)
@@ -219,10 +220,10 @@ impl RedisClient {
         runs
     }
 
-    /// Lets go of itself if nothing is owed, or if nobody is there to pay it.
+    /// Drops the client's reference to itself if nothing is owed, or if no task is there to pay.
     pub(super) fn weigh_anchor(&self, unpaid: bool) {
         let anchor = self.debts().weigh_anchor(unpaid);
-        // After the lock, which is a part of it: it may be the last one.
+        // After the lock, which is a part of the client: this may be the last reference.
         drop(anchor);
     }
 
@@ -247,25 +248,25 @@ impl RedisClient {
 
 impl Drop for RedisClient {
     fn drop(&mut self) {
-        // The connection task finds that nobody is left.
+        // The connection task finds that no user is left.
         self.wake.notify_one();
     }
 }
 
-/// What a question may leave behind in the store without the client knowing: its answer was lost, came too late, or
-/// nobody waits for it any more. Dropped before the answer is clear, it is given back.
+/// What a call may leave behind in the store without the client knowing: its answer was lost, came too late, or the
+/// caller is gone. Dropped before the answer is clear, it is given back.
 struct Owed<'a> {
     client: &'a Arc<RedisClient>,
     debt: Option<PendingRelease>,
 }
 
 impl<'a> Owed<'a> {
-    /// For a question that is about to be sent.
+    /// Returns the guard of a call that is about to be sent.
     const fn new(client: &'a Arc<RedisClient>, debt: Option<PendingRelease>) -> Self {
         Self { client, debt }
     }
 
-    /// Nothing is owed if the answer says what happened.
+    /// Ends the debt if the answer says what happened.
     fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
             self.debt = None;

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use super::moving::Newcomers;
 use crate::store::{Notice, StoreError};
 
-/// Where the connections lead. Never shown: addresses may hold passwords.
+/// Addresses of the connections. Never shown: addresses may hold passwords.
 #[derive(Clone)]
 pub(super) enum Target {
     Server(Box<Client>),
@@ -23,7 +23,7 @@ pub(super) enum Target {
 /// A connection. Clones share it.
 #[derive(Clone)]
 pub(super) enum Connection {
-    /// And the name that the server gave to its present run.
+    /// A single server, and the name that it gave to its present run.
     Server(redis::aio::MultiplexedConnection, Arc<str>),
     #[cfg(feature = "redis-cluster")]
     Cluster(redis::cluster_async::ClusterConnection, Newcomers),
@@ -38,8 +38,8 @@ impl Target {
         }
     }
 
-    /// A new connection that listens to `channel`, and asks for the run of the server if that `matters`. The caller sets the
-    /// time limit.
+    /// Returns a new connection that listens to `channel`, and asks for the run of the server if that `matters`. The
+    /// caller sets the time limit.
     pub(super) async fn connect(
         &self,
         channel: &str,
@@ -49,7 +49,7 @@ impl Target {
     ) -> Result<Connection, RedisError> {
         let listener = move |push: PushInfo| {
             if let Some(notice) = read(&push) {
-                // Nobody listens: then nobody needs to know.
+                // Without a listener, no notice is needed.
                 let _ = notices.send(notice);
             }
             Ok::<_, redis::aio::SendError>(())
@@ -58,7 +58,7 @@ impl Target {
             Self::Server(client) => {
                 let config = AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(timeout))
-                    // Ours covers the whole call, and what is in the way of it.
+                    // The client's limit covers the whole call, and what is in the way of it.
                     .set_response_timeout(None)
                     .set_push_sender(listener);
                 let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -70,7 +70,7 @@ impl Target {
             Self::Cluster(client, newcomers) => {
                 let config = redis::cluster::ClusterConfig::new().set_push_sender(listener);
                 let mut connection = client.get_async_connection_with_config(config).await?;
-                // Whatever node this is: the nodes tell each other.
+                // On any node: the nodes tell each other.
                 connection.subscribe(channel).await?;
                 Ok(Connection::Cluster(connection, newcomers.clone()))
             }
@@ -88,8 +88,8 @@ impl Connection {
         .and_then(Value::extract_error)
     }
 
-    /// What scripts are told of the run of the server: its name, or nothing where it is not known. A cluster has many
-    /// servers, so scripts ask the one that they run on what they have to know.
+    /// Returns what scripts are told of the run of the server: its name, or nothing where it is not known. A cluster
+    /// has many servers, so scripts ask the server that they run on.
     pub(super) fn run(&self) -> &str {
         match self {
             Self::Server(_, run) => run,
@@ -99,8 +99,8 @@ impl Connection {
     }
 }
 
-/// The name of the present run of a server: random, and another one after each start. Empty where it is not told, since
-/// there is no permission to ask, or it is no Redis.
+/// Returns the name of the present run of a server: random, and another one after each start. Empty where it is not
+/// told, since there is no permission to ask, or the server is no Redis.
 async fn run(connection: &mut redis::aio::MultiplexedConnection) -> Result<String, RedisError> {
     let answer = connection.req_packed_command(redis::cmd("INFO").arg("server")).await.and_then(Value::extract_error);
     let text = match answer {
@@ -110,7 +110,7 @@ async fn run(connection: &mut redis::aio::MultiplexedConnection) -> Result<Strin
         _ => return Ok(String::new()),
     };
     let run = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim();
-    // As it will stand in a key's value.
+    // The same text will stand in a key's value.
     Ok(if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run.to_owned() } else { String::new() })
 }
 
@@ -144,28 +144,29 @@ pub(super) fn is_unknown_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// What an error of the library means to us, without the text of the server: that may repeat what was sent.
+/// Returns the store's error for an error of the library, without the text of the server: that may repeat what was
+/// sent.
 pub(super) fn meaning(error: &RedisError) -> StoreError {
     match error.kind() {
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => StoreError::Unavailable,
         ErrorKind::Server(_) | ErrorKind::Extension => answer(&code(error)),
-        // Without a code of the server where the library asked by itself.
+        // The library asked by itself here, so there may be no code of the server.
         ErrorKind::AuthenticationFailed => answer(error.code().unwrap_or("WRONGPASS")),
         _ => StoreError::Refused(error.code().unwrap_or("unknown").to_owned()),
     }
 }
 
-/// What a server means by the code of an error. One that is not known may be that of a proxy before it.
+/// Returns what a server means by the code of an error. An unknown code may be that of a proxy before it.
 fn answer(code: &str) -> StoreError {
     match code {
         "READONLY" => StoreError::ReadOnly,
-        // These are about a key, or about us.
+        // These errors are about a key, or about the client.
         "CROSSSLOT" | "WRONGTYPE" => StoreError::Refused(code.to_owned()),
         code => StoreError::Unable(code.to_owned()),
     }
 }
 
-/// The code of a server's error. Older servers hide it in the text where a script ran into it.
+/// Returns the code of a server's error. Older servers hide it in the text where a script ran into it.
 fn code(error: &RedisError) -> String {
     const WITHIN: [&str; 7] = ["MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "MASTERDOWN", "NOPERM"];
     let code = error.code().unwrap_or("unknown");
@@ -173,7 +174,7 @@ fn code(error: &RedisError) -> String {
         return code.to_owned();
     }
     let text = error.detail().unwrap_or_default();
-    // Said by a script of version 7 and later, without the code.
+    // Scripts of version 7 and later say this without the code.
     if text.starts_with("The user executing the script can't") || text.starts_with("ACL failure in script") {
         return "NOPERM".to_owned();
     }

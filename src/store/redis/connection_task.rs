@@ -1,4 +1,4 @@
-//! The one task behind a store: makes the connection, probes a server that failed, pays what is owed.
+//! The one task behind a store: makes the connection, probes a server that failed, pays debts.
 
 use std::{
     sync::{Arc, Weak},
@@ -17,14 +17,14 @@ use crate::store::{
     side_by_side::side_by_side,
 };
 
-/// How long making a connection may take. Longer than a request waits for it.
+/// Longest time to make a connection. Longer than a request waits for it.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// Pauses between probes, and between tries to pay.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How much is paid in one go.
+/// Debts that are paid in one go.
 const PAID: usize = 1_024;
 
 /// Runs until the store is dropped.
@@ -43,7 +43,7 @@ pub(super) async fn run(client: Weak<RedisClient>, wake: Arc<Notify>, seed: Opti
                 (pauses, retry) = (fresh(), None);
                 wake.notified().await;
             }
-            // What comes meanwhile does not wait for what could not be paid.
+            // A new debt does not wait for a debt that could not be paid.
             Pause::UntilRetry => {
                 let at = *retry.get_or_insert_with(|| Instant::now() + pauses.wait());
                 if timeout_at(at, wake.notified()).await.is_err() {
@@ -59,7 +59,7 @@ pub(super) async fn run(client: Weak<RedisClient>, wake: Arc<Notify>, seed: Opti
     }
 }
 
-/// A runtime that ends drops the connection task where it is: what it did not pay relies on its expiry.
+/// Dropped with the connection task, also when its runtime ends: a debt that is not paid relies on its expiry.
 struct Adrift(Weak<RedisClient>);
 
 impl Drop for Adrift {
@@ -84,7 +84,7 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
             client.debts().retry(Instant::now());
             return Pause::None;
         };
-        // It grants nothing, but takes back what is owed.
+        // The server grants nothing, but takes back leases.
         let answers = error.trouble() == Some(Trouble::Decisions);
         client.breaker().probe_failed(answers);
         if answers {
@@ -96,7 +96,7 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
         return Pause::ForAWhile;
     }
     if client.wire.borrow().connection.is_none() && connect(client).await.is_err() {
-        // Who waits for it knows, counts it as a failure, and rings again if there is somebody.
+        // A waiting caller knows of the failure, counts it, and rings again if there is another caller.
         let owes = !client.debts().is_empty();
         return if client.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
     }
@@ -121,7 +121,7 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     });
     error.map_or_else(
         || {
-            // Whatever was said meanwhile, nobody heard it.
+            // Notices during that time were not heard.
             let _ = client.notices.send(Notice::Missed);
             Ok(())
         },
@@ -129,10 +129,10 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     )
 }
 
-/// Whether the server takes writes that need memory: a replica answers a `PING`, too, and so does one that is full.
+/// Probes whether the server takes writes that need memory: a replica or a full server answers a `PING`, too.
 async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     if client.wire.borrow().connection.is_none() {
-        // Whatever is said to that, it is not there.
+        // A server that can't be reached is not there, whatever it says.
         connect(client).await.map_err(|_| StoreError::Unavailable)?;
     }
     let Some(mut connection) = client.wire.borrow().connection.clone() else { return Err(StoreError::Unavailable) };
@@ -145,7 +145,7 @@ async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     }
 }
 
-/// What is being paid. What is left of it is put off when this is dropped, also with the connection task.
+/// The debts that are being paid. Unpaid ones are put off when this is dropped, also with the connection task.
 struct Bill<'a> {
     client: &'a RedisClient,
     due: Vec<Due>,
@@ -157,7 +157,7 @@ impl Drop for Bill<'_> {
     }
 }
 
-/// Pays some of what is owed. Says whether there was any; what could not be paid is put off.
+/// Pays some debts. Returns whether there were any; debts that could not be paid are put off.
 async fn pay(client: &Arc<RedisClient>) -> bool {
     let due = client.debts().due(PAID, Instant::now());
     if due.is_empty() {
@@ -166,7 +166,7 @@ async fn pay(client: &Arc<RedisClient>) -> bool {
     let mut bill = Bill { client, due };
     let due = &bill.due;
     let store = &RedisStore(Arc::clone(client));
-    // Of any number of leases, few round trips.
+    // Leases, however many, are paid in few round trips.
     let of_lease = |(index, due): (usize, &Due)| match &due.debt {
         PendingRelease::Lease(lease) => Some((index, lease.clone())),
         PendingRelease::Allotment(_) | PendingRelease::Lock(_) => None,

@@ -1,4 +1,4 @@
-//! What is owed to the server: leases, blocks and locks that were let go of.
+//! Debts to the server: leases, allotments and locks that were dropped and have to be given back.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,30 +9,30 @@ use tokio::time::Instant;
 
 use crate::store::{AllotmentRequest, PendingRelease, Token};
 
-/// From how many allotments on it is looked for those that are over.
+/// Number of allotments from which on expired ones are looked for.
 const FEW: usize = 64;
 
-/// What is owed, and until when it is worth paying.
+/// A debt, and until when it is worth paying.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) debt: PendingRelease,
     pub(super) until: Instant,
 }
 
-/// All that is owed. It is as long as what was granted and not yet given back: a debt is there for what was granted, or
-/// for a question that was sent and not answered, and is gone when it is over.
+/// All debts. There are as many as grants that were not yet given back: a debt is for a grant, or for a call that was
+/// sent and not answered, and is gone when it expires.
 ///
 /// `A` is the connection that pays them.
 pub(super) struct Debts<A> {
     queue: VecDeque<Due>,
-    /// The newest of each allotment, which says all that older ones would: a process may let go of some of it very
+    /// The newest debt of each allotment, which says all that older ones would: a process may give back some of it very
     /// often.
     blocks: HashMap<Token, (AllotmentRequest, Instant)>,
-    /// How many allotments there were after those that are over were last looked for.
+    /// Allotments that were left when expired ones were last looked for.
     kept: usize,
-    /// What could not be paid: kept apart, so that what comes meanwhile does not wait for it.
+    /// Debts that could not be paid: apart, so that new debts do not wait for them.
     later: Vec<Due>,
-    /// The client itself, while something is owed: debts are paid even if everybody else has let go of the store.
+    /// The client itself, while there are debts: they are paid even if all users have dropped the store.
     anchor: Option<Arc<A>>,
 }
 
@@ -49,7 +49,7 @@ impl<A> Debts<A> {
         self.anchor.get_or_insert_with(|| Arc::clone(anchor));
     }
 
-    /// Up to `most` debts that are still worth paying.
+    /// Returns up to `most` debts that are still worth paying.
     pub(super) fn due(&mut self, most: usize, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         let tokens: Vec<_> = self.blocks.keys().take(most).copied().collect();
@@ -72,7 +72,7 @@ impl<A> Debts<A> {
         self.later.extend(due);
     }
 
-    /// What was put off is due again.
+    /// Makes the debts that were put off due again.
     pub(super) fn retry(&mut self, now: Instant) {
         for due in std::mem::take(&mut self.later).into_iter().filter(|due| due.until > now) {
             self.add(due);
@@ -88,13 +88,13 @@ impl<A> Debts<A> {
         self.queue.is_empty() && self.blocks.is_empty() && self.later.is_empty()
     }
 
-    /// The client, if nothing is owed any more, or nobody is there to pay it. To be dropped after the lock: it may be the
-    /// last one.
+    /// Returns the client, if there are no debts any more, or no task is there to pay. To be dropped after the lock: it
+    /// may be the last reference.
     pub(super) fn weigh_anchor(&mut self, unpaid: bool) -> Option<Arc<A>> {
         if unpaid || self.is_empty() { self.anchor.take() } else { None }
     }
 
-    /// Most last for the same time, so those at the front are over first.
+    /// Most debts last for the same time, so the debts at the front expire first.
     fn forget_over(&mut self, now: Instant) {
         while self.queue.front().is_some_and(|due| due.until <= now) {
             self.queue.pop_front();
@@ -134,7 +134,7 @@ mod tests {
         let due = debts.due(usize::MAX, now);
         assert_eq!(due.len(), 1);
         assert!(matches!(&due[0].debt, PendingRelease::Allotment(block) if block.sequence == 1_000));
-        // What could not be paid does not take the place of what came meanwhile.
+        // A debt that could not be paid does not take the place of a newer one.
         debts.put_off(due);
         request.sequence = 1_001;
         debts.add(Due { debt: PendingRelease::Allotment(request.clone()), until: now + minute });

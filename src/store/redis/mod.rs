@@ -1,7 +1,7 @@
 //! The store of many processes: Redis or Valkey.
 //!
-//! One multiplexed connection, one script per request. [`RedisClient`](client::RedisClient) owns the connection, the time limit and
-//! the breaker; this file turns what is asked into scripts and their answers into ours.
+//! One multiplexed connection, one script per request. [`RedisClient`](client::RedisClient) owns the connection, the
+//! time limit and the breaker; this file turns requests into scripts and the server's answers into ours.
 
 mod batches;
 mod breaker;
@@ -32,15 +32,15 @@ use super::{
 pub struct RedisStore(Arc<RedisClient>);
 
 impl RedisStore {
-    /// A store in the server at `url`, such as `redis://:password@host:6379/0`.
+    /// Returns a store in the server at `url`, such as `redis://:password@host:6379/0`.
     pub fn builder(url: &str, keys: Keys) -> RedisBuilder {
         RedisBuilder::server(url, keys)
     }
 
-    /// A store in the cluster that the nodes at `urls` belong to.
+    /// Returns a store in the cluster that the nodes at `urls` belong to.
     ///
-    /// There, [`AfterRestart::Quiet`] is kept by each node for itself, and not for locks: a node grants nothing while it
-    /// has been up for less than that, and nothing of a cap that it took over from a failed node for as long.
+    /// There, each node keeps [`AfterRestart::Quiet`] for itself, and not for locks: a node grants nothing while it has
+    /// been up for less than that, and nothing of a cap that it took over from a failed node for as long.
     #[cfg(feature = "redis-cluster")]
     pub fn cluster<'a>(urls: impl IntoIterator<Item = &'a str>, keys: Keys) -> RedisBuilder {
         RedisBuilder::cluster(urls, keys)
@@ -54,7 +54,7 @@ impl RedisStore {
         self.0.channel()
     }
 
-    /// The key whose absence says that the server lost its data: in a cluster, a cap itself.
+    /// Returns the key whose absence says that the server lost its data: in a cluster, a cap itself.
     fn mark(&self, cap: Option<&Key>) -> String {
         match cap {
             Some(cap) if self.0.is_cluster() => cap.as_str().to_owned(),
@@ -62,7 +62,7 @@ impl RedisStore {
         }
     }
 
-    /// How long nothing is granted after a restart: for one expiry at least, in which all who hold something come back.
+    /// Returns how long nothing is granted after a restart: for one expiry at least, in which all holders come back.
     fn quiet(&self, expiry: Duration) -> u128 {
         let quiet = self.0.settings().quiet();
         if quiet.is_zero() { 0 } else { quiet.max(expiry).as_micros() }
@@ -71,7 +71,7 @@ impl RedisStore {
     async fn try_acquire(&self, request: &Request) -> Result<Acquired, StoreError> {
         let claims = request.claims.as_slice();
         let cap = claims.iter().find(|claim| claim.is_cap());
-        // In a cluster, where no cap is claimed nothing could have been held that was forgotten.
+        // In a cluster, a request without a cap can't exceed anything that was forgotten.
         let quiet = if cap.is_none() && self.0.is_cluster() { 0 } else { self.quiet(request.expiry) };
         let mut call = Call::new(&script::ACQUIRE)
             .key(self.mark(cap.or_else(|| claims.first()).map(Claim::key)))
@@ -141,13 +141,14 @@ impl RedisStore {
         }
     }
 
-    /// The keys of a lock have no tag of a namespace, so in a cluster the mark is elsewhere.
+    /// Adds the mark to a call for a lock. The keys of a lock have no tag of a namespace, so in a cluster the mark is
+    /// elsewhere.
     fn lock_mark(&self, call: Call) -> Call {
         if self.0.is_cluster() { call } else { call.key(self.mark(None)) }
     }
 
-    /// Begin with the prefix, as all keys do. The braces make the whole name of the lock the hash tag, so that all three
-    /// are in the same slot as the lock.
+    /// Adds the keys of a lock. They begin with the prefix, as all keys do. The braces make the whole name of the lock
+    /// the hash tag, so that all three are in the same slot as the lock.
     fn lock_keys(&self, call: Call, key: &Key) -> Call {
         let (prefix, key) = (self.0.prefix(), key.as_str());
         call.key(key).key(format!("{prefix}:{{{key}}}:queue")).key(format!("{prefix}:{{{key}}}:asked"))

@@ -1,7 +1,7 @@
 //! Keys of a cluster whose slot moves from one node to another.
 //!
-//! The node that gives it away serves the keys that are still there, and says where to ask for those that are not. Keys of
-//! one call that are on both nodes can't be served until they have met, which is soon: a cap is one key.
+//! The old node serves the keys that are still there, and names the new node for the keys that are not. Keys of one
+//! call that are on both nodes can't be served until they have met, which is soon: a cap is one key.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{connection::Connection, script::Call};
 pub(super) struct Newcomers(Arc<Inner>);
 
 struct Inner {
-    /// How to connect to a node, whose address takes the place of this one.
+    /// Settings to connect to a node, whose address replaces the address in them.
     like: ConnectionInfo,
     nodes: Mutex<HashMap<(String, u16), MultiplexedConnection>>,
 }
@@ -46,10 +46,10 @@ impl Newcomers {
         Ok(connection)
     }
 
-    /// Runs a script on a node that takes its keys over, with the word that this is known.
+    /// Runs a script on a node that takes its keys over, after the word `ASKING`.
     async fn ask(&self, node: (String, u16), call: &Call) -> Result<Value, RedisError> {
         let mut connection = self.connection(&node).await?;
-        // Both in one go: whatever came between them would be what the word is for.
+        // Both in one go: a command between them would take the word for itself.
         let mut both = redis::pipe();
         both.cmd("ASKING").add_command(call.in_full_for_one_key(""));
         match connection.req_packed_commands(&both, 0, 2).await {
@@ -62,7 +62,7 @@ impl Newcomers {
     }
 }
 
-/// Goes on after an answer that says that keys are on their way; any other is passed on.
+/// Goes on after an answer that says that keys are on their way; any other answer is passed on.
 pub(super) async fn follow(
     link: &mut Connection,
     call: &Call,

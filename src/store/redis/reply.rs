@@ -24,7 +24,7 @@ impl Reply {
         self.micros(0)
     }
 
-    /// The word at index 1; an error if it says that the server came back empty.
+    /// Returns the word at index 1; an error if it says that the server came back empty.
     pub(super) fn word(&self) -> Result<&[u8], StoreError> {
         let word = match self.items.get(1) {
             Some(Value::BulkString(word)) => word.as_slice(),
@@ -48,13 +48,13 @@ impl Reply {
         self.number(index).map(Duration::from_micros)
     }
 
-    /// All numbers from `index` on.
+    /// Returns all numbers from `index` on.
     pub(super) fn numbers(&self, index: usize) -> Result<Vec<usize>, StoreError> {
         (index..self.items.len()).map(|index| self.number(index)).collect()
     }
 }
 
-/// The server answered something that none of the scripts says.
+/// Returns the error for an answer that none of the scripts gives.
 pub(super) fn unexpected() -> StoreError {
     StoreError::Refused("unexpected answer".to_owned())
 }

@@ -59,7 +59,7 @@ impl Call {
         self
     }
 
-    /// It keeps or gives back what is held: worth sending to a server that grants nothing.
+    /// Marks a call that renews or gives back leases: worth sending to a server that grants nothing.
     pub(super) const fn upkeep(mut self, upkeep: bool) -> Self {
         self.upkeep = upkeep;
         self
@@ -69,19 +69,19 @@ impl Call {
         self.upkeep
     }
 
-    /// By name: what is sent first. To the server of this `run`.
+    /// Returns the command by name, which is sent first, to the server of this `run`.
     pub(super) fn by_name(&self, run: &str) -> Cmd {
         self.command("EVALSHA", &self.script.sha, run)
     }
 
-    /// With its text: for a server that doesn't know it, which it then does. One command rather than two, so nobody
-    /// can make the server forget it in between.
+    /// Returns the command with its text: for a server that doesn't know the script, which it then does. One command
+    /// rather than two, so no other client can make the server forget it in between.
     pub(super) fn in_full(&self, run: &str) -> Cmd {
         self.command("EVAL", self.script.text, run)
     }
 
-    /// With its text and only the first key declared: for a node of a cluster that takes over their slot, which refuses
-    /// scripts that declare several keys unless it has all of them.
+    /// Returns the command with its text and only the first key declared: for a node of a cluster that takes over their
+    /// slot, which refuses scripts that declare several keys unless it has all of them.
     #[cfg(feature = "redis-cluster")]
     pub(super) fn in_full_for_one_key(&self, run: &str) -> Cmd {
         let mut command = redis::cmd("EVAL");

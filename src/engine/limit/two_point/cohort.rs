@@ -1,27 +1,28 @@
 //! What is measured at one level of concurrency: requests that started one after the other.
 //!
-//! Judging each sample as it comes would favour whatever finishes first: right after a limit was raised, all samples are
-//! of quick requests, and the new limit looks better than it is. So a cohort takes everybody who *started* within some
-//! time, and is judged when four out of five of them have finished.
+//! Judging each sample as it comes would favour the requests that finish first: right after a limit was raised, all
+//! samples are of quick requests, and the new limit looks better than it is. So a cohort takes all requests that
+//! *started* within some time, and is judged when four out of five of them have finished.
 //!
-//! # Those who have not
+//! # Requests that have not finished
 //!
-//! An arithmetic mean without the others is too low: where one request in ten takes thirty times as long as the rest, most
-//! of the mean is theirs. So they count too, by what is likely of them. Where all requests take about the same time, who
-//! has not finished started last, and will take as long as the others, and longer by their relative variance (who is met
-//! while running is a long one more often than a short one). Where some take much longer, who has not finished is one of
-//! those and may have started at any time: halfway through the time when members started, and now is the soonest that it
-//! ends. In between lies what is in between. To take halfway for all of them makes a queue look slow and half of a queue
-//! even slower, which is the comparison that the law lives by.
+//! An arithmetic mean without them is too low: where one request in ten takes thirty times as long as the rest, most of
+//! the mean comes from those. So unfinished requests count too, by a guess of their times. Where all requests take
+//! about the same time, an unfinished request started last. It will take as long as the others, and longer by their
+//! relative variance (a request that is met while running is a long one more often than a short one). Where some
+//! requests take much longer, an unfinished request is one of those and may have started at any time: halfway through
+//! the time when members started, and now is the soonest that it ends. Other cases lie in between. To take halfway for
+//! all of them makes a queue look slow and half of a queue even slower, which is the comparison that the law lives by.
 //!
-//! # Those who were cut short
+//! # Requests that were cut short
 //!
-//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one *answer*
-//! takes: where everybody gives up at the same deadline all round-trip times are equal, and only the answers tell a limit
-//! that is too high. Who gave up sooner than an answer usually comes doesn't count at all: that is impatience, not load.
+//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one
+//! *answer* takes: where all clients give up at the same deadline all round-trip times are equal, and only the answers
+//! show that a limit is too high. A client that gave up sooner than an answer usually comes doesn't count at all: that
+//! is impatience, not load.
 //!
-//! Members are told from those who ran already by how many ran when the cohort was opened. So requests that never end are
-//! in nobody's mean.
+//! The number of requests that ran when the cohort was opened tells its members from those requests. So requests that
+//! never end are in no mean.
 
 use std::time::Duration;
 
@@ -37,36 +38,36 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Cohort {
     opened: Timestamp,
-    /// When none of its members ran last: whoever of them runs started later.
+    /// Time when none of its members ran last: a member that runs started later.
     quiet: Timestamp,
-    /// Who starts from here on belongs to a later cohort.
+    /// Time from which on requests belong to a later cohort.
     closed: Option<Timestamp>,
     wanted: u32,
     /// Whether to be done as soon as possible.
     hurry: bool,
-    /// How many ran already when it was opened, and still do.
+    /// Requests that ran already when the cohort was opened, and still do.
     older: u32,
-    /// How many belong to it; known once it is closed.
+    /// Requests that belong to the cohort; known once it is closed.
     members: u32,
     finished: u32,
-    /// How many have finished that started after it was closed.
+    /// Finished requests that started after the cohort was closed.
     later: u32,
-    /// How many of the finished have a round-trip time, and the sums of these times and of their squares.
+    /// Finished requests with a round-trip time, and the sums of these times and of their squares.
     timed: u32,
-    /// How many of these were answered, and the sum of their times.
+    /// Requests of these that were answered, and the sum of their times.
     answered: u32,
     answers: f64,
     habit: Habit,
     sum: f64,
     squares: f64,
     overloads: u32,
-    /// How many met the limit.
+    /// Requests that met the limit.
     saturated: u32,
-    /// Sum of the concurrency that each has seen.
+    /// Sum of the concurrency that each request has seen.
     concurrency: f64,
 }
 
-/// What the cohorts before it were like.
+/// Means of the cohorts before this one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habit {
     /// Mean round-trip time of the requests that were answered; 0 while there were none.
@@ -75,14 +76,14 @@ pub(super) struct Habit {
     pub(super) scatter: f64,
 }
 
-/// So many times slower than usual is plain to see with few samples: it doesn't wait for more.
+/// A mean so many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
 const ALARM: f64 = 2.0;
 const ENOUGH_FOR_ALARM: u32 = 12;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
 
 impl Cohort {
-    /// A cohort of who starts from now on, while `older` requests run.
+    /// Opens a cohort of the requests that start from now on, while `older` requests run.
     pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit) -> Self {
         Self {
             opened: now,
@@ -110,12 +111,12 @@ impl Cohort {
         now.since(self.opened)
     }
 
-    /// Whether half of the samples that it takes are there.
+    /// Whether half of the samples that the cohort takes are there.
     pub(super) const fn is_under_way(&self) -> bool {
         self.finished >= self.wanted / 2
     }
 
-    /// Takes a sample of the time when at most `limit` requests ran; answers a point once it is complete.
+    /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
     pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {
         if sample.start < self.opened {
@@ -123,7 +124,7 @@ impl Cohort {
             return None;
         }
         if self.closed.is_some_and(|closed| sample.start >= closed) {
-            // As many of the next cohort are done: whoever of this one isn't may never be.
+            // As many of the next cohort are done: an unfinished request of this cohort may never end.
             self.later += 1;
             return if self.later >= self.members { self.judge(sample.end) } else { None };
         }
@@ -140,7 +141,8 @@ impl Cohort {
                     self.answered += 1;
                     self.answers += rtt;
                 }
-                // Cut short: counts where an answer would have come by then, and says nothing where the client didn't wait.
+                // A request that was cut short counts where an answer would have come by then. It says nothing where
+                // the client was impatient.
                 if answered || (self.habit.answer > 0.0 && rtt >= self.habit.answer) {
                     self.timed += 1;
                     self.sum += rtt;
@@ -156,8 +158,8 @@ impl Cohort {
                 self.quiet = sample.end;
             }
             let members = self.finished.saturating_add(unfinished);
-            // In a hurry, those who run are enough: the cohort takes one round-trip time. Otherwise it takes two, and
-            // some of its members come after others, which tells more than as many at once.
+            // In a hurry, the running requests are enough: the cohort takes one round-trip time. Otherwise it takes
+            // two, and some of its members come after others, which tells more than as many at once.
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
@@ -176,13 +178,14 @@ impl Cohort {
         if complete || self.is_drowning() { self.judge(now) } else { None }
     }
 
-    /// Whether so few of those who have finished were answered that the others don't have to be waited for: each of them
+    /// Whether so few of the finished requests were answered that the others don't have to be waited for: each of them
     /// takes as long as its client has patience.
     fn is_drowning(&self) -> bool {
         self.timed >= ENOUGH_TO_DROWN && f64::from(self.answered) < FEW_ANSWERS * f64::from(self.timed)
     }
 
-    /// Whether it is so much slower than usual that it takes no more samples to see that: by two standard errors.
+    /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard
+    /// errors.
     fn is_alarming(&self) -> bool {
         if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM {
             return false;
@@ -192,12 +195,12 @@ impl Cohort {
         excess > 0.0 && excess * excess * timed > 4.0 * self.scatter()
     }
 
-    /// Relative variance of those with a round-trip time.
+    /// Returns the relative variance of the requests with a round-trip time.
     fn scatter(&self) -> f64 {
         (self.squares * f64::from(self.timed) / (self.sum * self.sum).max(1.0) - 1.0).max(0.0)
     }
 
-    /// How long those take, about, that have not finished; the `mean` is that of the others.
+    /// Returns how long the unfinished requests take, about; the `mean` is that of the finished ones.
     fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
         let closed = self.closed.unwrap_or(now);
         let (window, since) = (nanos_f64(closed.since(self.quiet)), nanos_f64(now.since(closed)));
@@ -212,7 +215,7 @@ impl Cohort {
         }
     }
 
-    /// The point as far as it is known.
+    /// Returns the point as far as it is known.
     fn judge(&self, now: Timestamp) -> Option<Point> {
         if self.finished == 0 {
             return None;

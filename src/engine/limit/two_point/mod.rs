@@ -10,77 +10,81 @@
 //! ```
 //!
 //! With `g = 1` latency doesn't depend on the limit yet and half of the throughput would be lost: the limit is too low.
-//! With `g = 2` nothing would be lost: the upper half of the requests only waits inside the server, and the limit is too
-//! high. In between lies the knee. The law moves the limit until `g = 1.5`:
+//! With `g = 2` nothing would be lost: the upper half of the requests only waits inside the server, and the limit is
+//! too high. In between lies the knee. The law moves the limit until `g = 1.5`:
 //!
 //! ```text
 //! L = L * (1.5 / g)^0.7
 //! ```
 //!
 //! On a pool of `c` workers, where `R(n) = S max(1, n/c)`, that is `L = 1.5 c`: every worker is busy and half as many
-//! requests stand behind them. On a server that congests, where `R(n) = S (1 + (n/k)^2)`, it is 0.89 of the knee `k`, at
-//! 99.4 % of the highest throughput it has.
+//! requests stand behind them. On a server that congests, where `R(n) = S (1 + (n/k)^2)`, it is 0.89 of the knee `k`,
+//! at 99.4 % of the highest throughput it has.
 //!
 //! No threshold has to be configured, for `g` has no unit. And nothing can drift: both points are recent. That is what
 //! distinguishes it from laws that compare with a minimum (which is a lucky sample, so that ordinary scatter looks like
 //! a queue) or with a long average (which follows the overload, so that after some minutes the overload looks normal).
 //!
-//! # InForce mean
+//! # Which mean
 //!
 //! The `R` of Little's law is the *arithmetic* mean. A median or a geometric mean scatters less, but is about another
 //! quantity: where one request in five takes ten times as long as the others, waiting adds the same time to each, which
-//! multiplies the quick ones and hardly touches the slow ones. A geometric mean then sees a queue that costs no throughput,
-//! and the limit falls too low. For the same reason requests that have not finished yet can't be left out: see
-//! [`cohort`].
+//! multiplies the quick ones and hardly touches the slow ones. A geometric mean then sees a queue that costs no
+//! throughput, and the limit falls too low. For the same reason requests that have not finished yet can't be left out:
+//! see [`cohort`].
 //!
-//! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit moves,
-//! these differ, and most of its time a request spends in between.
+//! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit
+//! moves, these differ, and most of its time a request spends in between.
 //!
-//! # How sure it is
+//! # How sure the law is
 //!
-//! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single requests,
-//! the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the size of a
-//! cohort and the error of `g`. Within that error of where `g` should be, the limit stays.
+//! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
+//! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the
+//! size of a cohort and the error of `g`. Within that error of where `g` should be, the limit stays.
 //!
 //! # Where the points come from
 //!
 //! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
-//! about half as many requests ran. Under a standing overload there are no such lulls, and a [*probe*](probe) makes one.
-//! A steady overload has few of them, and a changing one pays: see the table and the plots in
+//! about half as many requests ran. Under a standing overload there are no such lulls, and a [*probe*](probe) makes
+//! one. A steady overload has few of them, and a changing one pays: see the table and the plots in
 //! [`docs::tuning`](crate::docs::tuning).
 //!
 //! *No cut without a recent lower point.* If the environment becomes slower, a downstream service say, both points rise
-//! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells the
-//! two apart. A probe that can't finish, because nothing does any more, is a cut. So is a service that says itself that it
-//! refuses.
+//! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells a
+//! slow environment from a crowd. A probe that can't finish, because nothing does any more, is a cut. So is a service
+//! that says itself that it rejects.
 //!
-//! Nor is it measured where the limit hardly matters. Where few meet it, they do so by chance; a probe would turn away more
-//! than it tells, and the limit grows by half instead, up to twice what runs on average.
+//! No lower point is measured where the limit hardly matters. Where few requests meet the limit, they do so by chance.
+//! A probe would reject more requests than it tells, and the limit grows by half instead, up to twice what runs on
+//! average.
 //!
 //! # What counts is answers
 //!
-//! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and `g`
-//! is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken for
-//! nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost. Once there
-//! are answers again the limit doubles as at the start.
+//! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and
+//! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
+//! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
+//! Once there are answers again the limit doubles as at the start.
 //!
-//! # When it can't wait
+//! # When the law can't wait
 //!
-//! A server that lost most of its capacity needs minutes for a hundred samples. A cohort that is plainly slower than usual,
-//! by two standard errors, asks for no more of them, and none lasts much longer than two seconds or two round-trip times.
-//! If a step up made it plainly worse, the limit goes back to where it was: the requests that tell are those that have
-//! finished, without what is guessed of the others. For 40 s it then goes only halfway to what was too high, so that slow
-//! start doesn't run into the same wall again and again. A `g` that crowding alone can't explain asks for a fresh lower point.
+//! A server that lost most of its capacity needs minutes for a hundred samples. A cohort that is plainly slower than
+//! usual, by two standard errors, asks for no more of them, and none lasts much longer than two seconds or two
+//! round-trip times. If a step up made the server plainly slower, the limit goes back to where it was: the requests
+//! that tell are those that have finished, without what is guessed of the others. For 40 s the limit then goes only
+//! halfway to what was too high, so that slow start doesn't run into the same wall again and again. A `g` that crowding
+//! alone can't explain asks for a fresh lower point.
 //!
-//! # What else keeps it honest
+//! # What else keeps the law honest
 //!
-//! - *It grows only on demand*: at least one request in fifty must have met the limit, and one in four for it to double.
-//! - *Slow start*: while `g < 1.15`, it doubles. The point before the doubling is the lower point after it, so this needs
-//!   no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one round-trip time.
-//! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the upper
-//!   point is measured anew.
-//! - *A shift that concurrency doesn't explain clears the lower point*: latency that fell while more ran, or rose by far
-//!   more than a crowd makes it, is news about the environment, and comparing across it would be comparing apples with
+//! - *The limit grows only on demand*: at least one request in fifty must have met it, and one in four for it to
+//!   double.
+//! - *Slow start*: while `g < 1.15`, the limit doubles. The point before the doubling is the lower point after it, so
+//!   this needs no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one
+//!   round-trip time.
+//! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the
+//!   upper point is measured anew.
+//! - *A shift that concurrency doesn't explain clears the lower point*: latency that fell while more ran, or rose by
+//!   far more than a crowd makes it, is news about the environment. Comparing across it would be comparing apples with
 //!   oranges.
 
 mod cohort;
@@ -101,12 +105,12 @@ use super::Number;
 use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
-/// Finds the limit by itself, without a threshold: compares latency at the limit with latency at half of it.
+/// Learns the limit without a threshold: compares latency at the limit with latency at half of it.
 ///
-/// Where latency is the same at half of the limit, the limit grows; where it is twice as long as there, requests only wait
-/// for each other and the limit falls. Under a standing overload it is halved for a few round-trip times now and then, to
-/// measure that. It judges by mean latency, so some dozens of requests have to finish before the limit moves, more where
-/// some take much longer than others.
+/// Where latency is the same at half of the limit, the limit grows; where latency at the limit is twice as long,
+/// requests only wait for each other and the limit falls. Under a standing overload the limit is halved for a few
+/// round-trip times now and then, to measure that. The law judges by mean latency, so some dozens of requests have to
+/// finish before the limit moves, more where some take much longer than others.
 ///
 /// Starts at 20, within 1 and 10,000, unless told otherwise.
 #[derive(Clone, Debug)]
@@ -114,54 +118,54 @@ pub struct TwoPoint {
     min: usize,
     max: usize,
     limit: f64,
-    /// What was measured at about half of the present concurrency.
+    /// Point that was measured at about half of the present concurrency.
     low: Option<Point>,
-    /// What was measured last at the limit.
+    /// Point that was measured last at the limit.
     high: Option<Point>,
     cohort: Option<Cohort>,
     phase: Phase,
-    /// How long a lower point is good, and how long until the next probe.
+    /// Time for which a lower point is good, and until the next probe.
     gap: Duration,
-    /// How many samples a cohort takes.
+    /// Samples that a cohort takes.
     samples_wanted: u32,
-    /// How many requests ran on when the last sample was taken.
+    /// Requests that ran on when the last sample was taken.
     running: u32,
     /// Relative variance of single requests: the largest of late.
     scatter: f64,
     /// Mean round-trip time of what was answered of late.
     usual: f64,
     pace: f64,
-    /// When the last probe began.
+    /// Time when the last probe began.
     probed_at: Timestamp,
-    /// No probe before: the last one has to pay off first.
+    /// Time before which there is no probe: the last one has to pay off first.
     next_probe: Timestamp,
     ceiling: Option<(f64, Timestamp)>,
     grew: bool,
-    /// From which limit it grew last, if nothing was measured since.
+    /// Limit from which the law grew last, if nothing was measured since.
     grown_from: Option<f64>,
     /// Whether the limit is doubling.
     slow_start: bool,
     /// Whether there was ever something to compare with.
     started: bool,
-    /// What moved the limit last.
+    /// Numbers that moved the limit last.
     basis: LimitInputs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Measures at the limit.
+    /// The law measures at the limit.
     Watch,
-    /// Measures at half of it.
+    /// The law measures at half of the limit.
     Probe,
 }
 
 /// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
 const WANTED_ERROR: f64 = 0.1;
-/// How few and how many samples a cohort takes.
+/// Fewest and most samples that a cohort takes.
 const FEWEST: f64 = 16.0;
 const MOST: f64 = 100.0;
-/// After so many nanoseconds, or after so many times as long as a request takes, it makes do with fewer: a better mean that
-/// comes later is about a server that may be another one by then.
+/// After so many nanoseconds, or after so many times as long as a request takes, a cohort makes do with fewer samples:
+/// a better mean that comes later is about a server that may be another one by then.
 const LONG_ENOUGH: f64 = 2e9;
 const FEWEST_ROUNDS: f64 = 2.0;
 /// What is left, after each point, of the largest scatter so far: half of it after 34 points.
@@ -178,7 +182,7 @@ impl Default for TwoPoint {
 }
 
 impl TwoPoint {
-    /// The law with its defaults.
+    /// Returns the law with its defaults.
     pub const fn new() -> Self {
         Self {
             min: 1,
@@ -234,12 +238,12 @@ impl TwoPoint {
         self.cohort = Some(self.open(now, self.slow_start));
     }
 
-    /// A cohort of who starts from now on.
+    /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
         Cohort::open(now, self.running, self.wanted(), hurry, Habit { answer: self.usual, scatter: self.scatter })
     }
 
-    /// How many samples a cohort takes: few slots take long to give many.
+    /// Returns how many samples a cohort takes: few slots take long to give many.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -287,7 +291,7 @@ impl LimitAlgorithm for TwoPoint {
         self.basis
     }
 
-    /// Knows nothing about that limit but that it was a good one: it doesn't double, and asks for a lower point.
+    /// Takes a limit of which only that it was good is known: the law doesn't double it, and asks for a lower point.
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
         *self = Self { started: true, slow_start: false, ..Self::new() }.initial(limit).min(self.min).max(self.max);
@@ -302,7 +306,7 @@ impl LimitAlgorithm for TwoPoint {
             return self.cut(STUCK_CUT, sample.end);
         }
         if self.started && self.cohort.is_none() {
-            // Who runs now came while another law decided.
+            // Running requests came while another law decided.
             return self.set(self.limit, sample.end);
         }
         let wanted = self.wanted();

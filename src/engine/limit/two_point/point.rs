@@ -11,26 +11,26 @@ pub(super) struct Point {
     pub(super) concurrency: f64,
     /// Time of a slot that one answer takes, in nanoseconds: the mean round-trip time where all are answered.
     pub(super) rtt: f64,
-    /// Mean time that a slot was taken, answered or not, and mean round-trip time of those that were answered.
+    /// Mean time that a slot was taken, answered or not, and mean round-trip time of the answered requests.
     pub(super) pace: f64,
     pub(super) answer: f64,
     /// The part of requests that were answered, of how many.
     pub(super) answered: f64,
     pub(super) finished: u32,
-    /// The same as `rtt` without what is guessed of the unfinished: it takes that long at least.
+    /// Like `rtt`, without what is guessed of the unfinished requests: a lower bound.
     pub(super) at_least: f64,
     /// Variance of single requests, relative to the square of the mean.
     pub(super) scatter: f64,
-    /// How many independent samples the mean is worth.
+    /// Independent samples that the mean is worth.
     pub(super) samples: f64,
     /// The part of requests that met the limit.
     pub(super) saturation: f64,
     /// The part of requests that the service refused.
     pub(super) overloads: f64,
-    /// How long it took to measure, the last cohort of it that is, and until when.
+    /// Time that the last cohort took to measure, and its end.
     pub(super) length: Duration,
     pub(super) at: Timestamp,
-    /// How many cohorts in a row it was measured with.
+    /// Cohorts in a row with which the point was measured.
     pub(super) cohorts: u32,
 }
 
@@ -44,7 +44,8 @@ impl Point {
         self.finished >= ENOUGH_TO_DROWN && self.answered < FEW_ANSWERS
     }
 
-    /// This point with another one of the same concurrency, which is newer and counts at least a quarter.
+    /// Returns this point pooled with another one of the same concurrency, which is newer and counts at least a
+    /// quarter.
     pub(super) fn pooled(&self, newer: &Self) -> Self {
         let part = (newer.samples / (self.samples + newer.samples)).max(0.25);
         let mix = |a: f64, b: f64| a + (b - a) * part;
@@ -59,20 +60,21 @@ impl Point {
         }
     }
 
-    /// Standard error of the mean, relative to it, where single requests scatter at least as much as `scatter`.
+    /// Returns the standard error of the mean, relative to it, where single requests scatter at least as much as
+    /// `scatter`.
     pub(super) fn error(&self, scatter: f64) -> f64 {
         (self.scatter.max(scatter) / self.samples).sqrt()
     }
 
-    /// By how much latency has changed more than concurrency explains, as a logarithm: with so many more requests it
-    /// grows, and on the most crowded of servers by the square.
+    /// Returns by how much latency has changed more than concurrency explains, as a logarithm: with so many more
+    /// requests latency grows, and on the most crowded of servers by the square.
     pub(super) fn shift(&self, newer: &Self) -> f64 {
         let (crowd, slower) = ((newer.concurrency / self.concurrency).ln(), newer.ln_slower(self));
         let explained = (2.0 * crowd.min(0.0), 2.0 * crowd.max(0.0));
         (slower - explained.1).max(explained.0 - slower).max(0.0)
     }
 
-    /// How much slower this is than `other`, as the logarithm of the factor.
+    /// Returns how much slower this point is than `other`, as the logarithm of the factor.
     pub(super) fn ln_slower(&self, other: &Self) -> f64 {
         (self.rtt / other.rtt).ln()
     }
@@ -81,18 +83,18 @@ impl Point {
 /// What two points say about half of the concurrency of the upper one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
-    /// By how much latency grows with the last doubling, as if the lower point were at exactly half.
+    /// Factor by which latency grows with the last doubling, as if the lower point were at exactly half.
     pub(super) g: f64,
-    /// The factor by which `g` may be wrong.
+    /// Factor by which `g` may be wrong.
     pub(super) margin: f64,
-    /// How often the concurrency of the upper point would have to be halved to come to the lower one.
+    /// Halvings of the concurrency of the upper point that lead to the lower one.
     pub(super) halvings: f64,
-    /// By how much the upper point is slower, wherever the lower one is.
+    /// Factor by which the upper point is slower, wherever the lower one is.
     pub(super) slower: f64,
 }
 
-/// How many standard errors the margin has. Nothing terrible comes of a step too many: the next comparison takes it
-/// back. Waiting for certainty while a server drowns costs more.
+/// Standard errors that the margin has. A step too many does little harm: the next comparison takes it back. Waiting
+/// for certainty while a server drowns costs more.
 const ERRORS: f64 = 0.6;
 
 impl Comparison {
@@ -103,7 +105,7 @@ impl Comparison {
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error / halvings).exp(), halvings, slower: slower.exp() }
     }
 
-    /// `g`, as far as it is certain; zero where the lower point is not lower.
+    /// Returns `g`, as far as it is certain; zero where the lower point is not lower.
     pub(super) fn at_least(&self) -> f64 {
         if self.halvings > 0.0 { self.g / self.margin } else { 0.0 }
     }

@@ -1,12 +1,12 @@
 //! Probes: for one cohort the limit is half of what ran.
 //!
-//! A probe lasts for a few round-trip times and costs throughput, up to half of it. So the next one comes only when this
-//! one has paid off: after fifteen times as long as the time that it cost, all throughput taken together. It comes no
-//! sooner than after 5 s, and after twice as long, 40 s at most, each time that a probe finds the limit right. A cut and a
-//! shift of latency start anew.
+//! A probe lasts for a few round-trip times and costs throughput, up to half of it. So the next probe comes only when
+//! this one has paid off: after fifteen times as long as the time that it cost, all throughput taken together. The next
+//! probe comes no sooner than after 5 s, and after twice as long, 40 s at most, each time that a probe finds the limit
+//! right. A cut and a shift of latency start anew.
 //!
-//! It halves *what ran*, which may be less than the limit, and rounds up: at small limits a whole slot less is a point
-//! much further away, which costs more and tells less.
+//! A probe halves *what ran*, which may be less than the limit, and rounds up: at small limits a whole slot less is a
+//! point much further away, which costs more and tells less.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::time::Timestamp;
 
 /// A probe has to pay off for so many times as long as the time that it cost, all throughput taken together.
 const PAYS_OFF: f64 = 15.0;
-/// However much it cost.
+/// Longest pause, however much the probe cost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The gap between probes where they find nothing new.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
 impl TwoPoint {
-    /// Half of what ran, which may be less than half of the limit.
+    /// Returns half of what ran, which may be less than half of the limit.
     pub(super) fn probed_limit(&self) -> f64 {
         (self.high.map_or(self.limit, |high| high.concurrency.min(self.limit)) / 2.0).ceil()
     }

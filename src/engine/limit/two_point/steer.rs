@@ -14,14 +14,14 @@ const TARGET: f64 = 1.5;
 const LOW_ENOUGH: f64 = 1.35;
 const HIGH_ENOUGH: f64 = 1.7;
 const GAIN: f64 = 0.7;
-/// Below this latency hardly depends on the limit.
+/// Below this `g` latency hardly depends on the limit.
 const FLAT: f64 = 1.15;
-/// Above this half of the limit is as good.
+/// Above this `g` half of the limit is as good.
 const FLOODED: f64 = 1.85;
-/// Above this a single cohort is enough to see that it is too much.
+/// Above this `g` a single cohort is enough to see that the limit is too high.
 const STEEP: f64 = 2.2;
-/// A server that is only too crowded hardly comes there. More means that it became slower since the lower point, or that
-/// the lower point is from before the crowd.
+/// A server that is only too crowded hardly reaches this `g`. More means that the server became slower since the lower
+/// point, or that the lower point is from before the crowd.
 const IMPLAUSIBLE: f64 = 3.0;
 /// Twice as many requests take at most that many times as long, on a server that is only too crowded.
 const STEEPEST: f64 = 4.0;
@@ -29,12 +29,12 @@ const STEEPEST: f64 = 4.0;
 const LASTS: u32 = 5;
 /// What is left of a limit that brings next to no answers.
 const DROWNED_CUT: f64 = 0.125;
-/// For how long it is careful below a limit that was too high.
+/// Time for which the law is careful below a limit that was too high.
 const REMEMBERED: Duration = Duration::from_secs(40);
-/// A limit of so many times what runs on average has room for those who come by chance.
+/// A limit of so many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
-/// A lower point that is further below than this many halvings tells little about the last of them: latency grows slowly
-/// at first.
+/// A lower point that is further below than this many halvings tells little about the last of them: latency grows
+/// slowly at first.
 const FAR: f64 = 1.35;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
@@ -42,15 +42,15 @@ const FRESH: Duration = Duration::from_secs(3);
 const SHIFT: f64 = 0.4;
 /// Concurrency is the same within this, as a logarithm.
 const SAME: f64 = 0.15;
-/// From this part of refused requests on, the service says itself that it is too much.
+/// From this part of rejected requests on, the service says itself that the limit is too high.
 const REFUSED: f64 = 0.05;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
-/// From this part on it turns some away by chance.
+/// From this part on the limit rejects some requests by chance.
 const SOME_DEMAND: f64 = 0.02;
 
 impl TwoPoint {
-    /// What was measured at the limit, or below it.
+    /// Takes a point that was measured at the limit, or below it.
     pub(super) fn watched(&mut self, point: Point) {
         self.learn_scatter(&point);
         let now = point.at;
@@ -72,7 +72,7 @@ impl TwoPoint {
             self.next_probe = Timestamp::ZERO;
         }
         if point.saturation < SOME_DEMAND {
-            // Not at its limit: a lull, which is a lower point for free if it is low enough.
+            // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
             if point.concurrency < 0.75 * self.limit {
                 self.low = Some(point);
             }
@@ -84,8 +84,8 @@ impl TwoPoint {
         self.decide(now, grown_from);
     }
 
-    /// Hardly anybody is answered. What brings nothing can't be lost, and the server has to get rid of what it has before
-    /// it answers again; then the limit doubles as at the start.
+    /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
+    /// get rid of what it has before it answers again; then the limit doubles as at the start.
     pub(super) fn drowned(&mut self, now: Timestamp) {
         self.low = None;
         self.started = false;
@@ -93,7 +93,7 @@ impl TwoPoint {
         self.cut(DROWNED_CUT, now);
     }
 
-    /// Moves the limit by what both points say, or asks for the one that is missing.
+    /// Moves the limit by what both points say, or asks for the point that is missing.
     pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Some(high) = self.high else { return self.set(self.limit, now) };
         let started = std::mem::replace(&mut self.started, true);
@@ -116,12 +116,13 @@ impl TwoPoint {
         let comparison = Comparison::new(&high, &low, self.scatter);
         let Comparison { g, margin, halvings, slower } = comparison;
         self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(g);
-        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they are.
+        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
+        // are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
         let just_probed = low.at == now;
         let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
         if just_probed && g < 1.0 / FLAT {
-            // Slower with less: it is the environment that became slower in between.
+            // Slower with fewer requests: the environment became slower in between.
             self.high = None;
             self.set(self.limit, now);
         } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
@@ -150,7 +151,8 @@ impl TwoPoint {
         }
     }
 
-    /// The limit is low for those who come, by chance: room for them costs nothing, and a probe would turn away more.
+    /// Raises a limit that is low for the requests that come by chance: room for them costs nothing, and a probe would
+    /// reject more.
     fn make_room(&mut self, high: &Point, now: Timestamp) {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
         if is_slower || self.limit >= high.concurrency * ROOM {

@@ -24,7 +24,7 @@ impl Server {
         Self { law, now: Timestamp::ZERO }
     }
 
-    /// A round of requests that all take this long and end like this; answers the limit.
+    /// Runs a round of requests that all take this long and end like this; returns the limit.
     fn round(&mut self, rtt: Duration, outcome: Outcome) -> usize {
         let limit = self.law.limit();
         for left in (1..=limit).rev() {
@@ -83,7 +83,7 @@ fn a_server_that_became_faster_during_a_probe_is_not_cut_to_nothing() {
 
 /// Requests one after the other for ten seconds, and then a burst.
 #[test]
-fn those_of_a_burst_are_not_taken_for_older_than_the_burst() {
+fn requests_of_a_burst_are_not_taken_for_older_than_the_burst() {
     let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
     let mut cohort = Cohort::open(at(0), 0, 200, false, Habit { answer: 2e7, scatter: 1.0 });
     for number in 0..199 {

@@ -1,4 +1,4 @@
-//! What holds for those who wait after every verb, computed anew from the waiters themselves.
+//! What holds for waiters after every verb, computed anew from the waiters themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use crate::engine::{
 };
 
 impl FairQueue {
-    /// Everybody who has an entry, those included who were answered and have not asked yet.
+    /// Returns all waiters that have an entry, including those that were answered and have not asked yet.
     pub(crate) fn live(&self) -> Vec<(Key, &Waiter)> {
         self.waiters.live().into_iter().map(|key| (key, self.waiters.get(key))).collect()
     }
 
-    /// Asserts all that can be said of those who wait, given what their labels bring along.
+    /// Asserts all that can be said of waiters, given what their labels bring along.
     pub(crate) fn check_all(&self, standing: impl Fn(LabelId) -> Standing) {
         self.check_members();
         assert_eq!(self.numbers.len() + self.free.len(), self.flows.len(), "each entry is a flow's or free");
@@ -29,7 +29,7 @@ impl FairQueue {
         }
     }
 
-    /// Every waiter stands in the one list that its stage and its flow say, in order of arrival.
+    /// Asserts that every waiter stands in the one list that its stage and its flow say, in order of arrival.
     fn check_members(&self) {
         let mut expected: BTreeMap<(FlowKey, bool), BTreeMap<u64, u32>> = BTreeMap::new();
         for (key, waiter) in self.live() {

@@ -12,13 +12,14 @@ pub(super) struct Flow {
     pub(super) gate: List,
     pub(super) weight: u32,
     pub(super) start: u64,
-    /// When it was served last or, before that, joined. Whoever waits longest since goes first among equals.
+    /// Time when the flow was served last or, before that, joined. Among equals, the flow that waits longest since goes
+    /// first.
     pub(super) stamp: u64,
     pub(super) throttled: bool,
 }
 
 impl Flow {
-    /// How many of it stand in line, weighted.
+    /// Returns how many waiters of the flow stand in line, weighted.
     pub(super) const fn length(&self) -> u64 {
         self.line.len() as u64 * (STRIDE / self.weight as u64)
     }
@@ -37,27 +38,27 @@ pub(super) struct Turn {
     pub(super) flow: u32,
 }
 
-/// Those who wait in one partition.
+/// The flows of one partition.
 #[derive(Debug, Default)]
 pub(super) struct PartitionFlows {
     pub(super) in_line: usize,
     pub(super) at_gate: usize,
     /// Flows that may be served, throttled ones left out.
     pub(super) ready: BTreeSet<Turn>,
-    /// Flows by level and by how many of them stand in line.
+    /// Flows by level and by the number of their waiters in line.
     pub(super) lengths: BTreeSet<(u8, u64, u32)>,
-    /// Flows by the arrival of their first one at the gate.
+    /// Flows by the arrival of their first waiter at the gate.
     pub(super) gates: BTreeSet<(u64, u32)>,
     /// The start tag that was served last, for each level: a level that is passed over does not move on.
     pub(super) served: [u64; LEVELS],
     pub(super) passed_over: [u32; LEVELS],
-    /// How many wait in flows that are ready, and the weights of these, by level.
+    /// Waiters in flows that are ready, and the weights of these flows, by level.
     pub(super) waiting: [usize; LEVELS],
     pub(super) weights: [u64; LEVELS],
 }
 
 impl PartitionFlows {
-    /// The first flow of a level that may be served.
+    /// Returns the first flow of a level that may be served.
     pub(super) fn first_of(&self, level: usize) -> Option<&Turn> {
         let level = u8::try_from(level).ok()?;
         let from = Turn { level, start: 0, stamp: 0, flow: 0 };

@@ -1,16 +1,18 @@
-//! Who waits, and whose turn it is among those who wait in one partition.
+//! Start-time fair queueing: which waiter of a partition has the next turn (Goyal, Vin, Cheng: *Start-time Fair
+//! Queueing*, SIGCOMM 1996).
 //!
-//! Waiters of the same partition, label and criticality are a *flow*: first come, first served within. Between flows of
-//! the same criticality the turn goes round, weighted, by start-time fair queueing (Goyal, Vin, Cheng: *Start-time Fair
-//! Queueing*, SIGCOMM 1996): each flow carries a start tag, the flow with the smallest one is next, and being served
-//! moves its tag on by `1 / weight`. A flow that joins starts at the tag that was served last, so it owes nothing for the
-//! time when it was away; one that left just after it was served starts behind those who were not. So tags never differ by
-//! more than one turn, and between two grants of one flow each other flow of its weight that waits gets exactly one.
+//! Waiters of the same partition, label and criticality are a *flow*: first come, first served within. Flows of the
+//! same criticality take weighted turns: each flow carries a start tag, the flow with the smallest tag is next, and
+//! being served moves its tag on by `1 / weight`. A flow that joins starts at the tag that was served last, so it owes
+//! nothing for the time when it was away. A flow that left just after it was served starts behind the flows that were
+//! not. So tags never differ by more than one turn, and between two grants of one flow each other flow of its weight
+//! that waits gets exactly one.
 //!
-//! More important flows go first. Each time that a level is passed over counts for it, and after
-//! [sixteen times](AGING) it is its turn, so a flood of important requests slows the others and never stops them.
+//! More important flows go first. Each time that a level is passed over counts for it, and after [sixteen times](AGING)
+//! the level has its turn, so a flood of important requests slows the others and never stops them.
 //!
-//! A flow whose label is at its cap is *parked*: it keeps its place in line and is not looked at until the label has room.
+//! A flow whose label is at its cap is *throttled*: it keeps its place in line and is not looked at until the label has
+//! room.
 //!
 //! Everything is O(log flows) per step, and O(1) where flows don't begin or end.
 
@@ -30,7 +32,7 @@ use crate::engine::{
 
 const LEVELS: usize = 4;
 
-/// All who wait.
+/// All waiters.
 #[derive(Debug)]
 pub(crate) struct FairQueue {
     waiters: Waiters,
@@ -39,11 +41,11 @@ pub(crate) struct FairQueue {
     numbers: BTreeMap<FlowKey, u32>,
     lines: Vec<PartitionFlows>,
     stamp: u64,
-    /// `None`: the more important ones always go first.
+    /// Times that a level is passed over before its turn; `None`: more important flows always go first.
     aging: Option<u32>,
     /// Whether flows take turns in the order in which their first waiters arrived.
     by_arrival: bool,
-    /// Whether the newest of a flow goes first.
+    /// Whether the newest waiter of a flow goes first.
     pub(crate) newest_first: bool,
 }
 
@@ -80,7 +82,7 @@ impl FairQueue {
         }
     }
 
-    /// Gives the flows of a label another weight. None is further than one of its new turns behind.
+    /// Gives the flows of a label another weight. No flow is further than one of its new turns behind.
     pub(crate) fn weigh(&mut self, label: LabelId, weight: u32) {
         let (first, last) = FlowKey::all_of(label);
         let flows: Vec<u32> = self.numbers.range(first..=last).map(|(_, &number)| number).collect();
@@ -110,7 +112,7 @@ impl FairQueue {
         self.lines[partition as usize].in_line
     }
 
-    /// The start tag that was served last.
+    /// Returns the start tag that was served last.
     pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
         self.lines[partition as usize].served[usize::from(level)]
     }
@@ -128,7 +130,7 @@ impl FairQueue {
         self.waiters.get(key)
     }
 
-    /// The same for a key that may be stale.
+    /// Like `get`, for a key that may be stale.
     #[cfg(feature = "introspect")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         self.waiters.find(key)
@@ -184,7 +186,7 @@ impl FairQueue {
         self.follow_arrivals(number);
     }
 
-    /// Takes a waiter out of the line or the gate. Answers the start tag of its flow, if that ends with it.
+    /// Takes a waiter out of the line or the gate. Returns the start tag of its flow, if the flow ends with it.
     pub(crate) fn leave(&mut self, key: Key) -> Option<u64> {
         let waiter = self.waiters.get(key);
         let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
@@ -229,7 +231,7 @@ impl FairQueue {
         self.requeue(number, |flow, _| flow.start = start);
     }
 
-    /// Changes a flow, and with that its place among those that are ready.
+    /// Changes a flow, and with that its place among the flows that are ready.
     fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &PartitionFlows)) {
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow.key.partition as usize];
@@ -284,7 +286,7 @@ impl FairQueue {
         flow.start
     }
 
-    /// Notes that the waiter's flow is being served: the others of its level go before it.
+    /// Notes that the waiter's flow is being served: the other flows of its level go before it.
     pub(crate) fn serve(&mut self, key: Key) {
         let FlowKey { partition, level, .. } = self.waiters.get(key).flow_key();
         let Some(&number) = self.numbers.get(&self.waiters.get(key).flow_key()) else { return };
@@ -304,7 +306,7 @@ impl FairQueue {
         });
     }
 
-    /// Parks all flows of a label, or lets them stand in line again.
+    /// Throttles all flows of a label, or lets them have turns again.
     pub(crate) fn throttle(&mut self, label: LabelId, throttled: bool) {
         let (first, last) = FlowKey::all_of(label);
         let mut rest = Bound::Included(first);
@@ -327,7 +329,7 @@ impl FairQueue {
             }
             self.requeue(number, |flow, line| {
                 if flow.throttled && !throttled {
-                    // It owes nothing for the turns that it could not take, and nothing is owed to it for them.
+                    // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.
                     let stride = STRIDE / u64::from(flow.weight);
                     let served = line.served[usize::from(flow.key.level)];
                     flow.start = flow.start.clamp(served, served + stride);

@@ -1,4 +1,4 @@
-//! Questions to the queue: whose turn it is, who has to make room, and how long it takes.
+//! Questions to the queue: which waiter has the next turn, which one has to make room, and how long a wait takes.
 
 use super::{
     FairQueue, LEVELS,
@@ -10,7 +10,8 @@ use crate::engine::{
 };
 
 impl FairQueue {
-    /// Whose turn it is in a partition, and its rank among those of other partitions: smaller is earlier.
+    /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
+    /// earlier.
     pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
         let line = &self.lines[partition as usize];
         let first = line.ready.first()?;
@@ -27,33 +28,33 @@ impl FairQueue {
         Some((self.head(flow)?, if self.by_arrival { turn.start } else { turn.stamp }))
     }
 
-    /// The one of a flow who goes first: those in line before those at the gate.
+    /// Returns the waiter of a flow that goes first: waiters in line before waiters at the gate.
     fn head(&self, flow: &Flow) -> Option<Key> {
         let line = if self.newest_first { self.waiters.back(flow.line) } else { self.waiters.front(flow.line) };
         line.or_else(|| self.waiters.front(flow.gate))
     }
 
-    /// Anybody who waits, throttled or not.
+    /// Returns any waiter, throttled or not.
     pub(crate) fn anyone(&self) -> Option<Key> {
         let (_, &number) = self.numbers.first_key_value()?;
         self.head(&self.flows[number as usize])
     }
 
-    /// Who came to the gate of a partition first.
+    /// Returns the waiter that came to the gate of a partition first.
     pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
         let &(_, number) = self.lines[partition as usize].gates.first()?;
         self.waiters.front(self.flows[number as usize].gate)
     }
 
-    /// Who of a flow came to the gate first.
+    /// Returns the waiter of a flow that came to the gate first.
     pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
         let &number = self.numbers.get(&key)?;
         self.waiters.front(self.flows[number as usize].gate)
     }
 
-    /// Who has to make room in a full line for one more of the flow `key`: the newest of the least important flow if that
-    /// is less important, else of the longest flow of the same level if it stays the longest without it. Where everybody
-    /// is served in the order of arrival, flows are nothing to compare.
+    /// Returns the waiter that has to make room in a full line for another request of the flow `key`: the newest of the
+    /// least important flow if that is less important, else of the longest flow of the same level if it stays the
+    /// longest without it. Where waiters are served in the order of arrival, lengths of flows don't count.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
         let line = &self.lines[key.partition as usize];
         let &(level, length, number) = line.lengths.last()?;
@@ -64,9 +65,9 @@ impl FairQueue {
         self.waiters.back(self.flows[number as usize].line)
     }
 
-    /// How many requests at most are served before one more of the flow `key`, itself included: everybody who is as
-    /// important, or its own flow's turns where these come earlier. Flows that are throttled are in nobody's way but their
-    /// own. For the partition, and for all partitions.
+    /// Returns how many requests at most are served before another request of the flow `key`, itself included, for its
+    /// partition and for all partitions. That is all waiters that are as important, or the turns of its own flow where
+    /// these come earlier. Throttled flows delay only themselves.
     pub(crate) fn turns_before(&self, key: FlowKey, weight: u32, newest_first: bool) -> (usize, usize) {
         let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
         let own = flow.map_or(0, |flow| flow.line.len() + flow.gate.len());
@@ -90,7 +91,7 @@ impl FairQueue {
         (one, turns(&mut self.lines.iter()))
     }
 
-    /// Those who wait for a label, flow by flow, each with its place in its flow.
+    /// Returns the waiters of a label, flow by flow, each with its place in its flow.
     pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
         let (first, last) = FlowKey::all_of(label);
         self.numbers.range(first..=last).flat_map(|(_, &number)| {
@@ -99,13 +100,13 @@ impl FairQueue {
         })
     }
 
-    /// How many wait in a flow.
+    /// Returns how many requests wait in a flow.
     pub(crate) fn count_of(&self, key: FlowKey) -> usize {
         let flow = self.numbers.get(&key).map(|&number| &self.flows[number as usize]);
         flow.map_or(0, |flow| flow.line.len() + flow.gate.len())
     }
 
-    /// The oldest waiters of a label, one for each of its flows.
+    /// Returns the oldest waiters of a label, one for each of its flows.
     pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
         let (first, last) = FlowKey::all_of(label);
         self.numbers.range(first..=last).filter_map(|(_, &number)| {

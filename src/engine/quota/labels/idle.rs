@@ -1,10 +1,11 @@
-//! The list of labels that could be forgotten, the one that is idle for longest first: threaded through their entries.
+//! The list of labels that could be forgotten, the label that is idle for longest first: threaded through their
+//! entries.
 
 use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp};
 use crate::engine::ids::LabelId;
 
 impl Labels {
-    /// Puts a label at the end of those that could be forgotten.
+    /// Puts a label at the end of the list.
     pub(super) fn rest(&mut self, id: LabelId) {
         if !self.is_listed(id) {
             return;
@@ -18,7 +19,7 @@ impl Labels {
         (label.previous, label.next) = (last, NOT_LISTED);
     }
 
-    /// Takes a label out of those that could be forgotten.
+    /// Takes a label out of the list.
     pub(super) fn wake(&mut self, id: LabelId) {
         if !self.is_listed(id) {
             return;
@@ -36,15 +37,15 @@ impl Labels {
         }
     }
 
-    /// Whether it could ever be forgotten.
+    /// Whether the label could ever be forgotten.
     fn is_listed(&self, id: LabelId) -> bool {
         id > self.last_fixed && !self.get(id).name.is_empty()
     }
 
-    /// An entry for a new label: one more, or that of the label that is idle for longest and may be forgotten.
-    /// Requests without a label have theirs however many labels there are.
+    /// Returns an entry for a new label: a new entry, or that of the label that is idle for longest and may be
+    /// forgotten. Requests without a label have theirs however many labels there are.
     pub(super) fn free_entry(&mut self, now: Timestamp, name: &str, rules: &mut Rules) -> Option<LabelId> {
-        /// So many labels are asked whether they may be forgotten.
+        /// Labels that are asked whether they may be forgotten.
         const TRIES: usize = 8;
         self.unlabelled += usize::from(name.is_empty());
         if name.is_empty() || self.known() < self.plan.max_labels {
@@ -57,17 +58,17 @@ impl Labels {
                 self.forget(now, id, rules);
                 return Some(id);
             }
-            // Forgotten, it would have its whole rate again.
+            // The label, once forgotten, would have its whole rate again.
             self.wake(id);
             self.rest(id);
         }
         None
     }
 
-    /// The entry of a label that finds none: apart for the empty namespace, so that invented namespaces use up nothing
-    /// that others are allowed.
+    /// Returns the entry for a label that finds none: apart for the empty namespace, so that invented namespaces use up
+    /// nothing that other labels are allowed.
     pub(super) fn shared_entry(&self, class: u8, namespace: &str) -> LabelId {
-        // A class that came with a reload has none of its own.
+        // A class that came with a reload has no shared entry of its own.
         let (mut first, mut shared) = (LabelId::OVERFLOW.index(), self.last_fixed.index());
         if shared > 1 {
             shared /= 2;

@@ -1,8 +1,8 @@
 //! What holds for one label of one class, and which meters it shares with others.
 //!
-//! A meter lives as long as an account needs it, and an account as long as its label is known. A label is not forgotten while
-//! anything that was used of a rate still counts. So there are never more meters than the table of labels has room for, and
-//! no name buys a new rate.
+//! A meter lives as long as an account needs it, and an account as long as its label is known. A label is not forgotten
+//! while anything that was used of a rate still counts. So there are never more meters than the table of labels has
+//! room for, and no name buys a new rate.
 
 use super::{
     Remote, Rules,
@@ -19,7 +19,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What holds for one label of one class.
+/// The rules of one label of one class.
 #[derive(Debug)]
 pub(in crate::engine::quota) struct Account {
     pub(in crate::engine::quota) rules: Resolved,
@@ -27,20 +27,20 @@ pub(in crate::engine::quota) struct Account {
     pub(super) namespace: MeterId,
     pub(super) group: Option<MeterId>,
     pub(super) throttled: Throttled,
-    /// Where some of its rules are shared.
+    /// State of its shared rules, where it has some.
     pub(in crate::engine::quota) remote: Option<Box<Remote>>,
 }
 
-/// Where a label waits for room.
+/// The meter at which a label waits for room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Throttled {
     pub(super) at: Option<(MeterId, Need)>,
-    /// Its place in line; kept until it is served, in case that it has to go back.
+    /// Its place in line; stays until the label is served, in case that it has to go back.
     pub(super) stamp: Option<u64>,
 }
 
 impl Account {
-    /// How many of the label may run before the others wait, if that is what happens at its cap.
+    /// Returns how many requests of the label may run before further ones wait, if its cap lets them wait.
     pub(in crate::engine::quota) fn waits_at(&self) -> usize {
         let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Queue && !rule.observes);
         cap.map_or(usize::MAX, |rule| rule.bound)
@@ -48,7 +48,7 @@ impl Account {
 }
 
 impl Rules {
-    /// Opens an account for a new label, if its class has rules.
+    /// Returns an account for a new label, if its class has rules.
     pub(in crate::engine::quota) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
         let Label { class, namespace, name: label, spans_namespaces, .. } = label;
         let plan = self.plan.classes.get(usize::from(*class))?;
@@ -66,7 +66,7 @@ impl Rules {
         Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, throttled, remote }))
     }
 
-    /// Looks up again what holds for a label. What was used of its rates stays used.
+    /// Looks up the rules of a label again. What was used of its rates stays used.
     pub(in crate::engine::quota) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
         self.forget_place(label);
         let old = label.account.take();
@@ -87,14 +87,14 @@ impl Rules {
         }
     }
 
-    /// Whether an account can be closed without giving anybody a new rate: nothing of what was used of its rates counts any
-    /// more, or others keep the meter.
+    /// Whether closing an account gives no label a new rate: nothing of what was used of its rates counts any more, or
+    /// other accounts need the meter.
     pub(in crate::engine::quota) fn may_close(&self, now: Timestamp, account: &Account) -> bool {
         let meters = [Some(account.namespace), account.group];
         account.rate.is_fresh(now) && meters.into_iter().flatten().all(|meter| self.meters.may_leave(now, meter))
     }
 
-    /// Closes the account of a label that is forgotten. What it used of shared meters stays counted as long as it matters.
+    /// Closes the account of a label that is forgotten. Its use of shared meters stays counted as long as that matters.
     pub(in crate::engine::quota) fn close(&mut self, now: Timestamp, account: &Account) {
         #[cfg(test)]
         assert!(account.throttled.at.is_none(), "a label that nobody waits for is not parked");

@@ -1,9 +1,9 @@
-//! What is counted for several labels together, and who waits for room there.
+//! What is counted for several labels together, and the lines of labels that wait for room there.
 //!
-//! A label that has to wait for a meter stands in line there, and is not looked at again until the meter has room for it:
-//! when a request ends, or at the time when a rate has room. Labels may need different things of one meter, since each key
-//! may set a bound of its own; those that need the same stand in the same line. So whoever is woken finds room, and a unit
-//! that comes free wakes one label, however many wait.
+//! A label that has to wait for a meter stands in line there, and is not looked at again until the meter has room for
+//! it: when a request ends, or at the time when a rate has room. Labels may need different things of one meter, since
+//! each key may set a bound of its own; labels that need the same stand in the same line. So a label that is woken
+//! finds room, and a unit that comes free wakes one label, however many wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,10 +24,10 @@ pub(super) struct Meter {
     key: MeterKey,
     accounts: usize,
     pub(super) running: usize,
-    /// Since when none of that ended.
+    /// Time since one of these requests ended.
     pub(super) stall: Stall,
     pub(super) rate: Rate,
-    /// How many of those that run an observing rule would not have let run, and the rate without such: what observing
+    /// Running requests that an observing rule would have rejected, and the rate without such requests: what observing
     /// rules see.
     pub(super) over_quota: usize,
     observed: Rate,
@@ -43,7 +43,7 @@ struct ThrottledAt {
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct MeterKey {
-    /// `None`: all namespaces but the empty one, for labels that share an entry.
+    /// Namespace; `None`: all namespaces but the empty one, for labels that share an entry.
     pub(super) namespace: Option<Box<str>>,
     pub(super) of: MeterOf,
 }
@@ -61,17 +61,17 @@ impl Default for MeterOf {
 }
 
 impl Meter {
-    /// How many of those that run a rule counts.
+    /// Returns how many running requests a rule counts.
     pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
         if rule.observes { self.running - self.over_quota } else { self.running }
     }
 
-    /// The rate as a rule counts it.
+    /// Returns the rate as a rule counts it.
     pub(super) const fn rate_of<B: Copy>(&self, rule: Rule<B>) -> &Rate {
         if rule.observes { &self.observed } else { &self.rate }
     }
 
-    /// Counts one start; what observing rules see of it, where there are any.
+    /// Counts one start. `is_seen` by observing rules, where there are any.
     pub(super) fn charge(&mut self, now: Timestamp, rule: Rule<RateRule>, is_seen: bool) {
         self.rate.charge_for(now, rule);
         if is_seen {
@@ -87,7 +87,7 @@ impl Meter {
         }
     }
 
-    /// Whether nobody could tell its rates from new ones.
+    /// Whether its rates can't be told from new ones.
     const fn is_fresh(&self, now: Timestamp) -> bool {
         self.rate.is_fresh(now) && self.observed.is_fresh(now)
     }
@@ -99,7 +99,7 @@ impl Meter {
         }
     }
 
-    /// The label that came first among those that find room.
+    /// Returns the label that came first among the labels that find room.
     fn take_next(&mut self, now: Timestamp) -> Option<LabelId> {
         let open = (0..self.lines.len()).filter(|&line| self.has_room(now, self.lines[line].need));
         let line = open.min_by_key(|&line| self.lines[line].labels.first_key_value().map(|(&stamp, _)| stamp))?;
@@ -110,7 +110,7 @@ impl Meter {
         Some(label)
     }
 
-    /// When time alone makes room for somebody who waits.
+    /// Returns when time alone makes room for a label that waits.
     fn room_at(&self, now: Timestamp) -> Timestamp {
         let rates = self.lines.iter().filter_map(|line| match line.need {
             Need::Slot(_) => None,
@@ -126,9 +126,9 @@ pub(super) struct Meters {
     list: Vec<Meter>,
     numbers: HashMap<MeterKey, u32>,
     free: Vec<u32>,
-    /// Meters that may have room for some who wait there.
+    /// Meters that may have room for some labels that wait there.
     freed: Vec<MeterId>,
-    /// When others will have, by the passing of time.
+    /// Times when other meters have room again.
     due: Deadlines,
     stamp: u64,
 }
@@ -142,19 +142,19 @@ impl Meters {
         &mut self.list[id.number() as usize]
     }
 
-    /// How often a label was throttled.
+    /// Returns how often a label was throttled.
     #[cfg(test)]
     pub(super) const fn times_throttled(&self) -> u64 {
         self.stamp
     }
 
-    /// How many there are.
+    /// Returns how many meters there are.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The meter with this key, for one more account.
+    /// Returns the meter with this key, for one more account.
     pub(super) fn join(&mut self, key: MeterKey) -> MeterId {
         if let Some(&number) = self.numbers.get(&key) {
             self.list[number as usize].accounts += 1;
@@ -175,14 +175,14 @@ impl Meters {
         MeterId::from_number(number)
     }
 
-    /// Whether an account could do without a meter, and nobody would have a new rate.
+    /// Whether an account could do without a meter, and no label would have a new rate.
     pub(super) fn may_leave(&self, now: Timestamp, id: MeterId) -> bool {
         let meter = self.get(id);
         meter.accounts > 1 || meter.is_fresh(now)
     }
 
-    /// Notes that an account needs a meter no more. What was used of it stays counted as long as that matters: after a
-    /// reload that took a rule away, which the next one may bring back.
+    /// Notes that an account needs a meter no more. Its use stays counted as long as that matters: a reload may take a
+    /// rule away, and the next reload may bring it back.
     pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
         let meter = &mut self.list[id.number() as usize];
         meter.accounts -= 1;
@@ -192,7 +192,7 @@ impl Meters {
         }
     }
 
-    /// Forgets meters that no label needs and whose rates nobody could tell from new ones.
+    /// Forgets meters that no label needs and whose rates can't be told from new ones.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let (list, free) = (&self.list, &mut self.free);
         self.numbers.retain(|_, &mut number| {
@@ -205,7 +205,7 @@ impl Meters {
         });
     }
 
-    /// Counts one running less.
+    /// Counts one running request less.
     pub(super) fn release(&mut self, id: MeterId, over_quota: bool) {
         let meter = self.get_mut(id);
         meter.running -= 1;
@@ -216,7 +216,7 @@ impl Meters {
         }
     }
 
-    /// Lets a label stand in line: where it stood, if it has a stamp, or at the end. Answers its stamp.
+    /// Puts a label in line: where it stood, if it has a stamp, or at the end. Returns its stamp.
     pub(super) fn throttle(
         &mut self,
         now: Timestamp,
@@ -250,7 +250,7 @@ impl Meters {
         }
     }
 
-    /// When a meter has room for somebody who waits, by the passing of time.
+    /// Returns when a meter has room for a label that waits, by the passing of time.
     pub(super) fn next_due(&self) -> Timestamp {
         self.due.first().map_or(Timestamp::NEVER, |(at, _)| at)
     }
@@ -267,7 +267,7 @@ impl Meters {
         }
     }
 
-    /// The next label that finds room where it stands in line; it leaves the line.
+    /// Returns the next label that finds room where it stands in line; the label leaves the line.
     pub(super) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         while let Some(&id) = self.freed.last() {
             let meter = &mut self.list[id.number() as usize];

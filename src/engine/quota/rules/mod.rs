@@ -1,17 +1,17 @@
 //! Caps, rates and budgets, for classes of work.
 //!
-//! Each label of each class has an [`Account`]: what holds for it, and which meters it shares with others. A meter counts for
-//! a whole namespace (per class), or for a budget group (per namespace, over all classes). A request is charged to all of
-//! them or to none: they are checked first and charged after, in the same turn, when it gets its slot. A request that waits
-//! has used nothing.
+//! Each label of each class has an [`Account`]: what holds for it, and which meters it shares with others. A meter
+//! counts for a whole namespace (per class), or for a budget group (per namespace, over all classes). A request is
+//! charged to all of them or to none: they are checked first and charged after, in the same turn, when the request gets
+//! its slot. A waiter has used nothing.
 //!
-//! A rule that is full lets its label wait, or turns the request away. A label that has to wait is *parked* until there is room
-//! for it; see [`meters`].
+//! A rule that is full lets its label wait, or rejects the request. A label that has to wait is *throttled* until there
+//! is room for it; see [`meters`].
 //!
-//! Rules that are [`shared`] by all instances are counted by others, whom each request that got its slot has to ask.
+//! Rules that are [`shared`] by all instances are counted in a store, which each request that got its slot has to ask.
 //!
-//! A rule that *observes* stops nobody. It counts what it would have let run, and nothing else: a request that any of the
-//! observing rules would have turned away runs *beyond* them, and is seen by none of them.
+//! A rule that *observes* stops no request. It counts what it would have let run, and nothing else: a request that any
+//! of the observing rules would have rejected runs *beyond* them, and is seen by none of them.
 
 mod account;
 mod meters;
@@ -40,7 +40,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::engine::quota) struct Rules {
     plan: RulesPlan,
-    /// The class of rules by the number of the kind of work.
+    /// Class of rules by the number of the kind of work.
     by_kind: Vec<u8>,
     meters: Meters,
     /// Whether any rule is or was shared.
@@ -63,12 +63,13 @@ impl Rules {
             if self.by_kind.len() <= kind {
                 self.by_kind.resize(kind + 1, 0);
             }
-            // Kind 0 is all that are not told apart.
+            // Kind 0 is all kinds that are not told apart.
             self.by_kind[kind] = if kind > 0 { class } else { 0 };
         }
     }
 
-    /// How many classes have rules, those without rules of their own as one of them; none, if there are no rules.
+    /// Returns how many classes have rules, the class without rules of its own as one of them; none, if there are no
+    /// rules.
     pub(in crate::engine::quota) fn classes(&self) -> u8 {
         u8::try_from(self.plan.classes.len()).unwrap_or(u8::MAX)
     }
@@ -78,7 +79,7 @@ impl Rules {
         self.plan.classes.is_empty()
     }
 
-    /// The class whose rules hold for requests of this kind of work.
+    /// Returns the class whose rules hold for requests of this kind of work.
     pub(in crate::engine::quota) fn class_of(&self, class: u8) -> u8 {
         self.by_kind.get(usize::from(class)).copied().unwrap_or(0)
     }
@@ -93,7 +94,8 @@ impl Rules {
         self.observes
     }
 
-    /// Takes new rules. Classes keep their numbers: one that is gone has no rules any more, and is remembered by name.
+    /// Takes new rules. Classes keep their numbers: a class that is gone has no rules any more, and is remembered by
+    /// name.
     pub(in crate::engine::quota) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
         self.meters.sweep(now);
         self.are_shared |= plan.is_shared();
@@ -112,8 +114,8 @@ impl Rules {
         self.observes = self.plan.observes();
     }
 
-    /// The rule that has no room for one more request of this label. Where several are full, one that turns requests away
-    /// goes before those that let them wait.
+    /// Returns the rule that has no room for one more request of this label. Where several are full, a rule that
+    /// rejects goes before the rules that let requests wait.
     pub(in crate::engine::quota) fn exhausted(
         &self,
         now: Timestamp,
@@ -128,7 +130,7 @@ impl Rules {
         Some(other.unwrap_or(first))
     }
 
-    /// One of the rules that are charged at the start, if it has no room.
+    /// Returns one of the rules that are charged at the start, if it has no room.
     fn exhausted_rule(
         &self,
         rule: u8,
@@ -177,12 +179,12 @@ impl Rules {
         }
     }
 
-    /// The bound on those of a label that are inside, waiting or running, if as many are as may.
+    /// Returns the bound on running and waiting requests of a label together, if it is reached.
     pub(in crate::engine::quota) fn pending_exhausted(label: &Label, which: InForce) -> Option<ExhaustedRule> {
         let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = ExhaustedRule {
             reason: Reason::PendingFull,
-            // Nobody can wait for leave to wait.
+            // No request can wait for leave to wait.
             when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
             until: None,
             bound: rule.bound,
@@ -191,7 +193,8 @@ impl Rules {
         (label.inside_for(rule) >= rule.bound).then_some(full)
     }
 
-    /// Charges one start to everything that counts it: unless it is beyond what they allow, to observing rules too.
+    /// Charges one start to all rules that count it. A request beyond what observing rules allow is not charged to
+    /// these.
     pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
         let Some(account) = label.account.as_deref_mut() else { return };
         let is_seen = self.observes && !over_quota;
@@ -235,7 +238,7 @@ impl Rules {
         }
     }
 
-    /// Lets a label wait until a meter has what it needs.
+    /// Has a label wait until a meter has what it needs.
     pub(in crate::engine::quota) fn throttle(
         &mut self,
         now: Timestamp,
@@ -259,14 +262,14 @@ impl Rules {
         }
     }
 
-    /// Notes that a label was served, or that nobody waits for it any more: it has no place in line.
+    /// Notes that a label was served, or that no request waits for it any more: it has no place in line.
     pub(in crate::engine::quota) fn forget_place(&mut self, label: &mut Label) {
         if let Some(account) = label.account.as_deref_mut() {
             self.unthrottle(account);
         }
     }
 
-    /// The next label that finds room where it was throttled.
+    /// Returns the next label that finds room where it was throttled.
     pub(in crate::engine::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         self.meters.next_freed(now)
     }
@@ -278,12 +281,12 @@ impl Rules {
         }
     }
 
-    /// Since when nothing ended of what a meter counts.
+    /// Returns since when nothing ended of what a meter counts.
     pub(in crate::engine::quota) fn stall(&self, meter: MeterId) -> Stall {
         self.meters.get(meter).stall
     }
 
-    /// When time alone makes room on a meter for which labels wait.
+    /// Returns when time alone makes room on a meter for which labels wait.
     pub(in crate::engine::quota) fn next_due(&self) -> Timestamp {
         self.meters.next_due()
     }
@@ -293,13 +296,13 @@ impl Rules {
         self.meters.pass(now);
     }
 
-    /// How often a label was throttled at a meter.
+    /// Returns how often a label was throttled at a meter.
     #[cfg(test)]
     pub(in crate::engine::quota) fn times_throttled(&self) -> u64 {
         self.meters.times_throttled()
     }
 
-    /// How many meters there are.
+    /// Returns how many meters there are.
     #[cfg(test)]
     pub(in crate::engine::quota) fn meters(&self) -> usize {
         self.meters.len()

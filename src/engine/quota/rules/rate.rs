@@ -2,11 +2,11 @@
 //!
 //! Two ways of counting:
 //!
-//! - *Minute*: up to `max` in each minute of the clock. Simple to explain and to compare with a bill, and up to `2 max` in
-//!   60 s that straddle the edge of a minute.
-//! - *Smooth*: the generic cell rate algorithm (ATM Forum, *Traffic Management 4.0*, annex C, in its virtual scheduling form).
-//!   One start each `60 s / max`, and `burst` of them at once after a pause: at most `max + burst` in any 60 s, of which the
-//!   last one comes when the 60 s end.
+//! - *Minute*: a fixed window, up to `max` in each minute of the clock. Simple to explain and to compare with a bill,
+//!   and up to `2 max` in 60 s that straddle the edge of a minute.
+//! - *Smooth*: GCRA, the generic cell rate algorithm (ATM Forum, *Traffic Management 4.0*, annex C, in its virtual
+//!   scheduling form). One start each `60 s / max`, and `burst` of them at once after a pause: at most `max + burst` in
+//!   any 60 s, of which the last one comes when the 60 s end.
 //!
 //! Both bounds are reached. Either way of counting tells exactly from when on the next start is allowed.
 
@@ -25,14 +25,14 @@ pub(super) struct Rate {
     /// The minute that `count` belongs to.
     minute: u64,
     count: u32,
-    /// When the next start would be due, were all evenly spaced ("theoretical arrival time").
+    /// Time when the next start would be due, were all evenly spaced ("theoretical arrival time").
     due: u64,
-    /// Until when what was used counts, as the rules have it that are counted here.
+    /// Time until which the use counts, under the rules of this process.
     counts_until: u64,
 }
 
 impl Rate {
-    /// From when on one more start is allowed; not after `now`, if it is allowed now.
+    /// Returns from when on one more start is allowed; not after `now`, if it is allowed now.
     pub(super) fn allowed_at(&self, now: Timestamp, rule: RateRule) -> Timestamp {
         match rule.mode {
             RateMode::Minute => {
@@ -61,7 +61,8 @@ impl Rate {
         self.due = self.due.max(now).saturating_add(interval(rule.max));
     }
 
-    /// The same, and remembers until when it counts. What is counted for all instances is remembered elsewhere.
+    /// Like `charge`, and remembers until when the start counts. Starts that are counted for all instances are
+    /// remembered elsewhere.
     pub(super) fn charge_for(&mut self, now: Timestamp, rule: Rule<RateRule>) {
         self.charge(now, rule.bound);
         if rule.shared.is_none() {
@@ -81,12 +82,12 @@ impl Rate {
         self.due = self.due.saturating_sub(interval(rule.max));
     }
 
-    /// How many started in this minute of the clock.
+    /// Returns how many requests started in this minute of the clock.
     pub(super) const fn count(&self, now: Timestamp) -> u32 {
         if self.minute == now.as_nanos() / MINUTE { self.count } else { 0 }
     }
 
-    /// How many more may start at once.
+    /// Returns how many more requests may start at once.
     pub(super) fn remaining(&self, now: Timestamp, rule: RateRule) -> u32 {
         match rule.mode {
             RateMode::Minute => rule.max.get().saturating_sub(self.count(now)),
@@ -103,7 +104,7 @@ impl Rate {
     }
 }
 
-/// The time between two starts that are evenly spaced, rounded up: rather one too few than one too many.
+/// Returns the time between two starts that are evenly spaced, rounded up: rather one start too few than one too many.
 const fn interval(max: NonZeroU32) -> u64 {
     MINUTE.div_ceil(max.get() as u64)
 }

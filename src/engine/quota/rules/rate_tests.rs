@@ -1,5 +1,5 @@
-//! What rates promise, for random arrivals: the bounds over any 60 s, the same answers as an implementation by somebody
-//! else, and the exact time of the next start.
+//! What rates promise, for random arrivals: the bounds over any 60 s, the same answers as an independent
+//! implementation, and the exact time of the next start.
 
 use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
 
@@ -35,7 +35,8 @@ fn rules() -> impl Strategy<Value = RateRule> {
     ]
 }
 
-/// Gaps between arrivals: of all sorts, from nothing to minutes, or of the same sort, so that many arrive in a minute.
+/// Gaps between arrivals: of all sorts, from nothing to minutes, or of the same sort, so that many requests arrive in a
+/// minute.
 fn gaps() -> impl Strategy<Value = Vec<u64>> {
     let gap = prop_oneof![
         6 => Just(0),
@@ -53,7 +54,7 @@ fn gaps() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// What a rule promises for 60 s, both ends included or the last one left out.
+/// Returns what a rule promises for 60 s, both ends included or the last one left out.
 fn bound(rule: RateRule, closed: bool) -> usize {
     let max = rule.max.get() as usize;
     match rule.mode {
@@ -62,7 +63,7 @@ fn bound(rule: RateRule, closed: bool) -> usize {
     }
 }
 
-/// The most starts in any 60 s. A window that is fullest can be moved until it ends with a start.
+/// Returns the most starts in any 60 s. A window that is fullest can be moved until it ends with a start.
 fn most(starts: &[u64], closed: bool) -> usize {
     let mut window = VecDeque::new();
     let mut most = 0;
@@ -76,7 +77,7 @@ fn most(starts: &[u64], closed: bool) -> usize {
     most
 }
 
-/// When requests start that arrive at these times, and are turned away if there is no room.
+/// Returns when requests start that arrive at these times, and are rejected if there is no room.
 fn starts(rule: RateRule, arrivals: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut rate = Rate::default();
     let mut started = Vec::new();
@@ -90,7 +91,7 @@ fn starts(rule: RateRule, arrivals: impl IntoIterator<Item = u64>) -> Vec<u64> {
     started
 }
 
-/// When requests start that arrive as early as the rule allows, the first of them at `first`.
+/// Returns when requests start that arrive as early as the rule allows, the first of them at `first`.
 fn greedy(rule: RateRule, first: u64, count: usize) -> Vec<u64> {
     let (mut rate, mut now) = (Rate::default(), Timestamp::from_nanos(first));
     (0..count)
@@ -119,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_do_they_if_everybody_comes_as_early_as_possible(rule in rules(), first in 0..MINUTE) {
+    fn nor_do_they_if_requests_come_as_early_as_possible(rule in rules(), first in 0..MINUTE) {
         let started = greedy(rule, first, 3 * bound(rule, true));
         for closed in [true, false] {
             prop_assert!(most(&started, closed) <= bound(rule, closed));
@@ -182,7 +183,7 @@ proptest! {
         }
     }
 
-    /// An implementation of the same algorithm by somebody else gives the same answers. It is given our interval: its own
+    /// An independent implementation of the same algorithm gives the same answers. It is given our interval: its own
     /// rounds down where ours rounds up, which is one nanosecond for rates that don't divide a minute.
     #[test]
     fn governor_decides_the_same(max in prop_oneof![1u32..1_000, Just(7_000)], burst in 1u32..100, gaps in gaps()) {
@@ -194,7 +195,7 @@ proptest! {
         prop_assert_eq!(disagreement(smooth(max, burst), quota, &gaps), None);
     }
 
-    /// With its own interval as well, where that is the same.
+    /// Like `governor_decides_the_same`, with its own interval, where that is the same.
     #[test]
     fn governor_per_minute_decides_the_same(
         max in prop::sample::select(vec![1u32, 2, 3, 5, 6, 10, 60, 75, 100, 600, 1_000, 6_000]),
@@ -206,7 +207,7 @@ proptest! {
     }
 }
 
-/// The first arrival about which the rule and `governor` disagree.
+/// Returns the first arrival about which the rule and `governor` disagree.
 fn disagreement(rule: RateRule, quota: Quota, gaps: &[u64]) -> Option<usize> {
     let clock = FakeRelativeClock::default();
     let theirs = RateLimiter::direct_with_clock(quota, clock.clone());

@@ -1,7 +1,8 @@
 //! Rules that are counted for all instances together, and what this process knows of them.
 //!
-//! The engine doesn't count them, and doesn't know what does. It says which rules a request needs the consent for, and
-//! remembers what it was told: that a rule which lets its label wait has no room, or that a rate has none until some time.
+//! The engine doesn't count them, and doesn't know the store that does. It says which rules a request has to ask for,
+//! and remembers what it was told: that a rule which lets its label wait has no room, or that a rate has none until
+//! some time.
 
 use std::sync::Arc;
 
@@ -17,20 +18,20 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Remote {
     rules: Arc<SharedRules>,
-    /// A rule that lets the label wait has no room.
+    /// A rule that lets the label wait and has no room.
     closed: Option<Closed>,
-    /// The index of a rate that rejects, and until when it has no room.
+    /// Index of a rate that rejects, and until when it has no room.
     barred: Option<(usize, Timestamp)>,
-    /// When the store gave no answer, if that was its last word.
+    /// Time when the store gave no answer, if that was its last word.
     unanswered: Option<Timestamp>,
 }
 
 /// A label whose requests wait for a shared rule: they ask again, one at a time.
 #[derive(Clone, Copy, Debug)]
 struct Closed {
-    /// The index of the rule.
+    /// Index of the rule.
     rule: usize,
-    /// When time alone makes room; never for a cap.
+    /// Time when time alone makes room; never for a cap.
     until: Timestamp,
     /// Whether the next request may ask.
     probe_allowed: bool,
@@ -41,7 +42,7 @@ impl Remote {
         Box::new(Self { rules: Arc::new(rules), closed: None, barred: None, unanswered: None })
     }
 
-    /// The shared rule of which it is known that it has no room for one more, and until when.
+    /// Returns the shared rule that is known to have no room for one more request, and until when.
     fn known_full(&self, now: Timestamp) -> Option<(&SharedRule, Timestamp)> {
         let barred = self.barred.filter(|&(_, until)| until > now);
         let closed = self.closed.filter(|closed| !closed.probe_allowed && closed.until > now);
@@ -49,19 +50,19 @@ impl Remote {
         Some((self.rules.rules.get(rule)?, until))
     }
 
-    /// The name of that rule.
+    /// Returns the name of that rule.
     pub(crate) fn exhausted_name(&self, now: Timestamp) -> &'static str {
         self.known_full(now).map_or("", |(rule, _)| rule.name())
     }
 
-    /// The same as any rule that is full.
+    /// Returns that rule as any other rule that is full.
     pub(crate) fn exhausted(&self, now: Timestamp) -> Option<ExhaustedRule> {
         let (rule, until) = self.known_full(now)?;
         let until = (until != Timestamp::NEVER).then_some(until);
         Some(ExhaustedRule { reason: rule.reason(), when_full: rule.when_full, until, bound: rule.most(), meter: None })
     }
 
-    /// Notes that a request asks: while the label is closed, no other one does.
+    /// Notes that a request asks: while the label is closed, no other request does.
     pub(super) fn asks(&mut self) {
         if let Some(closed) = &mut self.closed {
             (closed.probe_allowed, closed.until) = (false, Timestamp::NEVER);
@@ -72,7 +73,7 @@ impl Remote {
         &self.rules
     }
 
-    /// When the store gave no answer, if that was its last word.
+    /// Returns when the store gave no answer, if that was its last word.
     pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
         self.unanswered
     }
@@ -111,7 +112,7 @@ impl Remote {
     }
 }
 
-/// The rule that a rate has, if it is counted here.
+/// Returns the rate rule, if it is counted in this process.
 pub(super) fn counted_here(rule: Option<Rule<RateRule>>) -> Option<Rule<RateRule>> {
     rule.filter(|rule| rule.shared.is_none())
 }

@@ -1,4 +1,4 @@
-//! What can be seen of rules from outside.
+//! Rules as they are seen from outside.
 
 use super::{Rate, Rules};
 use crate::{
@@ -17,29 +17,31 @@ use crate::{
 #[non_exhaustive]
 pub struct RuleSnapshot {
     /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
-    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`](crate::Labels), or `worker_slots` where these bind.
+    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`](crate::Labels), or `worker_slots` where these
+    /// bind.
     pub rule: &'static str,
-    /// How many it allows.
+    /// Requests that the rule allows.
     pub bound: usize,
-    /// How many are counted now, or were in this minute; in this process, if the rule is shared.
+    /// Requests that are counted now, or were in this minute; in this process, if the rule is shared.
     pub used: usize,
-    /// How many more it allows now.
+    /// Further requests that the rule allows now.
     pub remaining: usize,
-    /// What happens to one more: `wait`, `reject` or `empty`; or would happen, if it observes.
+    /// What happens to one more request: `wait`, `reject` or `empty`; or would happen, if the rule observes.
     pub when_full: &'static str,
-    /// Whether it only says what it would do. What it would not have let run is not counted as used.
+    /// Whether the rule observes: it only counts what it would do. A request that it would have rejected is not counted
+    /// as used.
     pub observes: bool,
-    /// The key that it was found under: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or `workers`
-    /// for what those say.
+    /// Key under which the rule was found: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or
+    /// `workers` for rules from those settings.
     pub source: &'static str,
-    /// Whether it is counted for all instances together. What others use of it is not known here.
+    /// Whether the rule is counted for all instances together. What other instances use of it is not known here.
     pub shared: bool,
     /// The group of a budget.
     pub group: Option<String>,
 }
 
 impl Source {
-    /// The form of the key.
+    /// Returns the form of the key.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "namespace:label",
@@ -52,12 +54,12 @@ impl Source {
 }
 
 impl RuleSnapshot {
-    /// Whether it counts starts rather than what runs.
+    /// Whether the rule counts starts rather than running requests.
     pub(crate) fn is_rate(&self) -> bool {
         matches!(self.rule, "budget" | "max_per_minute" | "max_per_minute_per_namespace")
     }
 
-    /// A bound on what runs at once, of which more wait.
+    /// Returns a bound on running requests, beyond which requests wait.
     pub(crate) const fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
         let remaining = bound.saturating_sub(used);
         Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, shared: false, group: None }
@@ -65,7 +67,7 @@ impl RuleSnapshot {
 }
 
 impl Rules {
-    /// The classes that settings name and bound, by number.
+    /// Returns the classes that settings name and bound, by number.
     pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
         let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
         let classes = (0..).zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
@@ -78,17 +80,17 @@ impl Rules {
         self.plan.classes.iter().any(|class| *class.name == *name)
     }
 
-    /// All rules, as they were configured.
+    /// Returns all rules, as they were configured.
     pub(crate) const fn plan(&self) -> &RulesPlan {
         &self.plan
     }
 
-    /// The name of a class; empty for those without rules of their own.
+    /// Returns the name of a class; empty for the class without rules of its own.
     pub(crate) fn class_name(&self, class: u8) -> &str {
         self.plan.classes.get(usize::from(class)).map_or("", |class| &class.name)
     }
 
-    /// How much is used of a rule that is full.
+    /// Returns how much is used of a rule that is full.
     pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &ExhaustedRule) -> usize {
         let Some(account) = label.account.as_deref() else { return 0 };
         match (full.reason, full.meter) {
@@ -100,7 +102,7 @@ impl Rules {
         }
     }
 
-    /// Each rule that counts a label.
+    /// Returns each rule that counts a label.
     pub(crate) fn view(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
         let Some(account) = label.account.as_deref() else { return Vec::new() };
         let Resolved { in_flight, in_flight_per_namespace, per_minute, per_minute_per_namespace, budget, pending } =

@@ -1,10 +1,12 @@
-//! What was decided lately, and what changed: two bounded rings of numbers.
+//! The last decisions and changes: two bounded rings of numbers.
 //!
-//! One ring is for decisions, of which there are thousands in a second, and one for changes (of the limit, the settings, the
-//! mode, the store), so that the ones never push the others out. Entries are as large as three quarters of a cache line and have their
-//! place from the beginning: writing one allocates nothing. They hold numbers; names are looked up by whoever reads them, see
-//! [`view`]. A number that has been given to another label since then finds no name: a label notes with which entry its name
-//! begins to hold, and [`Runs`](crate::engine::runs) keeps the names of runs for as long as an entry may ask for them.
+//! One ring is for decisions, of which there are thousands in a second. The other ring is for changes (of the limit,
+//! the settings, the mode, the store), so that decisions never push changes out. Entries are as large as three quarters
+//! of a cache line and have their place from the beginning: writing one allocates nothing.
+//!
+//! Entries hold numbers; the reader looks up names, see [`view`]. A number that has been given to another label since
+//! then finds no name: a label notes with which entry its name begins to hold, and the queue's `Jobs` keep the names of
+//! runs for as long as an entry may ask for them.
 
 #[cfg(test)]
 mod tests;
@@ -22,14 +24,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// No more entries than this, so that the low half of a sequence number says which one it is.
+/// Most entries of a ring, so that the low half of a sequence number identifies an entry.
 pub(crate) const MOST_ENTRIES: usize = 1 << 20;
 
 /// A ring that forgets the oldest.
 #[derive(Debug)]
 struct Ring<T> {
     entries: Box<[T]>,
-    /// Where the next one goes.
+    /// Index of the next entry.
     next: usize,
     is_full: bool,
 }
@@ -50,12 +52,12 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// The one that is forgotten next, if the next one needs its place.
+    /// Returns the entry that is forgotten next, if the next entry needs its place.
     fn first_to_go(&self) -> Option<&T> {
         if self.is_full { self.entries.get(self.next) } else { None }
     }
 
-    /// The oldest one first.
+    /// Returns all entries, the oldest first.
     fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         let (newer, older) = self.entries.split_at(self.next);
         let older = if self.is_full { older } else { &[] };
@@ -67,14 +69,14 @@ impl<T: Copy> Ring<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     at: Timestamp,
-    /// The lower half of its number in the order of all entries.
+    /// Lower half of its number in the order of all entries.
     sequence: u32,
-    /// For how long it had waited, in seconds.
+    /// Time for which the request had waited, in seconds.
     waited: f32,
     label: LabelId,
-    /// The job that it is a part of.
+    /// Job that the request is a part of.
     job: JobId,
-    /// What is used of the bound that was in the way.
+    /// Use of the bound that was in the way.
     used: u32,
     bound: u32,
     in_flight: u32,
@@ -85,7 +87,7 @@ pub(crate) struct Record {
     by: BlockingBound,
 }
 
-/// What became of a request: in one byte, for reasons come with it, of which there may be 32.
+/// What became of a request, in one byte: a reason, of which there may be 32, is a part of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct DecisionCode(u8);
 
@@ -94,7 +96,7 @@ impl DecisionCode {
     pub(super) const QUEUED: Self = Self(1);
     pub(super) const GRANTED: Self = Self(2);
     pub(super) const CANCELLED: Self = Self(3);
-    /// Admitted because decisions don't bind; it would have waited.
+    /// Admitted because decisions don't bind; the request would have waited.
     pub(super) const WOULD_QUEUE: Self = Self(4);
     const REJECTED: u8 = 0x40;
     const TIMED_OUT: u8 = 0x60;
@@ -104,7 +106,7 @@ impl DecisionCode {
         Self(Self::REJECTED + reason.index() as u8)
     }
 
-    /// Rejected because its wait was over, and what was in its way.
+    /// Rejected because the wait was over, and what was in the way.
     pub(super) const fn timed_out(reason: Reason) -> Self {
         Self(Self::TIMED_OUT + reason.index() as u8)
     }
@@ -141,17 +143,17 @@ pub(crate) struct Changed {
 
 const _: () = assert!(size_of::<Record>() <= 48, "an entry is at most 48 bytes");
 
-/// Both rings, with one order.
+/// Both rings, with one order of entries.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// The number of the newest entry.
+    /// Number of the newest entry.
     sequence: u64,
     decisions: Ring<Record>,
     changes: Ring<Changed>,
 }
 
 impl Journal {
-    /// Room for so many decisions and as many changes.
+    /// Returns a journal with room for so many decisions and as many changes.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MOST_ENTRIES);
         Self { sequence: 0, decisions: Ring::new(capacity, BLANK_RECORD), changes: Ring::new(capacity, BLANK_CHANGE) }
@@ -161,12 +163,12 @@ impl Journal {
         self.decisions.entries.is_empty()
     }
 
-    /// The number of the newest entry.
+    /// Returns the number of the newest entry.
     pub(super) const fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// No decision before this one is kept any more, nor will be once the next one was written.
+    /// Returns the entry before which the journal holds no decision any more, once the next decision was written.
     pub(super) fn forgotten_until(&self) -> u64 {
         match self.decisions.first_to_go() {
             Some(record) => self.whole(record.sequence),
@@ -175,7 +177,7 @@ impl Journal {
         }
     }
 
-    /// The number that ends like this: one of the last four billion.
+    /// Returns the whole number that ends like this: one of the last four billion.
     const fn whole(&self, low: u32) -> u64 {
         self.sequence - (self.sequence as u32).wrapping_sub(low) as u64
     }
@@ -228,7 +230,7 @@ impl Journal {
         self.changes.push(Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting });
     }
 
-    /// Takes another capacity. The newest entries stay, as many as there is room for.
+    /// Sets the capacity. The newest entries stay, as many as there is room for.
     pub(super) fn resize(&mut self, capacity: usize) {
         if capacity.min(MOST_ENTRIES) == self.decisions.entries.len() {
             return;
@@ -242,7 +244,7 @@ impl Journal {
     }
 }
 
-/// A number as entries hold it: counts are far below four billion.
+/// Returns a number as entries hold it: counts are far below four billion.
 #[expect(clippy::cast_possible_truncation, reason = "see above; bounds may be the largest number there is")]
 pub(crate) const fn short(count: usize) -> u32 {
     if count > u32::MAX as usize { u32::MAX } else { count as u32 }

@@ -13,18 +13,18 @@ use crate::{
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Its number, from 1 on. Numbers that are missing belong to entries that others have pushed out.
+    /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out.
     pub sequence: u64,
-    /// When it happened, in seconds since the handle was made.
+    /// Time of the entry, in seconds since the handle was made.
     pub at_seconds: f64,
     /// What happened.
     #[cfg_attr(feature = "introspect", serde(flatten))]
     pub event: JournalEvent,
-    /// How many ran then, those included that were let in by it.
+    /// Requests that ran then, including a request that was admitted by this entry.
     pub in_flight: usize,
-    /// How many could run at once then.
+    /// Limit at that time.
     pub limit: usize,
-    /// How many waited then, in line and at the gate.
+    /// Requests that waited then, in line and at the gate.
     pub waiting: usize,
 }
 
@@ -44,36 +44,36 @@ pub enum JournalEvent {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DecisionEntry {
-    /// What became of it.
+    /// What became of the request.
     pub decision: DecisionKind,
-    /// Why it was not admitted, or would not have been.
+    /// Why the request was not admitted, or would not have been.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<Reason>,
     /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::snapshot::RuleSnapshot::rule), or `deadline`,
     /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition` or `queue`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<&'static str>,
-    /// How many were counted by that.
+    /// Requests that were counted by that bound.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub used: Option<usize>,
-    /// How many it allows.
+    /// Requests that the bound allows.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub bound: Option<usize>,
-    /// The partition that it belongs to.
+    /// Partition of the request.
     pub partition: String,
-    /// The namespace of its label; empty if it has none.
+    /// Namespace of the request's label; empty if it has none.
     pub namespace: String,
-    /// Its label; empty if it has none, or shared an entry.
+    /// Label of the request; empty if it has none, or shared an entry.
     pub label: String,
-    /// Whether its label was forgotten since, so that nobody knows its name.
+    /// Whether the label was forgotten since, so that its name is not known any more.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "std::ops::Not::not"))]
     pub forgotten: bool,
-    /// Its class of work; empty for all that have no rules of their own.
+    /// Class of work of the request; empty for all classes that have no rules of their own.
     pub class: String,
-    /// The run that it is a part of, where requests of that have waited.
+    /// Run that the request is a part of, where requests of that run have waited.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub run: Option<String>,
-    /// How long it had waited, in seconds.
+    /// Time for which the request had waited, in seconds.
     pub waited_seconds: f64,
 }
 
@@ -82,26 +82,26 @@ pub struct DecisionEntry {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DecisionKind {
-    /// It may run, as it came. Or decisions don't bind; see `reason`.
+    /// The request may run, as it came. Or decisions don't bind; see `reason`.
     Admitted,
-    /// It has to wait.
+    /// The request has to wait.
     Queued,
-    /// It has waited and may run now.
+    /// The request has waited and may run now.
     Granted,
-    /// It was turned away.
+    /// The request was rejected.
     Rejected,
-    /// It was turned away because its wait took too long.
+    /// The request was rejected because its wait took too long.
     TimedOut,
-    /// It left while it waited.
+    /// The request left while it waited.
     Cancelled,
-    /// It runs because decisions don't bind; it would have had to wait.
+    /// The request runs because decisions don't bind; it would have had to wait.
     WouldQueue,
-    /// It runs because decisions don't bind; it would have been turned away.
+    /// The request runs because decisions don't bind; it would have been rejected.
     WouldReject,
 }
 
 impl DecisionKind {
-    /// The machine word.
+    /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
@@ -124,45 +124,45 @@ pub enum ChangeEntry {
     /// The law moved the limit.
     #[non_exhaustive]
     Limit {
-        /// What it was before. What it is now is the entry's `limit`.
+        /// Limit before the change. The new limit is the entry's `limit`.
         from: usize,
-        /// The round-trip time that it was judged by, in seconds, if the law can say.
+        /// Round-trip time by which the law judged, in seconds, if the law can say.
         #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
         rtt_seconds: Option<f64>,
-        /// What that was compared with, in seconds: a threshold, or a time that was measured before.
+        /// Time with which that was compared, in seconds: a threshold, or a time that was measured before.
         #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
         reference_seconds: Option<f64>,
-        /// What the law made of both: its gradient, its `g`.
+        /// Result of the comparison: the law's gradient, its `g`.
         #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
         ratio: Option<f64>,
     },
     /// Decisions bind, or don't any more.
     #[non_exhaustive]
     Mode {
-        /// The mode before.
+        /// Mode before the change.
         from: &'static str,
-        /// The mode now.
+        /// Mode after the change.
         to: &'static str,
     },
     /// The settings were changed.
     #[non_exhaustive]
     Reload {
-        /// The limit before.
+        /// Limit before the change.
         from: usize,
     },
-    /// Nobody is let in any more.
+    /// The handle drains: no request is admitted any more.
     Drain,
     /// The law panicked; the limit stayed what it was.
     LawPanic,
     /// The store that counts [shared rules](crate::AdmissionBuilder::shared) fails, is left alone, or answers again.
     #[non_exhaustive]
     Store {
-        /// Its state before: `up`, `failing` or `down`, as in
+        /// State before the change: `up`, `failing` or `down`, as in
         /// [`StoreSnapshot::state`](crate::snapshot::StoreSnapshot::state).
         from: &'static str,
-        /// Its state now.
+        /// State after the change.
         to: &'static str,
-        /// For how long it was down, in seconds, if it comes back from that.
+        /// Time for which the store was down, in seconds, if it comes back from that.
         #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
         down_seconds: Option<f64>,
     },
@@ -208,13 +208,13 @@ impl BlockingBound {
         })
     }
 
-    /// Whether it is a bound, with numbers.
+    /// Whether the obstacle is a bound, with numbers.
     const fn counts(self) -> bool {
         !matches!(self, Self::Nothing | Self::Deadline | Self::Draining)
     }
 }
 
-/// InForce entries are wanted.
+/// Which entries are wanted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Wanted {
     #[default]
@@ -229,7 +229,7 @@ pub(crate) enum Wanted {
 pub(crate) type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
 
 impl Journal {
-    /// Those after the entry with this number, the newest of them, in their order.
+    /// Returns the entries after the entry with this number, the newest of them, in their order.
     pub(crate) fn after(&self, sequence: u64, wanted: Wanted) -> Vec<Found<'_>> {
         let newer = |found: &Found<'_>| found.0 > sequence;
         let decisions = self.decisions.iter().rev().map(|it| (self.whole(it.sequence), Ok(it))).take_while(newer);
@@ -243,7 +243,7 @@ impl Journal {
         found
     }
 
-    /// How many decisions are kept, and as many changes.
+    /// Returns how many decisions are remembered, and as many changes.
     #[cfg(feature = "introspect")]
     pub(crate) const fn capacity(&self) -> usize {
         self.decisions.entries.len()
@@ -251,7 +251,7 @@ impl Journal {
 }
 
 impl Record {
-    /// The entry, with the names that its numbers had.
+    /// Returns the entry, with the names that its numbers had.
     pub(crate) fn view(&self, sequence: u64, names: Names<'_>) -> JournalEntry {
         let counted = |number: u32| self.by.counts().then_some(number as usize);
         let (forgotten, (class, namespace, label)) = (names.label.is_none(), names.label.unwrap_or_default());
@@ -279,7 +279,7 @@ impl Record {
         }
     }
 
-    /// The partition, the label and the job that it is about.
+    /// Returns the partition, the label and the job of the request.
     pub(crate) const fn about(&self) -> (u16, LabelId, JobId) {
         (self.partition, self.label, self.job)
     }

@@ -1,4 +1,4 @@
-//! Series by label: whose they are, and what they count.
+//! Series by label: which label each belongs to, and what it counts.
 
 use std::{collections::HashMap, task::Poll, time::Duration};
 
@@ -76,7 +76,7 @@ fn named_labels_have_places_and_of_the_others_the_first_ones() {
         request(&mut engine, "", label);
     }
     assert_eq!(requests(&engine), counted(&[("/", 2), ("/gold", 1), ("/a", 2), ("/b", 1)]));
-    // Strangers may invent namespaces: what is named is the label without one.
+    // Strangers may invent namespaces: the setting names the label without a namespace.
     request(&mut engine, "invented", "gold");
     assert_eq!(requests(&engine)[..2], counted(&[("/", 3), ("/gold", 1)]));
 }
@@ -113,7 +113,7 @@ fn no_name_is_taken_for_another() {
         request(&mut engine, "", name);
     }
     request(&mut engine, "a", "b");
-    // Without a label: not of this table.
+    // A request without a label is not in this table.
     let now = engine.now();
     let mut slot = engine.arrive_without_waiting(now, &Ask::of(0)).unwrap();
     engine.finish(now, &mut slot);
@@ -125,7 +125,7 @@ fn no_name_is_taken_for_another() {
 }
 
 #[test]
-fn whoever_is_late_is_counted_where_it_came_from() {
+fn a_late_request_is_counted_for_the_label_that_it_came_with() {
     let plan = Plan { time_to_live: Some(SECOND), ..plan(2, 1, &[]) };
     let mut engine = Engine::new(plan);
     let mut late = engine.arrive_without_waiting(at(0), &ask("", "late")).unwrap();
@@ -182,7 +182,7 @@ fn slots_are_those_of_a_cap_or_of_workers() {
 }
 
 #[test]
-fn classes_are_told_apart_and_who_has_no_label_is_in_none() {
+fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
     let work = ClassPlan { name: "work".into(), ..ClassPlan::default() };
     let rules = RulesPlan { classes: vec![ClassPlan::default(), work] };
     let mut engine = Engine::new(Plan { rules, ..plan(5, 100, &["gold"]) });
@@ -224,19 +224,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The last one is no label at all.
+/// The last name stands for no label at all.
 const NAMES: [&str; 8] = ["gold", "a", "b", "c", "d", "e", "f", ""];
 
 /// Counts on its own what the engine counts.
 #[derive(Debug, Default)]
 struct Expected {
-    /// InForce label came first.
+    /// Labels with a series of their own, in the order in which they came.
     own: Vec<&'static str>,
     requests: HashMap<&'static str, u64>,
     outcomes: HashMap<(&'static str, LabelOutcome), u64>,
 }
 
-/// What labels without a series of their own are called here, and requests without a label.
+/// The name here for labels without a series of their own, and for requests without a label.
 const OTHERS: &str = "";
 const NOBODY: &str = "nobody";
 

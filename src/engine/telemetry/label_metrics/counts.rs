@@ -5,14 +5,14 @@ use crate::{engine::telemetry::Histogram, outcome::Outcome, rejection::Reason};
 /// What became of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum LabelOutcome {
-    /// Its caller left, while it waited or while it ran.
+    /// The caller left, while the request waited or while it ran.
     Cancelled,
-    /// It was rejected, and not because of time.
+    /// The request was rejected, and not because of time.
     Denied,
     Ignored,
     Overload,
     Success,
-    /// It waited in vain, or would have.
+    /// The request waited in vain, or would have.
     Timeout,
 }
 
@@ -20,7 +20,7 @@ impl LabelOutcome {
     pub(crate) const ALL: [Self; 6] =
         [Self::Cancelled, Self::Denied, Self::Ignored, Self::Overload, Self::Success, Self::Timeout];
 
-    /// The machine word.
+    /// Returns the machine word.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -53,17 +53,17 @@ impl LabelOutcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelCounts {
     pub(crate) requests: u64,
-    /// In the order of [`LabelOutcome::ALL`].
+    /// Counts in the order of [`LabelOutcome::ALL`].
     pub(crate) outcomes: [u64; LabelOutcome::ALL.len()],
     pub(crate) times: Box<Times>,
 }
 
-/// Apart, for a histogram takes a kilobyte.
+/// Times of requests, stored apart because a histogram takes a kilobyte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times {
-    /// Of requests that succeeded.
+    /// Round-trip times of requests that succeeded.
     pub(crate) rtt: Histogram,
-    /// Of requests that were admitted after a wait.
+    /// Waits of requests that were admitted after a wait.
     pub(crate) wait: Histogram,
 }
 

@@ -1,4 +1,4 @@
-//! Nobody gets lost, and everything that is counted is counted back.
+//! No request gets lost, and everything that is counted is counted back.
 
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// Everybody who came is running, waiting, finished, rejected or has left.
+/// Asserts that every request that came is running, waiting, finished, rejected or has left.
 fn nobody_is_lost(room: &Room) -> Result<(), TestCaseError> {
     let snapshot = room.engine.snapshot();
     prop_assert_eq!(snapshot.waiting + snapshot.at_gate, room.waiting.len());
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_is_lost_and_every_count_returns_to_zero(plan in plans(), steps in steps()) {
+    fn no_request_is_lost_and_every_count_returns_to_zero(plan in plans(), steps in steps()) {
         let mut room = Room::new(plan);
         for step in steps {
             match step {
@@ -87,7 +87,7 @@ proptest! {
             }
             nobody_is_lost(&room)?;
         }
-        // Workers fall silent and are forgotten, and everybody goes home.
+        // Workers fall silent and are forgotten, and all requests end.
         room.pass(700 * SECOND);
         while !room.waiting.is_empty() {
             room.leave(0);

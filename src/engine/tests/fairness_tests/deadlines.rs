@@ -3,8 +3,8 @@
 use super::*;
 use crate::{outcome::Outcome, rejection::Reason};
 
-/// A server that runs one request at a time, each for a second, has learned so, and has as many waiting as said. None of
-/// those has a deadline.
+/// Returns a server that runs one request at a time, each for a second, has learned so, and has `waiting` requests in
+/// line. None of these has a deadline.
 fn one_per_second(waiting: usize) -> Room {
     one_per_second_with(plan(1, 100), waiting)
 }
@@ -58,12 +58,12 @@ fn the_fourth_of_the_slides_is_served_in_time() {
 }
 
 #[test]
-fn whose_deadline_passed_never_reaches_a_slot() {
+fn a_request_whose_deadline_passed_never_reaches_a_slot() {
     let mut room = Room::new(plan(1, 100));
     room.ask("a");
     room.arrive("b", 1, None, Some(SECOND));
     room.arrive("c", 1, None, Some(3 * SECOND));
-    // No timer came: whoever gives the slot back brings the news.
+    // No timer came: the request that gives the slot back brings the news.
     room.now = room.now.after(2 * SECOND);
     room.free(0);
     assert_eq!(room.granted.iter().map(|caller| caller.label).collect::<Vec<_>>(), ["c"]);
@@ -71,7 +71,7 @@ fn whose_deadline_passed_never_reaches_a_slot() {
         room.refused.iter().map(|(it, why)| (it.label, why.reason)).collect::<Vec<_>>(),
         [("b", Reason::Deadline)]
     );
-    // And one that comes too late doesn't run even if the server is idle, whether it would wait or not.
+    // A request that comes too late doesn't run even if the server is idle, whether it would wait or not.
     room.free(0);
     room.arrive("d", 1, None, Some(Duration::ZERO));
     let late = Ask { deadline: room.now, ..Ask::of(0) };
@@ -81,7 +81,7 @@ fn whose_deadline_passed_never_reaches_a_slot() {
 }
 
 #[test]
-fn nobody_is_hopeless_where_decisions_do_not_bind() {
+fn no_request_is_hopeless_where_decisions_do_not_bind() {
     let mut room = one_per_second(0);
     (0..2).for_each(|_| room.arrive("a", 1, None, Some(5 * SECOND)));
     room.now = room.now.after(4 * SECOND + SECOND / 2);
@@ -90,7 +90,7 @@ fn nobody_is_hopeless_where_decisions_do_not_bind() {
     assert_eq!((room.running.len(), room.refused.len()), (3, 0));
 }
 
-/// Whether one of "z" with a deadline of 4 s is let in behind 20 of "a", where one request is served per second.
+/// Whether a request of "z" with a deadline of 4 s is admitted behind 20 of "a", at one request per second.
 fn is_let_in(plan: Plan) -> bool {
     let mut room = one_per_second_with(plan, 20);
     room.pass(SECOND / 2);
@@ -99,7 +99,7 @@ fn is_let_in(plan: Plan) -> bool {
 }
 
 #[test]
-fn the_prediction_knows_whose_turn_it_is() {
+fn the_prediction_knows_the_order_of_turns() {
     let discipline = |discipline| Plan { discipline, ..plan(1, 100) };
     assert!(is_let_in(discipline(Discipline::Fair)), "the turn goes round by label");
     assert!(!is_let_in(discipline(Discipline::Fifo)), "all of them came before");
@@ -117,10 +117,10 @@ fn the_prediction_knows_that_the_newest_go_first() {
 }
 
 #[test]
-fn those_who_wait_for_their_own_cap_are_in_nobodys_way() {
+fn waiters_for_their_own_cap_delay_no_others() {
     let capped = LabelRule { cap: Some(1), weight: 1 };
     let mut room = one_per_second_with(with_rules(plan(2, 100), [LabelRule::default(), capped, capped, capped]), 0);
-    // One each of three labels runs or waits for the one that does; all the rest is throttled.
+    // One request of each of three labels runs, or waits for the running one; all other requests are throttled.
     ["b", "a"].into_iter().for_each(|name| room.ask(name));
     (0..20).for_each(|_| room.ask("b"));
     let expected = |room: &mut Room, label| {
@@ -159,7 +159,7 @@ fn a_line_that_does_not_drain_serves_the_newest_first_and_waits_are_short() {
         room.ask("b");
         room.pass(SECOND * 4 / 100);
     }
-    // Somebody has been in line for 160 ms; those who came before 60 ms ago have left.
+    // A request has been in line for 160 ms; requests that came until 60 ms ago have left.
     room.ask("b");
     room.free(0);
     assert_eq!(room.granted.last().map(|caller| caller.number), Some(6), "the newest goes first");
@@ -177,7 +177,7 @@ fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
     plan.gate = Bound { places: Places::Exactly(4), wait: None };
     let mut room = Room::new(plan);
     ["x", "a", "a", "b", "b", "b", "a"].into_iter().for_each(|name| room.ask(name));
-    // One of "b" and the last of "a" stand at the gate. Once one of "a" ran, its place is for "b".
+    // A request of "b" and the last of "a" stand at the gate. Once a request of "a" ran, its place is for "b".
     room.free(0);
     assert_eq!((room.engine.queue.in_line(), room.engine.queue.at_gate()), (4, 1));
     room.ask("a");
@@ -191,7 +191,7 @@ fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
 }
 
 #[test]
-fn who_does_not_wait_leaves_no_slot_empty_for_those_who_do() {
+fn a_request_that_does_not_wait_leaves_no_slot_empty_for_waiters() {
     let mut room = Room::new(plan(2, 100));
     ["a", "b"].into_iter().for_each(|name| room.ask(name));
     let ask = Ask { subject: Some(Subject { namespace: "", label: "c", run: None }), ..Ask::of(0) };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Asks on behalf of a label that a stranger made up, and goes away at once if it is admitted.
+/// Sends a request of a label that a stranger made up, and ends it at once if it is admitted.
 fn visit(engine: &mut Engine, now: Timestamp, name: &str) {
     let ask = Ask { subject: Some(Subject { namespace: "", label: name, run: None }), ..Ask::of(0) };
     if let Ok(mut slot) = engine.arrive_without_waiting(now, &ask) {
@@ -21,7 +21,7 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
     plan.labels.max_labels = 1_000;
     plan.labels.default.cap = Some(1);
     let mut room = Room::new(plan);
-    // One runs, one waits behind it, one has a worker, and one slot is left.
+    // One label runs, one waits behind it, one has a worker, and one slot is left.
     ["runs", "runs", "other"].into_iter().for_each(|name| room.ask(name));
     let worker = Subject { namespace: "", label: "has a worker", run: None };
     assert!(room.engine.report_worker(room.now, None, &worker, "worker", 1, 10 * SECOND));
@@ -37,7 +37,7 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
     assert_eq!(room.engine.quotas.in_use().count(), 1_000);
     assert_eq!(room.engine.quotas.evicted(), NAMES as u64 + 3 - 1_000);
     assert_eq!(room.engine.quotas.overflowed(), 0);
-    // Those who came last are known still, and nobody else.
+    // The labels that came last are known still, and no others.
     assert!((NAMES - 997..NAMES).all(|number| knows(&room.engine, &number.to_string())));
 }
 
@@ -69,10 +69,10 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
     ["a", "b", "x", "y", "x"].into_iter().for_each(|name| room.ask(name));
     assert_eq!((room.running.len(), room.waiting.len()), (2, 3));
     assert_eq!((room.engine.quotas.overflowed(), room.engine.quotas.evicted()), (3, 0));
-    // A worker of one of them is not noted: it would stand for them all.
+    // A worker of one of these labels is not noted: it would stand for all of them.
     let subject = Subject { namespace: "", label: "x", run: None };
     assert!(!room.engine.report_worker(room.now, None, &subject, "worker", 0, SECOND));
-    // They have one cap, and their turn like anybody else.
+    // These labels share one cap, and take turns like any other.
     room.free(0);
     room.free(0);
     assert_eq!(room.granted.iter().map(|caller| caller.label).collect::<Vec<_>>(), ["x"]);
@@ -82,7 +82,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
 }
 
 #[test]
-fn a_slot_that_was_taken_back_teaches_nothing_about_whose_entry_it_is_now() {
+fn an_expired_slot_teaches_nothing_about_the_label_that_has_its_entry_now() {
     let mut plan = plan(1, 10);
     plan.labels.max_labels = 1;
     plan.time_to_live = Some(SECOND);

@@ -1,4 +1,4 @@
-//! What is promised to those who wait, said as properties and tried with random callers.
+//! The promises to waiters, as properties and tried with random callers.
 
 mod conservation;
 mod deadlines;
@@ -23,7 +23,7 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(256)
 }
 
-/// Who asked, and when in order.
+/// A caller, and its number in the order of arrival.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Caller {
     label: &'static str,
@@ -31,19 +31,19 @@ struct Caller {
     number: u64,
 }
 
-/// An engine, and those who stand before it. Whoever is granted a slot fetches it at once.
+/// An engine and its callers. A caller that is granted a slot fetches it at once.
 struct Room {
     engine: Engine,
     now: Timestamp,
     waiting: Vec<(Caller, Place)>,
     running: Vec<(Caller, Slot)>,
-    /// In the order of their grants; those who didn't have to wait are not among them.
+    /// Callers in the order of their grants; callers that didn't have to wait are not among them.
     granted: Vec<Caller>,
     refused: Vec<(Caller, Refusal)>,
     arrived: u64,
 }
 
-/// One partition, a line of `places` in front of `slots`, and nobody waits too long.
+/// Returns a plan of one partition, a line of `places` in front of `slots`, and waits without a bound.
 fn plan(slots: usize, places: usize) -> Plan {
     let partitions =
         vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false }];
@@ -66,7 +66,7 @@ impl Room {
         Self { engine: Engine::new(plan), now: Timestamp::ZERO, waiting, running, granted, refused, arrived: 0 }
     }
 
-    /// One of this label asks, with nothing special about it.
+    /// Sends a plain request of this label.
     fn ask(&mut self, label: &'static str) {
         self.arrive(label, 1, None, None);
     }
@@ -89,7 +89,7 @@ impl Room {
         self.answer();
     }
 
-    /// Somebody gives a slot back.
+    /// Gives back the slot of a caller.
     fn free(&mut self, which: usize) {
         if !self.running.is_empty() {
             let (_, mut slot) = self.running.remove(which % self.running.len());
@@ -98,7 +98,7 @@ impl Room {
         }
     }
 
-    /// Somebody does not wait any longer.
+    /// Ends the wait of a caller that leaves.
     fn leave(&mut self, which: usize) {
         if !self.waiting.is_empty() {
             let (_, place) = self.waiting.remove(which % self.waiting.len());
@@ -113,7 +113,7 @@ impl Room {
         self.answer();
     }
 
-    /// Those whose wait ended fetch what they got, in the order in which it ended.
+    /// Has the callers whose wait ended fetch their answers, in the order in which the waits ended.
     fn answer(&mut self) {
         while let Some(key) = self.engine.take_notice() {
             let index = self.waiting.iter().position(|(_, place)| place.key() == key).unwrap();

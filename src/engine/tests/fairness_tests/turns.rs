@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! The order of turns.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What callers do: somebody asks, a slot comes free, somebody leaves.
+/// What callers do: a request comes, a slot comes free, a waiter leaves.
 #[derive(Clone, Debug)]
 enum Step {
     Ask { label: usize, level: usize },
@@ -38,12 +38,12 @@ impl Room {
     }
 }
 
-/// Between two grants of one label, each other one of its weight that had somebody waiting all the time got exactly one.
-/// Answers how many pairs of labels it looked at.
+/// Asserts start-time fair queueing: between two grants of one label, each other label of its weight that had a waiter
+/// all the time got exactly one. Returns how many pairs of labels were compared.
 fn check_turns(rules: &[LabelRule], steps: &[Step], plan: Plan) -> Result<usize, TestCaseError> {
     let mut room = Room::new(with_rules(plan, rules.iter().copied()));
     let mut looked_at = 0;
-    // For each label how many wait, since how many grants somebody has, and after how many grants it had its own.
+    // For each label: its waiters, grants since it has a waiter, and grants so far when it had its own.
     let mut waiting = [0_usize; NAMES.len()];
     let mut since = [0_usize; NAMES.len()];
     let mut grants: [Vec<usize>; NAMES.len()] = Default::default();
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_full_label_blocks_nobody_else(
+    fn a_full_label_blocks_no_other(
         rules in rules(prop::option::of(1usize..3)),
         slots in 1usize..8,
         steps in steps(0..4),
@@ -132,10 +132,10 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starves_as_long_as_slots_come_free(aging in 1u32..20, steps in steps(0..4)) {
+    fn no_request_starves_as_long_as_slots_come_free(aging in 1u32..20, steps in steps(0..4)) {
         let mut room = Room::new(Plan { aging: Some(aging), ..plan(1, 10_000) });
-        // By when each caller is served at the latest, counted in grants: a level has its turn after it was passed over
-        // often enough and those that starve as well went before it; within it, its label has one turn in each round.
+        // By when each caller is served at the latest, counted in grants. A level has its turn after it was passed over
+        // often enough and other starving levels went before it; within a level, each label has one turn in each round.
         let mut latest: HashMap<u64, usize> = HashMap::new();
         let turn = 4 * (aging as usize + 1);
         for step in &steps {
@@ -170,7 +170,7 @@ fn shares_follow_the_weights_within_one_percent() {
     for weights in [[1, 1, 1, 1, 1, 1], [1, 2, 3, 4, 5, 6], [1, 1, 10, 10, 100, 7]] {
         let rules = weights.map(|weight| LabelRule { cap: None, weight });
         let mut room = Room::new(with_rules(plan(2, 10_000), rules));
-        // Everybody always has two waiting; who comes first changes.
+        // Every label always has two waiters; which label comes first changes.
         let mut counts = [0_u32; NAMES.len()];
         for round in 0..GRANTS {
             for offset in 0..NAMES.len() {
@@ -187,13 +187,13 @@ fn shares_follow_the_weights_within_one_percent() {
         for (count, weight) in counts.into_iter().zip(weights) {
             let due = f64::from(GRANTS) * f64::from(weight) / sum;
             let off = (f64::from(count) / due - 1.0).abs();
-            // A count is whole, and one turn more or less is nobody's fault.
+            // A count is whole, so one turn more or less is no fault.
             assert!(off <= 0.01 || (f64::from(count) - due).abs() <= 1.0, "{weights:?}: {count} instead of {due}");
         }
     }
 }
 
-/// How many grants go to more important ones before a sheddable one is served, if that is within 10,000.
+/// Returns how many grants go to more important requests before a sheddable one is served, if that is within 10,000.
 fn passed_over(aging: Option<u32>) -> Option<usize> {
     let mut room = Room::new(Plan { aging, ..plan(1, 10_000) });
     room.ask("a");
@@ -215,7 +215,7 @@ fn without_aging_the_less_important_starve() {
 fn a_level_that_may_not_run_does_not_hide_one_that_starves() {
     let capped = LabelRule { cap: Some(1), weight: 1 };
     let mut room = Room::new(with_rules(Plan { aging: Some(4), ..plan(2, 1_000) }, [capped]));
-    // The slot of "a" is held for ever, and one of it waits for it, at the lowest level.
+    // The slot of "a" is held for ever, and a request of "a" waits for it, at the lowest level.
     room.ask("a");
     room.ask("b");
     room.arrive("a", 3, None, None);
@@ -229,7 +229,7 @@ fn a_level_that_may_not_run_does_not_hide_one_that_starves() {
 }
 
 #[test]
-fn who_joins_a_level_that_was_passed_over_takes_turns_at_once() {
+fn a_waiter_that_joins_a_level_that_was_passed_over_takes_turns_at_once() {
     let mut room = Room::new(Plan { aging: None, ..plan(1, 10_000) });
     room.ask("a");
     (0..20).for_each(|_| room.arrive("b", 3, None, None));

@@ -1,4 +1,4 @@
-//! What becomes of those who arrive, by looking at everybody.
+//! How the model decides about arrivals, by looking at every request.
 
 use super::{
     super::super::plan::{Discipline, Mode},
@@ -8,7 +8,7 @@ use super::{
 use crate::rejection::Reason;
 
 impl Model {
-    /// A request arrives.
+    /// Lets a request arrive.
     pub(super) fn arrive(&mut self, ask: &Request, hints: &Hints) -> Answer {
         if self.mode == Mode::Off && (!self.closed || self.mistake == Mistake::ReopensADrain) {
             return Answer::Admitted;
@@ -37,7 +37,7 @@ impl Model {
         }
     }
 
-    /// One that doesn't wait.
+    /// Lets a request arrive that doesn't wait.
     pub(super) fn arrive_without_waiting(&mut self, ask: &Request, hints: &Hints) -> Answer {
         if self.mode != Mode::Enforce {
             return self.arrive(ask, hints);
@@ -63,7 +63,7 @@ impl Model {
     }
 
     fn runs_at_once(&mut self, ask: &Request, label: usize) -> bool {
-        // What was held back for too long is let go first.
+        // Reservations that are too old are dropped first.
         self.settle();
         if self.mode == Mode::Enforce && ask.patience == Some(0) {
             return false;
@@ -149,14 +149,14 @@ impl Model {
         });
     }
 
-    /// When the wait of a request that came then ends because of its label: one bound for gate and line together, of the
-    /// settings that hold when it joins either.
+    /// Returns when the wait of a request that came then ends because of its label: one bound for gate and line
+    /// together, of the settings that hold when the request joins either.
     pub(super) fn own_end(&self, since: u64, label: usize) -> u64 {
         let is_bound = label > 0 && self.mistake != Mistake::IgnoresLabelWait;
         self.setup.labels.wait.filter(|_| is_bound).map_or(u64::MAX, |wait| since + wait * SECOND)
     }
 
-    /// When a wait that begins now ends.
+    /// Returns when a wait that begins now ends.
     pub(super) fn end_of_wait(&self, at: At) -> u64 {
         let after = |seconds: Option<u64>| seconds.map_or(u64::MAX, |seconds| self.now + seconds * SECOND);
         let nanos = |it: std::time::Duration| u64::try_from(it.as_nanos()).unwrap();

@@ -33,8 +33,8 @@ impl Pair {
             }
         }
         self.compare_labels()?;
-        // Conservation: whoever arrived was admitted, rejected, left while waiting, or still is between the two.
-        // Of partitions that are gone as well, which a snapshot leaves out.
+        // Conservation: every request that arrived was admitted, rejected, left while waiting, or still is between the
+        // two. Also those of partitions that are gone, which a snapshot leaves out.
         let ended = self.engine.capacity.numbers().map(|it| {
             let counts = self.engine.telemetry.counts(it);
             counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>()
@@ -42,7 +42,7 @@ impl Pair {
         let ended: u64 = ended.sum();
         let between = self.model.people.iter().filter(|person| !matches!(person.at, At::Refused(_))).count() as u64;
         prop_assert_eq!(self.arrived, ended + between);
-        // Whatever ends by itself wakes somebody up in time.
+        // Every wait and every slot that ends by itself wakes the driver in time.
         let ends = self.model.people.iter().filter(|person| person.waits()).map(|person| person.wait_ends);
         let first = ends.chain(self.model.used.iter().map(|used| used.ends)).min().unwrap_or(u64::MAX);
         prop_assert!(self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).as_nanos() <= first);

@@ -1,4 +1,4 @@
-//! Labels and their workers, by looking at everything.
+//! Labels and their workers, in the model.
 
 use super::{
     super::super::plan::LabelRule,
@@ -8,12 +8,12 @@ use super::{
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Label {
-    /// `None` for the two that are shared.
+    /// Name; `None` for the two entries that labels share.
     pub(super) name: Option<Name>,
     /// Where its flow goes on.
     pub(super) start: u64,
     pub(super) workers: Vec<Worker>,
-    /// Since which verb it could be forgotten.
+    /// Verb since which the label could be forgotten.
     pub(super) idle_since: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Worker {
     pub(super) active: bool,
 }
 
-/// How much longer than its word a silent worker is remembered.
+/// Time for which a silent worker is remembered after its word ends, in nanoseconds.
 const REMEMBERED: u64 = 600 * SECOND;
 
 impl Model {
@@ -54,7 +54,7 @@ impl Model {
         by_workers || self.rule(label).cap.is_some_and(|cap| running >= cap)
     }
 
-    /// Changes something about a label, and lets its flows catch up if it may run again.
+    /// Changes a label, and lets its flows catch up if it may run again.
     pub(super) fn change(&mut self, label: usize, change: impl FnOnce(&mut Self)) {
         let was_full = self.is_full(label);
         change(self);
@@ -80,8 +80,7 @@ impl Model {
         }
     }
 
-    /// The entry of a label. Where several are idle for equally long, the engine's choice of whom to forget is as good
-    /// as any.
+    /// Returns the entry of a label. Where several labels are idle for equally long, the engine may forget any of them.
     pub(super) fn intern(&mut self, name: Option<Name>, forgotten: Option<Name>) -> usize {
         let Some(name) = name else { return 0 };
         if let Some(known) = self.labels.iter().position(|label| label.name == Some(name)) {
@@ -114,7 +113,7 @@ impl Model {
         }
     }
 
-    /// Answers whether there was room to note it.
+    /// Notes a report; returns whether there was room to note it.
     pub(super) fn report(&mut self, name: Name, worker: Worker, forgotten: Option<Name>) -> bool {
         let label = self.intern(Some(name), forgotten);
         if label > 1 {

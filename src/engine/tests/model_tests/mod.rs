@@ -1,9 +1,9 @@
 //! The engine against a naive model: the same random verbs, the same answers.
 //!
-//! The model keeps everybody in one list in order of arrival and looks at all of them each time. It shares nothing with
-//! the engine but the arithmetic of shares, which has tests of its own. Where the engine may choose among equals, and
-//! where it estimates, the model asks it and checks that the choice is one that it may make. That the comparison can fail
-//! is shown at the end, with models that are wrong on purpose.
+//! The model stores all requests in one list in order of arrival and looks at all of them each time. It shares nothing
+//! with the engine but the arithmetic of shares, which has tests of its own. Where the engine may choose among equals,
+//! and where it estimates, the model asks it and checks that the choice is allowed. Models that are wrong on purpose,
+//! at the end, show that the comparison can fail.
 
 mod arrive;
 mod compare;
@@ -83,12 +83,12 @@ fn setups() -> impl Strategy<Value = Setup> {
     prop_oneof![4 => mixed(), 2 => crowded(), 1 => shedding()]
 }
 
-/// Nobody can wait, so slots are held back for partitions, labels and levels.
+/// Setups without waiting, so slots are held back for partitions, labels and levels.
 fn shedding() -> impl Strategy<Value = Setup> {
     (mixed(), 2usize..9).prop_map(|(setup, limit)| Setup { limit, queue: None, extra: 0, ..setup })
 }
 
-/// Few slots and many places, so that it matters whose turn it is.
+/// Setups with few slots and many places, so that the order of turns matters.
 fn crowded() -> impl Strategy<Value = Setup> {
     let caps = prop::collection::vec(1usize..3, LABELS.len());
     (mixed(), 1usize..5, 5usize..30, caps).prop_map(|(mut setup, limit, places, caps)| {

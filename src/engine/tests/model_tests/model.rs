@@ -1,4 +1,4 @@
-//! The naive model: everybody in one list in order of arrival, every slot in another one, every label in a third.
+//! The naive model: all requests in one list in order of arrival, all slots in another one, all labels in a third.
 
 use super::{
     super::super::plan::{Discipline, Mode},
@@ -12,7 +12,7 @@ use crate::rejection::Reason;
 #[derive(Debug)]
 pub(super) struct Person {
     pub(super) id: u64,
-    /// Whose wait ends first among those whose waits end at the same time.
+    /// Number that decides which wait ends first among those that end at the same time.
     pub(super) entry: u32,
     pub(super) partition: usize,
     pub(super) label: usize,
@@ -20,7 +20,7 @@ pub(super) struct Person {
     /// Its namespace and its run.
     pub(super) run: Option<(usize, usize)>,
     pub(super) patience_ends: u64,
-    /// When it came.
+    /// Time when the request came.
     pub(super) since: u64,
     pub(super) wait_ends: u64,
     pub(super) at: At,
@@ -39,7 +39,7 @@ pub(super) struct Used {
     pub(super) partition: usize,
     pub(super) label: usize,
     pub(super) level: usize,
-    /// When it is taken back.
+    /// Time when the slot is taken back.
     pub(super) ends: u64,
 }
 
@@ -49,21 +49,22 @@ pub(super) struct Model {
     pub(super) mistake: Mistake,
     pub(super) limit: usize,
     pub(super) mode: Mode,
-    /// Whether no request is let in any more.
+    /// Whether the handle drains.
     pub(super) closed: bool,
     /// Partitions that a reload took away.
     pub(super) retired: Vec<bool>,
     pub(super) now: u64,
     pub(super) used: Vec<Used>,
-    /// What is held back for requests that were refused below their share.
+    /// Reservations for requests that were refused below their share.
     pub(super) held: AllHeld,
-    /// How long a request holds its slot, and how long work takes, both of which the engine takes from what it measured.
+    /// Time that a request holds its slot, and time that work takes, both of which the engine takes from its
+    /// measurements.
     pub(super) hold: u64,
     pub(super) likely: Option<u64>,
-    /// In order of arrival.
+    /// Requests in order of arrival.
     pub(super) people: Vec<Person>,
     pub(super) ids: u64,
-    /// When nobody was in line last.
+    /// Time when the line was empty last.
     pub(super) last_empty: u64,
     pub(super) newest_first: bool,
     pub(super) flows: Vec<Flow>,
@@ -71,7 +72,7 @@ pub(super) struct Model {
     /// By partition and level: the start tag that was served last, and how often the level was passed over.
     pub(super) served: Vec<[u64; 4]>,
     pub(super) passed_over: Vec<[u32; 4]>,
-    /// Those without a label first, those whose label has no room second.
+    /// Labels: first the entry for requests without a label, second the entry for labels that found no room.
     pub(super) labels: Vec<Label>,
     pub(super) verbs: u64,
     pub(super) forgotten: u64,
@@ -151,13 +152,13 @@ impl Model {
         self.settle();
     }
 
-    /// Somebody fetches a slot.
+    /// Has a waiter fetch its slot.
     pub(super) fn fetch(&mut self, id: u64) {
         let ends = self.end_of_tenure();
         self.used.iter_mut().filter(|used| used.id == id).for_each(|used| used.ends = ends);
     }
 
-    /// Somebody gives a slot back, which may have been taken back before.
+    /// Gives a slot back, which may have been taken back before.
     pub(super) fn give_back(&mut self, id: u64, partition: usize) {
         let mine = self.used.iter().position(|used| used.id == id);
         let another = || self.used.iter().position(|used| used.partition == partition);

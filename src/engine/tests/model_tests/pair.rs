@@ -26,7 +26,7 @@ pub(super) enum Verb {
     Cancel(usize),
     Finish(usize),
     Observe(usize),
-    /// Work is found to take so long.
+    /// Sets how long work takes.
     Learn(u64),
     Report {
         name: Name,
@@ -40,9 +40,9 @@ pub(super) enum Verb {
     },
     Resize(usize),
     SetMode(Mode),
-    /// No request is let in any more. The flag says whether waiters are served.
+    /// The handle drains. The flag says whether waiters are served.
     Close(bool),
-    /// What of these settings can be changed.
+    /// A reload of what can be changed of these settings.
     Reload(Setup),
     Tick,
     Pass(u64),
@@ -52,7 +52,7 @@ pub(super) enum Verb {
 pub(super) struct Pair {
     pub(super) engine: Engine,
     pub(super) model: Model,
-    /// Those who wait, as both sides know them.
+    /// Waiters, as both sides know them.
     pub(super) waiting: Vec<(u64, Place)>,
     running: Vec<(u64, Slot)>,
     pub(super) arrived: u64,
@@ -157,7 +157,7 @@ impl Pair {
                 self.engine.remove_worker(now, None, &subject(name, None), WORKERS[worker]);
                 self.model.remove_worker(name, worker);
             }
-            // Nobody is there to do it.
+            // There is no waiter or slot for this verb.
             Verb::Claim(_) | Verb::Cancel(_) | Verb::Finish(_) | Verb::Observe(_) => {}
         }
         self.model.note_idle();
@@ -165,13 +165,13 @@ impl Pair {
         self.compare()
     }
 
-    /// What the engine learned from times is not the model's business.
+    /// The model takes from the engine what it learned from times.
     fn measure(&mut self) {
         self.model.hold = nanos(self.engine.estimates.reservation_time());
         self.model.likely = self.engine.estimates.likely(0).map(nanos);
     }
 
-    /// The labels that the engine knows.
+    /// Returns the labels that the engine knows.
     pub(super) fn names(&self) -> BTreeSet<Name> {
         let number = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
         let named = self.engine.quotas.in_use().map(|(_, label)| label);
@@ -181,7 +181,7 @@ impl Pair {
     fn arrive(&mut self, request: Request, waits: bool) -> Result<(), TestCaseError> {
         let now = self.now();
         let partition = request.partition % self.model.setup.parts.len();
-        // What comes for a partition that is gone goes to the default one.
+        // A request for a partition that is gone goes to the default one.
         let partition = if self.model.retired[partition] { 0 } else { partition };
         let before = self.names();
         let mut request = Request { partition, ..request };
@@ -234,7 +234,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether its label has no entry and finds no room.
+    /// Whether the request's label has no entry and finds no room.
     fn overflows(&mut self, request: &Request) -> bool {
         let Some(name) = request.name.filter(|_| self.model.mode != Mode::Off || self.model.closed) else {
             return false;
@@ -246,9 +246,9 @@ impl Pair {
         label == LabelId::OVERFLOW
     }
 
-    /// What the prediction is worth is tested elsewhere; here it is only heeded. It is asked after what the arrival does
-    /// before it asks, all of which makes no difference if it is done twice; except that a label which finds no room may
-    /// find some then, and so those with such a label have no deadline.
+    /// Whether the engine predicts that a deadline is missed. The prediction is tested elsewhere; here it is only
+    /// heeded. It is asked for after what the arrival does first, all of which may be done twice. The exception is a
+    /// label that finds no room, which may find some then: requests of such a label have no deadline.
     fn is_late(&mut self, ask: &Ask<'_>) -> bool {
         let (now, engine) = (self.now(), &mut self.engine);
         engine.advance(now);
@@ -264,7 +264,7 @@ impl Pair {
         engine.will_miss_deadline(now, ask, label)
     }
 
-    /// Whom the engine refused and the model does not know of yet.
+    /// Returns the waiter that the engine rejected and that the model does not know of yet.
     fn pushed_out(&self) -> Option<u64> {
         let known = |id| self.model.people.iter().any(|person: &Person| person.id == id && person.waits());
         let refused = |place: &Place| matches!(self.engine.queue.get(place.key()).stage, Stage::Refused(_));

@@ -1,4 +1,4 @@
-//! Whose turn it is, by looking at everybody.
+//! The order of turns, by looking at every waiter.
 
 use super::{
     super::super::plan::{Discipline, Mode},
@@ -6,10 +6,10 @@ use super::{
     setup::{At, Mistake, Request},
 };
 
-/// Label, partition and level: in this order, so that whoever decides nothing goes by it.
+/// Label, partition and level: in this order, which decides nothing.
 pub(super) type FlowKey = (usize, usize, usize);
 
-/// What can't be told from those who wait in a flow.
+/// State of a flow beyond its waiters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
@@ -17,7 +17,7 @@ pub(super) struct Flow {
     pub(super) stamp: u64,
 }
 
-/// How far a flow of weight 1 moves on with each turn. Weights are 1, 2 and 4.
+/// Distance by which a flow of weight 1 moves on with each turn. Weights are 1, 2 and 4.
 const TURN: u64 = 4;
 
 impl Model {
@@ -25,7 +25,7 @@ impl Model {
         (person.label, person.partition, person.level)
     }
 
-    /// Those who wait in a flow, in order of arrival.
+    /// Returns the waiters of a flow, in order of arrival.
     pub(super) fn flow_members(&self, key: FlowKey) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.people.len()).filter(move |&i| self.people[i].waits() && Self::key_of(&self.people[i]) == key)
     }
@@ -40,7 +40,8 @@ impl Model {
         if self.mistake == Mistake::MixesLevels { served.into_iter().max().unwrap_or(0) } else { served[level] }
     }
 
-    /// Where a flow goes on that comes back: not before those who waited, and not more than a turn behind them.
+    /// Returns where a flow goes on that comes back: not before flows that waited, and not more than a turn behind
+    /// them.
     pub(super) fn catch_up(&self, key: FlowKey, start: u64) -> u64 {
         let served = self.served(key);
         start.clamp(served, served + self.turn_of(key.0))
@@ -66,7 +67,7 @@ impl Model {
         }
     }
 
-    /// The flows of a label were passed by and are not any more.
+    /// Lets the flows of a label have turns again.
     pub(super) fn unthrottle(&mut self, label: usize) {
         for index in 0..self.flows.len() {
             let Flow { key, start, .. } = self.flows[index];
@@ -80,7 +81,7 @@ impl Model {
         self.mistake != Mistake::NeverParks && self.is_full(label)
     }
 
-    /// A flow has its turn.
+    /// Gives a flow its turn.
     pub(super) fn serve(&mut self, key: FlowKey) {
         let (label, partition, level) = key;
         for other in level + 1..4 {
@@ -100,7 +101,7 @@ impl Model {
         flow.start += turn;
     }
 
-    /// Whose turn it is.
+    /// Returns the waiter whose turn it is.
     pub(super) fn next(&self) -> Option<usize> {
         if self.mode != Mode::Enforce {
             return self.head(*self.flows.iter().min_by_key(|flow| flow.key)?);
@@ -117,7 +118,8 @@ impl Model {
         owed.or_else(|| self.head(by_turn()?.1))
     }
 
-    /// The flow of a partition whose turn it is: of the most important level, or of one that was passed over too often.
+    /// Returns the flow of a partition whose turn it is: of the most important level, or of a level that was passed
+    /// over too often.
     fn next_flow(&self, partition: usize) -> Option<Flow> {
         let ready = || self.flows.iter().filter(|flow| flow.key.1 == partition && !self.is_parked(flow.key.0));
         let first = ready().map(|flow| flow.key.2).min()?;
@@ -136,7 +138,7 @@ impl Model {
         ready().filter(|flow| flow.key.2 == level).min_by_key(turn).copied()
     }
 
-    /// InForce partition's flow goes first among those of several.
+    /// Returns the rank of a flow among those of other partitions: smaller is earlier.
     fn rank(&self, flow: Flow) -> u64 {
         if self.setup.discipline == Discipline::Fifo { self.first_of(flow) } else { flow.stamp }
     }
@@ -145,7 +147,7 @@ impl Model {
         self.flow_members(flow.key).map(|index| self.people[index].id).min().unwrap_or(u64::MAX)
     }
 
-    /// Who of a flow goes first: those in line before those at the gate.
+    /// Returns the waiter of a flow that goes first: waiters in line before waiters at the gate.
     fn head(&self, flow: Flow) -> Option<usize> {
         let mut in_line = self.flow_members(flow.key).filter(|&index| self.people[index].at == At::Line);
         let newest = self.newest_first || self.mistake == Mistake::LastComeFirstServed;
@@ -153,8 +155,8 @@ impl Model {
         first.or_else(|| self.flow_members(flow.key).find(|&index| self.people[index].at == At::Gate))
     }
 
-    /// Who makes room in a full line: the newest of the longest flow of the least important level there. If several are as
-    /// long, the engine's choice among them is as good as any.
+    /// Returns the waiter that makes room in a full line: the newest of the longest flow of the least important level
+    /// there. If several flows are equally long, the engine may choose any of them.
     pub(super) fn victim(&self, ask: &Request, label: usize, pushed_out: Option<u64>) -> Option<usize> {
         let in_line = |key: FlowKey| self.flow_members(key).filter(|&index| self.people[index].at == At::Line);
         let length = |key: FlowKey| in_line(key).count() as u64 * self.turn_of(key.0);

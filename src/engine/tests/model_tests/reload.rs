@@ -1,4 +1,4 @@
-//! Other settings, another mode, and the end, by looking at everybody.
+//! Reloads, modes and the end of the model, by looking at everything.
 
 use super::{
     super::super::plan::{Discipline, Mode, PartitionMode},
@@ -30,8 +30,8 @@ impl Model {
         self.settle();
     }
 
-    /// What of other settings can be changed at work: how many labels are known and whether slots are lent is checked as a
-    /// whole, and those in order of arrival have no turns that could go on elsewhere.
+    /// Returns the part of other settings that can be changed at work. How many labels are known and whether slots
+    /// expire is checked as a whole; flows in order of arrival have no turns that could go on elsewhere.
     pub(super) fn reloaded(&self, other: &Setup) -> Setup {
         let (mine, mut setup) = (&self.setup, other.clone());
         if (mine.discipline == Discipline::Fifo) != (setup.discipline == Discipline::Fifo) {

@@ -1,4 +1,4 @@
-//! What is held back, found anew each time from all that ever happened to it.
+//! Reservations, found anew each time from all their events.
 
 use super::{
     model::Model,
@@ -7,28 +7,28 @@ use super::{
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A request found nothing left. So long a window would be, and so many may be held back.
+    /// A request found nothing left. With the window that it would begin, and the most that may be held back.
     Missed {
         window: u64,
         most: usize,
     },
-    /// A request took one when so many were left.
+    /// A request took a unit when so many were left.
     Taken(usize),
-    /// The same for a place.
+    /// Like `Taken`, for a place in line.
     PlaceTaken,
     Trimmed(usize),
     /// The present.
     Now,
 }
 
-/// Something that is held back, as the list of what happened.
+/// A reservation, as the list of its events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held(Vec<(u64, Event)>);
 
 impl Held {
     pub(super) fn count(&self, now: u64) -> usize {
         let (mut count, mut taken, mut before, mut missed) = (0, 0, 0, false);
-        // In this window, and in the one before it.
+        // In this window, and in the window before it.
         let mut at_once = [0, 0];
         let (mut begun, mut length) = (0, 0);
         for &(at, event) in self.0.iter().chain([&(now, Event::Now)]) {
@@ -95,7 +95,7 @@ impl Model {
         self.used.iter().filter(|used| used.level == level).count()
     }
 
-    /// Whether what is held back for other labels, and for more important requests, stays free.
+    /// Whether a request leaves the slots free that are held back for other labels, and for more important requests.
     pub(super) fn leaves_held(&self, level: usize, label: usize) -> bool {
         let for_labels = if self.is_below_fair_share(label) { 0 } else { self.held.labels.count(self.now) };
         let for_levels = self.held_above(level).min(most_slots(self.limit));
@@ -103,14 +103,14 @@ impl Model {
         held == 0 || self.used.len() + held < self.limit
     }
 
-    /// How many places in line a partition has to leave alone.
+    /// Returns how many places in line a partition has to leave alone.
     pub(super) fn places_held_from(&self, partition: usize) -> usize {
         let below = self.in_line(partition) < self.share_of_places(partition);
         let most = (self.setup.line_places() / 4).max(1);
         if below { 0 } else { self.held.places.count(self.now).min(most) }
     }
 
-    /// A request was refused that found nothing left: no place, if there are some for its partition, else no slot.
+    /// Reserves for a request that was refused and found nothing left: a place, if its partition has some, else a slot.
     pub(super) fn hold_back(&mut self, ask: &Request, label: usize) {
         if self.in_line(ask.partition) >= self.share_of_places(ask.partition) {
             self.hold_slot_back(ask, label);
@@ -143,7 +143,7 @@ impl Model {
         }
     }
 
-    /// A request takes a slot: whatever it had to itself is in use now.
+    /// Notes that a request takes a slot: its part of each reservation is in use now.
     pub(super) fn take_held(&mut self, partition: usize, label: usize, level: usize) {
         let (now, left) = (self.now, self.limit.saturating_sub(self.used.len()));
         if self.is_below_share(partition) {
@@ -156,7 +156,7 @@ impl Model {
         self.held.levels[level].take(now, left.saturating_sub(above));
     }
 
-    /// A request takes a place in line.
+    /// Notes that a request takes a place in line.
     pub(super) fn take_held_place(&mut self, partition: usize) {
         if self.in_line(partition) < self.share_of_places(partition) {
             let left = self.setup.line_places().saturating_sub(self.in_all_lines());
@@ -166,14 +166,14 @@ impl Model {
         }
     }
 
-    /// The limit is another one.
+    /// Shrinks all reservations to a new limit.
     pub(super) fn trim_held(&mut self) {
         let trimmed = (self.now, Event::Trimmed(most_slots(self.limit)));
         let held = [&mut self.held.partitions, &mut self.held.labels].into_iter();
         held.chain(&mut self.held.levels).for_each(|held| held.0.push(trimmed));
     }
 
-    /// What anything was held back for may be settled otherwise.
+    /// Ends all reservations: their reason may be gone.
     pub(super) fn let_all_go(&mut self) {
         if self.mistake != Mistake::HoldsBackAcrossReloads {
             self.held = AllHeld::default();
@@ -181,7 +181,7 @@ impl Model {
     }
 }
 
-/// All that is held back.
+/// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllHeld {
     pub(super) partitions: Held,

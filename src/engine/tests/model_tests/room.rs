@@ -1,4 +1,4 @@
-//! Who may run, and who may stand in line, by looking at everything.
+//! Which requests may run, and which may stand in line, by looking at everything.
 
 use super::{
     super::super::{
@@ -30,7 +30,7 @@ impl Model {
         self.running_in(partition) < self.share(partition)
     }
 
-    /// Whether a partition may run one more, labels and levels aside.
+    /// Whether a partition may run one more request, labels and levels aside.
     pub(super) fn partition_may_run(&self, partition: usize) -> bool {
         let limit = self.limit + usize::from(self.mistake == Mistake::LetsOneTooManyIn);
         let below = self.is_below_share(partition);

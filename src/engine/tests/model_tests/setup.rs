@@ -99,7 +99,7 @@ impl LabelSetup {
         }
     }
 
-    /// The rule of a label: the last one that names its namespace, else the last one for its name alone.
+    /// Returns the rule of a label: the last one that names its namespace, else the last one for its name alone.
     pub(super) fn rule(&self, (namespace, label): Name) -> LabelRule {
         let last = |wanted| self.rules.iter().rev().find(|&&(ns, name, _)| ns == wanted && name == label);
         last(Some(namespace)).or_else(|| last(None)).map_or(self.default, |&(_, _, rule)| rule)
@@ -111,33 +111,33 @@ impl LabelSetup {
 pub(super) struct Request {
     pub(super) partition: usize,
     pub(super) name: Option<Name>,
-    /// Heeded only where there is a label.
+    /// Run of the request. Heeded only where there is a label.
     pub(super) run: Option<usize>,
     pub(super) level: usize,
     pub(super) patience: Option<u64>,
 }
 
 impl Request {
-    /// What tells its run from others: the namespace and the name.
+    /// Returns the key of its run: the namespace and the name.
     pub(super) fn run_key(&self) -> Option<(usize, usize)> {
         Some((self.name?.0, self.run?))
     }
 }
 
-/// What the model is told by the engine: estimates that are tested elsewhere, and choices among equals.
+/// Hints from the engine to the model: estimates that are tested elsewhere, and choices among equals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
     /// Whether its deadline is predicted to come before its turn.
     pub(super) late: bool,
-    /// InForce label was forgotten.
+    /// Label that was forgotten.
     pub(super) forgotten: Option<Name>,
-    /// Who was pushed out of the line.
+    /// Waiter that was pushed out of the line.
     pub(super) pushed_out: Option<u64>,
-    /// Whose wait ends first where several end at the same time: the smaller number.
+    /// Number of the waiter whose wait ends first where several end at the same time: the smaller one.
     pub(super) entry: u32,
 }
 
-/// What both sides answer to a verb.
+/// The answer of both sides to a verb.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     Admitted,

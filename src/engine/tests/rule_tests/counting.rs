@@ -1,9 +1,9 @@
-//! Who is charged for what.
+//! Which requests are charged for what.
 
 use super::*;
 
 #[test]
-fn who_is_refused_by_one_rule_is_charged_by_none() {
+fn a_request_that_one_rule_rejects_is_charged_by_none() {
     let all = ClassLimits::new()
         .max_in_flight(Cap::from(50).when_full(WhenFull::Reject))
         .max_in_flight_per_namespace(60)
@@ -41,7 +41,7 @@ fn who_is_refused_by_one_rule_is_charged_by_none() {
 }
 
 #[test]
-fn who_waits_is_charged_for_nothing_but_waiting() {
+fn a_waiter_is_charged_for_nothing_but_waiting() {
     let limits = ClassLimits::new()
         .max_in_flight(9)
         .max_in_flight_per_namespace(9)
@@ -192,7 +192,7 @@ fn a_label_whose_rate_is_used_up_is_not_forgotten() {
         desk.finish(slot);
     }
     for round in 0..50 {
-        // Those that are turned away come and go.
+        // Requests that are rejected come and go.
         assert_eq!(desk.refused("a").reason, Reason::Rate, "{round}");
         assert_eq!(desk.refused("b").reason, Reason::Rate, "{round}");
         let _ = desk.one(&format!("new{round}"));
@@ -201,7 +201,7 @@ fn a_label_whose_rate_is_used_up_is_not_forgotten() {
     drop(desk.runs("a"));
 }
 
-/// There is no way around a rule by inventing names.
+/// Inventing names is no way around a rule.
 #[test]
 fn labels_that_find_no_entry_share_what_one_is_allowed() {
     let rules = Rules::new()
@@ -212,7 +212,7 @@ fn labels_that_find_no_entry_share_what_one_is_allowed() {
     let mut desk = Desk::of(settings);
     let mut admitted = 0;
     for label in 0..1_000 {
-        // They run on.
+        // These requests run on.
         admitted += u32::from(matches!(desk.arrive("one", "", &label.to_string()), Arrival::Admit(_)));
     }
     assert_eq!(admitted, 4 + 2, "one for each of four labels that run on, and two for all others");

@@ -30,7 +30,7 @@ fn plan(limit: usize, rules: Rules) -> Plan {
     plan_shared(limit, rules, None)
 }
 
-/// The same where rules are counted for all instances.
+/// Like `plan`, where rules are counted for all instances.
 fn plan_shared(limit: usize, rules: Rules, shared: Option<OnStoreFailure>) -> Plan {
     let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
@@ -72,7 +72,7 @@ impl Desk {
         self.engine.arrive(self.now, &ask)
     }
 
-    /// One of namespace `ns` and of no class.
+    /// Sends a request of namespace `ns` and of no class.
     fn one(&mut self, label: &str) -> Arrival {
         self.arrive("", "ns", label)
     }
@@ -121,13 +121,13 @@ impl Desk {
         self.claim(place).is_pending()
     }
 
-    /// What is seen of the rules of a label.
+    /// Returns the rules of a label, as they are seen from outside.
     fn rules(&self, class: &str, namespace: &str, label: &str) -> Vec<RuleSnapshot> {
         let subject = Subject { namespace, label, run: None };
         self.engine.find_label(Some(class), &subject).map_or_else(Vec::new, |label| label.rules)
     }
 
-    /// What is used of one of them.
+    /// Returns the use of one of these rules.
     #[track_caller]
     fn used(&self, class: &str, namespace: &str, label: &str, rule: &str) -> usize {
         let rules = self.rules(class, namespace, label);

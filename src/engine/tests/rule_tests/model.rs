@@ -1,8 +1,8 @@
-//! The engine against a naive model: random verbs, and rules that are looked up in lists of everybody who runs and of
-//! everything that ever started.
+//! The engine against a naive model: random verbs, and rules that are looked up in lists of all running requests and of
+//! all starts.
 //!
-//! Whose turn it is is not the model's business. It is told who was granted or turned away, in which order, and says
-//! whether the rules allow that; and after each verb it says whether somebody waits who may run.
+//! The order of turns is not the model's business. It is told which requests were granted or rejected, in which order,
+//! and says whether the rules allow that. After each verb it says whether a waiter may run.
 
 mod setup;
 
@@ -32,7 +32,7 @@ struct Model {
 }
 
 impl Model {
-    /// When a rate has room for one more, judged from all starts that it counts.
+    /// Whether a rate has room for one more request, judged from all starts that it counts.
     fn has_room(&self, (max, mode): (u32, RateMode), counts: impl Fn(Of) -> bool) -> bool {
         let starts = || self.starts.iter().filter(|&&(_, of)| counts(of)).map(|&(at, _)| at);
         match mode {
@@ -46,7 +46,7 @@ impl Model {
         }
     }
 
-    /// All rules that have no room for one more.
+    /// Returns all rules that have no room for one more request.
     fn full(&self, of: Of) -> Vec<(Reason, WhenFull)> {
         let class = &self.setup.classes[of.class];
         let same_label = |it: Of| (it.class, it.namespace, it.label) == (of.class, of.namespace, of.label);
@@ -82,7 +82,7 @@ impl Model {
         .collect()
     }
 
-    /// The rule that turns one away.
+    /// Returns the rule that rejects a request.
     fn bar(&self, of: Of) -> Option<(Reason, WhenFull)> {
         let same = |it: &Of| (it.class, it.namespace, it.label) == (of.class, of.namespace, of.label);
         let pending =
@@ -104,7 +104,7 @@ struct Pair {
     desk: Desk,
     model: Model,
     running: Vec<(Of, Slot)>,
-    /// Whose wait ended, and who has not asked yet.
+    /// Waiters whose wait ended, and that have not asked yet.
     answered: Vec<(Of, Place)>,
 }
 
@@ -151,7 +151,7 @@ impl Pair {
                     }
                 }
             }
-            // Where there is no slot, one would be kept for it, which is not the rules' business.
+            // Where there is no slot, the engine would reserve one for the request, which is not the rules' business.
             Verb::ArriveWithoutWaiting(of) if self.model.running.len() < self.model.setup.limit => {
                 let free = self.model.bar(of).is_none() && self.model.full(of).is_empty();
                 let ask = self.desk.ask(CLASSES[of.class], NAMES[of.namespace], NAMES[of.label]);
@@ -191,7 +191,7 @@ impl Pair {
         }
     }
 
-    /// Each wait that ended must have ended as the rules say, one after the other.
+    /// Asserts that each wait ended as the rules say, one after the other.
     fn heed_notices(&mut self) -> Result<(), TestCaseError> {
         while let Some(key) = self.desk.engine.take_notice() {
             let index = self.model.waiting.iter().position(|(_, place)| place.key() == key).expect("somebody waited");
@@ -228,7 +228,7 @@ impl Pair {
                 prop_assert!(waits, "{of:?} waits and might run or be turned away: {full:?}");
             }
         }
-        // What is seen of caps and rates is what the lists say.
+        // The use of caps and rates is what the lists say.
         for label in &snapshot.labels {
             let number = |name: &str, names: &[&str]| names.iter().position(|it| *it == name);
             let (Some(class), Some(namespace)) = (number(&label.class, &CLASSES), number(&label.namespace, &NAMES))
@@ -251,7 +251,7 @@ impl Pair {
         Ok(())
     }
 
-    /// How many that count started in this minute.
+    /// Returns how many of the counted requests started in this minute.
     fn starts(&self, counts: impl Fn(Of) -> bool) -> usize {
         let minute = self.model.now / MINUTE;
         self.model.starts.iter().filter(|&&(at, of)| at / MINUTE == minute && counts(of)).count()
@@ -261,7 +261,7 @@ impl Pair {
 fn run(setup: &Setup, verbs: &[Verb], mistake: Mistake) -> Result<(), TestCaseError> {
     let mut pair = Pair::new(setup, mistake);
     verbs.iter().try_for_each(|verb| pair.step(verb))?;
-    // Nothing leaks: when all have left, nothing runs anywhere.
+    // Nothing leaks: when all requests have left, nothing runs anywhere.
     for (_, place) in pair.model.waiting.drain(..).chain(pair.answered.drain(..)) {
         pair.desk.engine.cancel(pair.desk.now, &place);
         while pair.desk.engine.take_notice().is_some() {}

@@ -1,5 +1,5 @@
-//! Rules that are counted for all instances: who asks, who waits, and what becomes of those who are told that there is no
-//! room.
+//! Rules that are counted for all instances: which requests ask, which wait, and what becomes of requests that are told
+//! that there is no room.
 
 mod schedules;
 mod world;
@@ -23,7 +23,7 @@ fn desk(limit: usize, limits: ClassLimits) -> Desk {
     Desk::of(plan_shared(limit, Rules::new().default_limits(limits), Some(OnStoreFailure::FailClosed)))
 }
 
-/// A cap of 5 that lets more of the label wait.
+/// Returns a cap of 5 that lets further requests of the label wait.
 fn five() -> ClassLimits {
     ClassLimits::new().max_in_flight(5)
 }
@@ -57,7 +57,7 @@ impl Desk {
 }
 
 #[test]
-fn who_is_put_back_holds_no_slot_and_others_go_on() {
+fn a_requeued_waiter_holds_no_slot_and_others_go_on() {
     let mut desk = desk(1, five());
     let first = desk.asks("a");
     assert_eq!(desk.in_flight(), 1, "it holds its slot while it asks");
@@ -81,7 +81,7 @@ fn who_is_put_back_holds_no_slot_and_others_go_on() {
 }
 
 #[test]
-fn those_who_asked_at_once_stand_in_the_order_in_which_they_came() {
+fn requests_that_asked_at_once_stand_in_the_order_in_which_they_came() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let mut desk = desk(10, five());
         let places: Vec<_> = (0..3).map(|_| desk.asks("a")).collect();
@@ -120,7 +120,7 @@ fn a_refused_request_is_charged_by_no_rule() {
 }
 
 #[test]
-fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
+fn no_request_asks_for_a_rate_that_is_known_to_have_no_room() {
     let limits = ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::RespondEmpty));
     let mut desk = desk(10, limits);
     let place = desk.asks("a");
@@ -137,7 +137,7 @@ fn nobody_asks_for_a_rate_that_is_known_to_have_no_room() {
 }
 
 #[test]
-fn who_waits_for_a_rate_asks_when_it_has_room() {
+fn a_waiter_for_a_rate_asks_when_there_is_room() {
     let mut desk = desk(10, ClassLimits::new().max_per_minute(Rate::from(3).when_full(WhenFull::Queue)));
     let first = desk.asks("a");
     let no_room = NoRoom { rule: Counted::LabelRate, retry_after: Some(Duration::from_secs(20)) };
@@ -179,7 +179,7 @@ fn a_wait_is_not_longer_for_having_asked() {
 }
 
 #[test]
-fn nobody_waits_where_nobody_may() {
+fn no_request_waits_where_none_may() {
     let mut plan = plan_shared(1, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
     plan.line.places = crate::engine::plan::Places::Exactly(0);
     let mut desk = Desk::of(plan);
@@ -235,7 +235,7 @@ fn without_the_store_the_reason_and_the_answer_are_those_of_the_rules() {
 }
 
 #[test]
-fn rules_of_this_process_and_other_modes_ask_nobody() {
+fn rules_of_this_process_and_other_modes_ask_no_store() {
     let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).local()).max_pending(9));
     let _held = desk.runs("a");
     let mut desk = self::desk(10, five());

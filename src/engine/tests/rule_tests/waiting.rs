@@ -1,4 +1,4 @@
-//! What happens to those who find a rule full: they wait, are turned away, or are told that there is nothing.
+//! What happens to requests that find a rule full: they wait, are rejected, or are told that there is no work.
 
 use super::{super::super::tokens::Stage, *};
 
@@ -8,14 +8,14 @@ fn is_cap(reason: Reason) -> bool {
     matches!(reason, Reason::LabelCap | Reason::NamespaceCap)
 }
 
-/// A rule of each kind that allows one, on namespace `ns`; the class as a whole allows everything.
+/// Returns a rule of each kind that allows one request, on namespace `ns`; the class as a whole allows everything.
 fn on_ns(kind: usize, mode: RateMode, when_full: WhenFull) -> (Reason, Rules) {
     let (reason, limits) = each_kind(1, mode, when_full)[kind].clone();
     (reason, Rules::new().override_key("ns:*", "*", limits))
 }
 
 #[test]
-fn who_waits_for_a_rule_stops_nobody_else_and_is_served_when_it_has_room() {
+fn a_label_that_waits_for_a_rule_stops_no_other_and_is_served_when_there_is_room() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
         let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
@@ -50,7 +50,7 @@ fn who_waits_for_a_rule_stops_nobody_else_and_is_served_when_it_has_room() {
 }
 
 #[test]
-fn who_is_turned_away_is_told_when_to_come_back() {
+fn a_rejected_request_is_told_when_to_come_back() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
         for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
@@ -78,7 +78,7 @@ fn who_is_turned_away_is_told_when_to_come_back() {
 
 /// There is room on arrival and none when the turn comes.
 #[test]
-fn a_rule_turns_away_at_the_grant_as_well() {
+fn a_rule_rejects_at_the_grant_as_well() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
         for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
@@ -144,9 +144,10 @@ fn labels_take_turns_at_a_cap_they_share_and_few_are_tried() {
     }
 }
 
-/// One waiter for each label: who came first is served first, and nobody who is tried in vain loses its place.
+/// One waiter for each label: the waiter that came first is served first, and no waiter that is tried in vain loses its
+/// place.
 #[test]
-fn whoever_came_first_goes_first_at_a_shared_cap() {
+fn the_waiter_that_came_first_goes_first_at_a_shared_cap() {
     let limits = ClassLimits::new().max_in_flight_per_namespace(Cap::from(1).when_full(WhenFull::Queue));
     let mut desk = Desk::new(10, Rules::new().default_limits(limits));
     let mut slot = desk.runs("first");
@@ -174,7 +175,7 @@ fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
 }
 
 #[test]
-fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
+fn waiters_for_a_shared_rate_are_served_in_the_order_of_arrival() {
     for mode in [RateMode::Minute, smooth(1)] {
         let rate = Rate::from(1).mode(mode).when_full(WhenFull::Queue);
         let mut desk = Desk::new(10, Rules::new().default_limits(ClassLimits::new().budget("shared", rate)));
@@ -192,7 +193,7 @@ fn who_waits_for_a_shared_rate_comes_in_the_order_of_arrival() {
 }
 
 #[test]
-fn whoever_waits_for_a_rate_is_not_overtaken_by_who_comes_when_it_has_room() {
+fn a_waiter_for_a_rate_is_not_overtaken_by_a_request_that_comes_when_there_is_room() {
     for kind in 2..KINDS {
         let (_, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
@@ -206,7 +207,7 @@ fn whoever_waits_for_a_rate_is_not_overtaken_by_who_comes_when_it_has_room() {
 }
 
 #[test]
-fn who_leaves_leaves_nothing_behind() {
+fn a_waiter_that_leaves_leaves_nothing_behind() {
     for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
         let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
@@ -228,7 +229,7 @@ fn who_leaves_leaves_nothing_behind() {
 }
 
 #[test]
-fn when_decisions_stop_to_bind_nobody_waits_for_a_rule() {
+fn when_decisions_stop_binding_no_request_waits_for_a_rule() {
     for kind in 0..KINDS {
         let (reason, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
@@ -280,7 +281,7 @@ fn bounds_for_labels_do_not_hold_for_requests_without_one() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_is_a_refusal_for_those_who_do_not_wait() {
+fn a_deadline_that_has_passed_rejects_requests_that_do_not_wait() {
     for rules in [Rules::new(), Rules::new().default_limits(ClassLimits::new().max_in_flight(5))] {
         let mut desk = Desk::new(1, rules);
         desk.pass(SECOND);

@@ -10,15 +10,15 @@ use crate::{
     runtime::core::Core,
 };
 
-/// So many are copied in one turn: some 2 KiB each.
+/// Series that are copied in one turn: some 2 KiB each.
 const AT_ONCE: usize = 64;
 
-/// What was published of one label.
+/// The values of one label that were published.
 #[derive(Debug, Default)]
 pub(super) struct PublishedLabel {
     rtt: Histogram,
     wait: Histogram,
-    /// Whether it had slots to speak of.
+    /// Whether the label had a bound on its slots.
     had_slots: bool,
 }
 
@@ -38,8 +38,8 @@ impl Recorder {
     }
 }
 
-/// `is_shared`: it is the one of all labels that have none of their own. A label of its own says so, since whatever a
-/// caller sends can be the name of a label.
+/// Publishes a series. `is_shared`: the series of all labels that have none of their own. A series of one label says
+/// so, since a caller may send any name as a label.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
 fn publish(limiter: &Label, is_shared: bool, series: &LabelSeries, published: &mut PublishedLabel) {
     let name = &series.name;
@@ -54,7 +54,7 @@ fn publish(limiter: &Label, is_shared: bool, series: &LabelSeries, published: &m
     gauge!("admission_label_waiting", labels.clone()).set(series.waiting as f64);
     if series.slots.is_some() || published.had_slots {
         published.had_slots = series.slots.is_some();
-        // A gauge can't be taken back, so one that means nothing any more is no number.
+        // A gauge can't be removed, so a gauge without a meaning is no number.
         let available = series.available().map_or(f64::NAN, |slots| slots as f64);
         gauge!("admission_label_available", labels.clone()).set(available);
         gauge!("admission_label_utilisation_ratio", labels.clone()).set(series.utilisation().unwrap_or(f64::NAN));

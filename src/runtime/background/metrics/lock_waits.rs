@@ -7,7 +7,7 @@ use metrics::{Label, counter, histogram};
 use super::{Recorder, names::harmless, record};
 use crate::{engine::Histogram, store::AdmissionLock};
 
-/// What was published so far, by class and endpoint. The lock bounds how many of them there are.
+/// Waits published so far, by class and endpoint. The lock bounds how many series there are.
 pub(super) type PublishedWaits = BTreeMap<(String, String), Histogram>;
 
 impl Recorder {

@@ -21,7 +21,7 @@ use crate::{
     store::{AdmissionLock, Health},
 };
 
-/// What was published so far, where only the difference is.
+/// What was published so far, where only the difference is published.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Recorder {
     rtt: Vec<Histogram>,
@@ -102,7 +102,7 @@ impl Recorder {
     }
 }
 
-/// What is counted for the handle as a whole.
+/// Publishes the counts of the handle as a whole.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
 fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
     let labels = || vec![limiter.clone()];
@@ -131,7 +131,7 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
     }
 }
 
-/// What is known of the store that counts shared rules.
+/// Publishes the state of the store that counts shared rules.
 fn publish_store(limiter: &Label, store: &StoreSnapshot) {
     let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
     for state in Health::STATES {
@@ -147,7 +147,7 @@ fn publish_store(limiter: &Label, store: &StoreSnapshot) {
     counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
 }
 
-/// What a law that only looks on would have done.
+/// Publishes what a shadow law would have done.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
 fn publish_shadow(limiter: &Label, shadow: &ShadowSnapshot) {
     let labels = || vec![limiter.clone()];

@@ -1,10 +1,10 @@
-//! Names that others chose, as values of labels.
+//! Names from strangers as values of labels.
 
 use std::{borrow::Cow, fmt::Write, sync::Arc};
 
 use metrics::Label;
 
-/// A label whose value is a name from a stranger.
+/// Returns a label whose value is a name from a stranger.
 pub(super) fn named(key: &'static str, name: &Arc<str>) -> Label {
     match harmless(name) {
         Cow::Borrowed(_) => Label::new(key, Arc::clone(name)),
@@ -12,11 +12,11 @@ pub(super) fn named(key: &'static str, name: &Arc<str>) -> Label {
     }
 }
 
-/// The name with all that exporters and scrapers stumble over in percent encoding, as in a URL: control characters, line
-/// separators, quotes and backslashes, and the percent sign, so that no two names become the same.
+/// Returns the name in percent encoding, as in a URL, where exporters and scrapers would stumble: control characters,
+/// line separators, quotes and backslashes, and the percent sign, so that no two names become the same.
 ///
-/// Exporters differ in how they escape these. That of Prometheus takes a quote after a backslash for one that was escaped
-/// before, so two labels would be one, twice in a scrape.
+/// Exporters differ in how they escape these. The Prometheus exporter takes a quote after a backslash for one that was
+/// escaped before, so two labels would be one, twice in a scrape.
 pub(super) fn harmless(name: &str) -> Cow<'_, str> {
     let is_awkward = |c: char| c.is_control() || matches!(c, '"' | '\\' | '%' | '\u{2028}' | '\u{2029}');
     if !name.contains(is_awkward) {

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug)]
 enum Verb {
     Arrive(usize),
-    /// The runtime polls one: it claims its slot, or begins to ask.
+    /// The runtime polls a waiter: it claims its slot, or begins to ask.
     Poll(usize),
     Yes(usize),
     No(usize, usize, u64),
@@ -43,9 +43,9 @@ struct World {
     desk: Desk,
     waiting: Vec<Waiting>,
     slots: Vec<Slot>,
-    /// What is watched for labels that wait for a rule.
+    /// Rules that are watched for labels that wait.
     watched: Vec<(LabelId, Counted)>,
-    /// Broken on purpose: nobody watches.
+    /// Broken on purpose: no rule is watched.
     blind: bool,
     counts: [u64; 4],
 }
@@ -86,7 +86,7 @@ impl World {
         (!all.is_empty()).then(|| all[which % all.len()])
     }
 
-    /// Claims the slot of one, where it has one.
+    /// Claims the slot of a waiter, where it has one.
     fn claim(&mut self, index: usize) {
         match self.desk.engine.claim(self.desk.now, &self.waiting[index].place) {
             Poll::Pending => self.waiting[index].asks = None,
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// From now on the store says yes to all: everybody is let in or turned away.
+    /// Asserts that all requests are admitted or rejected if the store says yes from now on.
     fn ends(&mut self) -> Result<(), String> {
         for _ in 0..400 {
             while !self.slots.is_empty() {
@@ -222,7 +222,7 @@ impl World {
             while self.pick_asking(0).is_some() {
                 self.step(&Verb::Yes(0));
             }
-            // Rates have room again, but nobody waits so long for anything else.
+            // Rates have room again, but no request waits so long for anything else.
             self.step(&Verb::Pass(SECOND / 4));
         }
         let stages: Vec<_> = self.waiting.iter().map(|it| self.desk.engine.queue.get(it.place.key()).stage).collect();
@@ -279,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_store_says_and_when_nothing_is_lost_and_nobody_waits_for_ever(
+    fn whatever_the_store_says_and_when_nothing_is_lost_and_no_request_waits_for_ever(
         which in 0usize..30,
         verbs in verbs(),
     ) {
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn control_who_watches_no_rule_waits_for_ever_and_is_found() {
+fn control_a_rule_that_is_not_watched_lets_requests_wait_for_ever_and_is_found() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut found, mut counts) = (0, [0; 4]);
     for which in 0..300 {
@@ -302,7 +302,7 @@ fn control_who_watches_no_rule_waits_for_ever_and_is_found() {
     assert!(counts.iter().all(|&count| count > 50), "denied, put back, granted, without the store: {counts:?}");
 }
 
-/// What the runs above found: the store is asked for one rule, and its answer comes when another is in its place.
+/// Found by the runs above: the store is asked for one rule, and its answer comes when another is in its place.
 #[test]
 fn a_label_whose_rules_are_replaced_while_it_asks_is_not_closed_for_good() {
     let mut world = World::new(0, false);

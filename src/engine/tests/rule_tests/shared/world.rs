@@ -1,4 +1,5 @@
-//! A store, an instance that asks it, and others: random verbs, after each of which everybody who was granted a slot asks.
+//! A store, an instance that asks it, and others: random verbs, after each of which every waiter that was granted a
+//! slot asks.
 
 use std::collections::VecDeque;
 
@@ -44,7 +45,7 @@ impl World {
         asking.map(|(index, _)| index).collect()
     }
 
-    /// The store answers one that asks.
+    /// Has the store answer a request.
     fn answer(&mut self, index: usize) {
         let (label, number, place) = self.places.remove(index).unwrap();
         if self.others[label] + self.held[label] < 4 {
@@ -112,7 +113,7 @@ impl World {
         }
     }
 
-    /// Others let go of everything, and those who run end: everybody gets in.
+    /// Asserts that all waiters get in after others give everything back and running requests end.
     fn all_get_in(&mut self) {
         self.others = [0; 3];
         for _ in 0..1_000 {
@@ -143,7 +144,7 @@ fn verbs() -> impl Strategy<Value = Vec<Verb>> {
 
 proptest! {
     #[test]
-    fn slots_and_waiters_are_conserved_and_nobody_is_forgotten(limit in 1..8usize, verbs in verbs()) {
+    fn slots_and_waiters_are_conserved_and_none_is_forgotten(limit in 1..8usize, verbs in verbs()) {
         let mut world = World::new(limit);
         for verb in &verbs {
             world.step(verb);
