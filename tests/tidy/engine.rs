@@ -1,6 +1,10 @@
 //! The rooms of the engine: each owns its state, and only the verbs combine them.
 
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// The modules of the engine, and how high each stands. A module imports from lower ones, and from itself: so no room
 /// imports another room, and there is no circle.
@@ -133,4 +137,46 @@ fn each_breach_of_the_rooms_is_found() {
     ] {
         assert_eq!(check(&Path::new("src/engine").join(file), code), [""; 0], "{code}");
     }
+}
+
+/// The files of `verbs`, by name, with their code: which of them call each other in a circle, by methods of the engine. No
+/// import shows that.
+fn circles(files: &BTreeMap<String, String>) -> Vec<String> {
+    let mut home = BTreeMap::new();
+    for (file, code) in files {
+        for (at, word) in code.match_indices("fn ") {
+            home.insert(ident(&code[at + word.len()..]), file);
+        }
+    }
+    let mut calls: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for (file, code) in files {
+        let receivers = ["self", "engine"].map(|name| code.split(name).skip(1).collect::<Vec<_>>()).concat();
+        let methods = receivers.iter().filter_map(|rest| rest.trim_start().strip_prefix('.'));
+        let methods = methods.filter(|rest| rest[ident(rest).len()..].starts_with('('));
+        let called = methods.map(ident).filter_map(|method| home.get(&method).copied());
+        calls.entry(file).or_default().extend(called.filter(|called| *called != file && *called != "mod"));
+    }
+    // A file that is called by none that is left, or calls none, is in no circle.
+    loop {
+        let before = calls.len();
+        let left: BTreeSet<_> = calls.keys().copied().collect();
+        calls.retain(|_, called| called.iter().any(|it| left.contains(it)));
+        if calls.len() == before {
+            return calls.keys().map(ToString::to_string).collect();
+        }
+    }
+}
+
+#[test]
+fn verbs_call_each_other_in_no_circle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/verbs");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut files: BTreeMap<_, _> =
+        files.map(|path| (name(&path), super::code(&fs::read_to_string(path).unwrap()))).collect();
+    assert!(files.len() > 10, "the verbs were found");
+    assert_eq!(circles(&files), [""; 0]);
+    // Steps decide nothing; a step that dispatches would be called by what it calls.
+    files.get_mut("steps").unwrap().push_str("\nfn breach() { self.dispatch(now); }");
+    assert!(circles(&files).contains(&"steps".to_owned()), "control");
 }

@@ -1,13 +1,14 @@
 //! Modes, draining, and what is told of the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
     engine::{
         Engine,
-        plan::Mode,
-        telemetry::ChangeEvent,
-        tokens::{StoreChange, StoreState},
+        plan::{Mode, PartitionPlan, Plan},
+        telemetry::{ChangeEvent, short},
+        tokens::{StoreChange, StoreState, Subject},
     },
     rejection::Reason,
     time::Timestamp,
@@ -64,5 +65,71 @@ impl Engine {
         let change = self.lifecycle.store_mut().change(now, to, down_for);
         self.note_change(now, ChangeEvent::Store(change));
         Some(change)
+    }
+
+    /// Returns how many partitions there would be with these settings, those included that are gone.
+    pub(crate) fn partitions_with(&self, plan: &Plan) -> usize {
+        let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);
+        self.capacity.len() + plan.partitions.iter().filter(|it| !known(it)).count()
+    }
+
+    /// Takes new settings. Returns the names of the partitions that are new, in the order of their numbers.
+    pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
+        let now = self.advance(now);
+        let queue = plan.queue();
+        let Plan { law, shadow, partitions, labels, rules, time_to_live, journal, .. } = plan;
+        let from = short(self.capacity.limit());
+        self.controller.replace(law, shadow);
+        let added = self.capacity.replace(partitions);
+        self.capacity.resize(self.controller.limit());
+        self.queue.replace(self.capacity.len(), queue);
+        self.slot_ttl.replace(time_to_live);
+        let controller = &mut self.controller;
+        self.quotas.replace(now, labels, rules, |name| controller.class(name));
+        for label in self.quotas.ids() {
+            self.queue.weigh(label, self.quotas.label(label).weight());
+            self.queue.throttle(label, self.quotas.is_full(label));
+        }
+        self.telemetry.replace(self.capacity.len(), journal);
+        self.open_series();
+        self.find_extras();
+        self.note_change(now, ChangeEvent::Reload { from });
+        self.dispatch(now);
+        added
+    }
+
+    /// Notes how many requests of a label a worker can take, and for how long. Returns whether there was room to note
+    /// it.
+    pub(crate) fn report_worker(
+        &mut self,
+        now: Timestamp,
+        class: Option<&str>,
+        subject: &Subject<'_>,
+        worker: &str,
+        slots: usize,
+        valid: Duration,
+    ) -> bool {
+        let now = self.advance(now);
+        let class = self.rule_class(class);
+        let label = self.intern(now, class, subject);
+        let (noted, throttle) = self.quotas.report_worker(label, worker, slots, now.after(valid));
+        self.throttle(label, throttle);
+        self.dispatch(now);
+        noted
+    }
+
+    /// Removes a worker that says goodbye.
+    pub(crate) fn remove_worker(&mut self, now: Timestamp, class: Option<&str>, subject: &Subject<'_>, worker: &str) {
+        let now = self.advance(now);
+        let class = self.rule_class(class);
+        let Some(label) = self.quotas.find(class, subject.namespace, subject.label) else { return };
+        let throttle = self.quotas.remove_worker(label, worker);
+        self.throttle(label, throttle);
+        self.dispatch(now);
+    }
+
+    /// Returns the number of the class whose rules hold for work of this name.
+    pub(in crate::engine) fn rule_class(&self, class: Option<&str>) -> u8 {
+        class.map_or(0, |name| self.quotas.class_of(self.controller.find_class(name)))
     }
 }

@@ -4,8 +4,7 @@ use crate::{
     engine::{
         Engine,
         ids::{LabelId, SeriesId, TtlId},
-        telemetry::Event,
-        tokens::{Arrival, Ask, Holder, OBSERVED, OVER_LIMIT, RequestRef, Slot, Subject},
+        tokens::{Arrival, Ask, Holder, OBSERVED, Slot, Subject},
     },
     time::Timestamp,
 };
@@ -120,67 +119,5 @@ impl Engine {
         }
         let in_time = ask.deadline > now || !self.lifecycle.enforces();
         in_time && self.blocking_rule(now, label).is_none() && self.may_run(ask, label)
-    }
-
-    /// Whether a request may run, as far as slots and its label go.
-    pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let level = ask.criticality.level();
-        self.capacity.may_run(ask.partition)
-            && !self.quotas.is_full(label)
-            && (!self.capacity.has_reserved()
-                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label)))
-    }
-
-    pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
-        self.quotas.is_below_fair_share(label, self.capacity.limit())
-    }
-
-    /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
-    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
-        let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
-        let in_flight = self.take_slot(&mut holder);
-        if label != LabelId::DEFAULT {
-            let served = self.queue.served(ask.partition, holder.level);
-            self.quotas.served_at_once(now, label, served);
-        }
-        self.quotas.charge(now, &holder);
-        if shadow & OVER_LIMIT == 0 {
-            self.note_started(now, ask.partition);
-        }
-        if let Some(rules) = self.needs_remote(label) {
-            return self.begin_remote(now, ask, holder, in_flight, rules);
-        }
-        self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
-        Arrival::Admit(self.slot(now, ask.class, holder, in_flight))
-    }
-
-    /// Counts a request that takes a slot; returns how many requests run then.
-    #[inline]
-    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
-        if self.controller.has_shadow() {
-            let waits = self.queue.places(self.capacity.limit()) > 0;
-            holder.shadow |= self.controller.enter_shadow(waits);
-        }
-        let Self { capacity, quotas, .. } = self;
-        let limit = capacity.limit();
-        let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
-        #[cfg(test)]
-        assert!(
-            holder.shadow & OVER_LIMIT != 0
-                || !self.lifecycle.enforces()
-                || self.capacity.running() <= limit
-                || self.capacity.partition(holder.partition).is_within_overcommit(),
-            "more run than the limit allows"
-        );
-        let throttle = self.quotas.started(holder);
-        self.throttle(holder.label, throttle);
-        in_flight
-    }
-
-    /// Notes when a request took a slot of the limit.
-    #[inline]
-    pub(super) fn note_started(&mut self, now: Timestamp, partition: u16) {
-        self.estimates.started(now);
-        self.capacity.started(now, partition);
     }
 }

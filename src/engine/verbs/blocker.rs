@@ -1,4 +1,4 @@
-//! What was in the way of a request, for the journal; and how long the request would wait.
+//! What is in the way of a request, how long the way is, and what a rejected request is told of it.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::{
     engine::{
         Engine,
         ids::{FlowKey, Key, LabelId},
-        plan::PartitionMode,
+        plan::{PartitionMode, rules::WhenFull},
         telemetry::{Blocker, BlockingBound},
-        tokens::{Ask, ExhaustedRule},
+        tokens::{Ask, ExhaustedRule, Refusal, Stage},
     },
     rejection::Reason,
     time::Timestamp,
@@ -18,6 +18,107 @@ use crate::{
 const MARGIN: u32 = 10;
 
 impl Engine {
+    /// Returns where a request may wait, and which waiter has to make room for it there.
+    pub(super) fn place_for(
+        &self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+    ) -> Result<(Stage, Option<Key>), Reason> {
+        if ask.deadline <= now {
+            return Err(Reason::Deadline);
+        }
+        if let Some(full) = self.hard_block(now, label) {
+            return Err(full.reason);
+        }
+        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
+            let plan = self.quotas.label_plan();
+            if self.quotas.label(label).waiting() >= plan.max_waiting {
+                return Err(Reason::LabelQueueFull);
+            }
+            if subject.run.is_some_and(|run| self.queue.of_job(subject.namespace, run) >= plan.max_waiting_per_run) {
+                return Err(Reason::RunCap);
+            }
+        }
+        let found = if self.line_has_room(ask.partition) {
+            (Stage::Line, None)
+        } else if let Some(victim) = self.victim_for(ask, label) {
+            (Stage::Line, Some(victim))
+        } else if self.queue.has_room_at_gate(self.capacity.limit()) {
+            (Stage::Gate, None)
+        } else {
+            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
+            return Err(rule.unwrap_or_else(|| self.reason_for_rejecting(ask.partition, label)));
+        };
+        if self.will_miss_deadline(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }
+    }
+
+    /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
+    pub(super) fn refusal(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
+        let (limit, running) = (self.capacity.limit(), self.capacity.running());
+        let it = self.capacity.partition(partition);
+        let (ahead, slots, stall) = match reason {
+            Reason::LabelCap | Reason::LabelQueueFull => {
+                let label = self.quotas.label(label);
+                let ahead = (label.running() + label.waiting() + 1).saturating_sub(label.cap());
+                (ahead.max(1), label.cap(), label.stall())
+            }
+            _ if it.running() >= it.cap() => {
+                let waiting = self.queue.in_line_of(partition) + self.queue.at_gate_of(partition);
+                (it.running() + waiting + 1 - it.cap(), it.cap(), it.stall())
+            }
+            _ => {
+                let inside = running + self.queue.len();
+                (inside.saturating_sub(limit) + 1, limit, self.estimates.stall())
+            }
+        };
+        let slots = slots.min(limit);
+        let bound = match reason {
+            Reason::LabelQueueFull => self.quotas.label_plan().max_waiting,
+            Reason::RunCap => self.quotas.label_plan().max_waiting_per_run,
+            _ => slots,
+        };
+        let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
+        Refusal { reason, retry_after, partition, bound, empty: false, timed_out: false, over: false }
+    }
+
+    /// Like `refusal`, where a rule rejects.
+    pub(super) fn refusal_by_rule(
+        &self,
+        now: Timestamp,
+        partition: u16,
+        label: LabelId,
+        full: ExhaustedRule,
+    ) -> Refusal {
+        self.as_rule_says(now, self.refusal(now, partition, label, full.reason), full)
+    }
+
+    /// Returns a rejection with the numbers of the rule that is full.
+    pub(super) fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: ExhaustedRule) -> Refusal {
+        // Room comes when a request that the meter counts ends.
+        let by_meter = full.meter.filter(|_| full.until.is_none());
+        let by_meter =
+            by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
+        Refusal {
+            retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
+            bound: full.bound,
+            empty: full.when_full == WhenFull::RespondEmpty,
+            ..refusal
+        }
+    }
+
+    /// Like `refusal`, for a request whose deadline comes before its turn: a deadline that much later might have been
+    /// met.
+    pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
+        let wait = self.expected_wait(now, ask, label).unwrap_or_default();
+        let wait = wait.max(self.estimates.stalled(now).unwrap_or_default());
+        let refusal = self.refusal(now, ask.partition, label, Reason::Deadline);
+        match wait.checked_sub(ask.deadline.since(now)) {
+            Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
+            _ => Refusal { over: ask.deadline <= now, ..refusal },
+        }
+    }
+
     /// Returns what was in the way of a request, if that is written down.
     #[inline]
     pub(super) fn if_noted(&self, find: impl FnOnce(&Self) -> Blocker) -> Blocker {

@@ -1,13 +1,7 @@
 //! Which waiter runs next.
 
 use crate::{
-    engine::{
-        Engine,
-        ids::{Key, LabelId},
-        plan::rules::WhenFull,
-        telemetry::Event,
-        tokens::{ExhaustedRule, OVER_LIMIT},
-    },
+    engine::{Engine, ids::Key, plan::rules::WhenFull, telemetry::Event, tokens::OVER_LIMIT},
     rejection::Reason,
     time::Timestamp,
 };
@@ -64,12 +58,6 @@ impl Engine {
                 None => self.grant(now, key),
             }
         }
-    }
-
-    /// Has a label wait until the rule that stops it has room.
-    pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &ExhaustedRule) {
-        self.queue.throttle(label, true);
-        self.quotas.await_room(now, label, full);
     }
 
     fn grant(&mut self, now: Timestamp, key: Key) {

@@ -14,72 +14,16 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::Event,
-        tokens::{Arrival, Ask, DryRunOutcome, ExhaustedRule, InForce, OVER_LIMIT, OVER_QUOTA, RequestRef, Slot},
+        tokens::{Ask, DryRunOutcome, ExhaustedRule, OVER_LIMIT, OVER_QUOTA, RequestRef, Slot},
     },
     rejection::Reason,
     time::Timestamp,
 };
 
 impl Engine {
-    /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
-    pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
-        self.capacity.partition(partition).observes() || self.capacity.may_run(partition)
-    }
-
-    /// Whether the bounds of a partition stop no request.
-    pub(in crate::engine) fn lets_all_through(&self, partition: u16) -> bool {
-        self.capacity.partition(partition).observes() && self.lifecycle.enforces()
-    }
-
-    /// Gives a slot to a request that may have one, after observing rules are checked.
-    #[inline]
-    pub(super) fn admit(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Arrival {
-        if self.observes_rules()
-            && let Some(full) = self.observed(now, label, true)
-        {
-            return self.start_beyond(now, ask, label, full, may_wait);
-        }
-        self.start(now, ask, label, 0)
-    }
-
-    /// Gives a slot to a request for which an observing rule has no room.
-    fn start_beyond(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        full: ExhaustedRule,
-        may_wait: bool,
-    ) -> Arrival {
-        let request = self.request_of(now, ask, label);
-        let (shadow, would) = self.go_beyond(now, request, full, may_wait);
-        let arrival = self.start(now, ask, label, shadow);
-        self.take_along(arrival, would)
-    }
-
-    /// Attaches to a request that just got a slot what would have become of it.
-    fn take_along(&mut self, mut arrival: Arrival, would: DryRunOutcome) -> Arrival {
-        match &mut arrival {
-            Arrival::Admit(slot) => slot.would = would,
-            Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
-            Arrival::Reject(_) | Arrival::Wait(_) => {}
-        }
-        arrival
-    }
-
-    const fn observes_rules(&self) -> bool {
-        self.quotas.has_observing_rules() && self.lifecycle.enforces()
-    }
-
-    /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
-    fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
-        let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
-        pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
-    }
-
     /// Counts what an observing rule would have done; returns the outcome, and the marks of the request that it
     /// concerns.
-    fn go_beyond(
+    pub(super) fn go_beyond(
         &mut self,
         now: Timestamp,
         request: RequestRef,
@@ -93,7 +37,7 @@ impl Engine {
         (if observes { OVER_QUOTA | OVER_LIMIT } else { OVER_QUOTA }, DryRunOutcome::have(place, || full.reason))
     }
 
-    fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
+    pub(super) fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
         let (partition, label, reject) = (request.partition, request.label, place.err());
         let blocker = self.if_noted(|engine| match reject {
             Some(reason) => engine.blocker(now, partition, label, reason),
@@ -102,43 +46,9 @@ impl Engine {
         self.record(now, request, Event::Would { reject, blocker });
     }
 
-    /// Gives a slot outside of the limit to a request whose partition observes and that nothing else stops.
-    #[cold]
-    pub(super) fn let_through(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        may_wait: bool,
-    ) -> Option<Arrival> {
-        if !self.lets_all_through(ask.partition)
-            || self.lifecycle.is_draining()
-            || ask.deadline <= now
-            || self.quotas.is_full(label)
-            || self.blocking_rule(now, label).is_some()
-        {
-            return None;
-        }
-        if self.observes_rules()
-            && let Some(full) = self.observed(now, label, true)
-        {
-            return Some(self.start_beyond(now, ask, label, full, may_wait));
-        }
-        let place = if may_wait {
-            self.place_for(now, ask, label).map(drop)
-        } else {
-            Err(self.reason_for_not_waiting(ask.partition, label))
-        };
-        let would = DryRunOutcome::have(place, || self.reason_for_not_waiting(ask.partition, label));
-        self.reserve_as_if(now, ask, label, place, may_wait);
-        self.record_would(now, self.request_of(now, ask, label), place);
-        let arrival = self.start(now, ask, label, OVER_QUOTA | OVER_LIMIT);
-        Some(self.take_along(arrival, would))
-    }
-
     /// Holds something back for a request that would have been rejected below its share, as for a request that is
     /// rejected.
-    fn reserve_as_if(
+    pub(super) fn reserve_as_if(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,

@@ -1,13 +1,13 @@
 //! How tokens come back: a place is claimed or cancelled, a slot is finished.
 
-use std::{task::Poll, time::Duration};
+use std::task::Poll;
 
 use crate::{
     engine::{
         Engine,
-        ids::{Key, LabelId, TtlId},
+        ids::{Key, TtlId},
         telemetry::Event,
-        tokens::{COUNTED, Holder, IN_SHADOW, OVER_LIMIT, Place, Refusal, Slot, Stage},
+        tokens::{COUNTED, IN_SHADOW, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
 };
@@ -83,39 +83,6 @@ impl Engine {
         if !self.queue.is_empty() {
             self.dispatch(now);
         }
-    }
-
-    /// Counts a request that gives its slot back.
-    #[inline]
-    pub(super) fn release(&mut self, holder: &Holder) {
-        self.capacity.release(holder);
-        if holder.shadow & OVER_LIMIT == 0 {
-            self.estimates.freed();
-        }
-        self.leave_shadow(holder);
-        let throttle = self.quotas.ended(holder);
-        self.throttle(holder.label, throttle);
-    }
-
-    #[inline]
-    fn leave_shadow(&mut self, holder: &Holder) {
-        if holder.shadow & IN_SHADOW != 0 {
-            self.controller.leave_shadow();
-        }
-    }
-
-    /// Learns for how long a slot was held, where slots are scarce.
-    pub(super) fn note_held(&mut self, held: Duration, label: LabelId) {
-        if self.is_saturated() {
-            self.estimates.held(held);
-            self.quotas.held(label, held);
-        }
-    }
-
-    /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
-    /// nothing to measure, and reading a clock costs more than the rest of the call.
-    pub(crate) const fn is_saturated(&self) -> bool {
-        self.capacity.is_full() || !self.queue.is_empty()
     }
 
     /// Whether this slot expired and was taken back.

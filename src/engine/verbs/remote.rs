@@ -8,7 +8,8 @@
 //! again](Engine::retry_remote). Then one request of the label asks, and the next request when that was admitted:
 //! however many wait, only one asks at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{
     engine::{
@@ -16,7 +17,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::Event,
-        tokens::{Arrival, Ask, Counted, Holder, Place, Refusal, SharedRules, Stage},
+        tokens::{Counted, Place, Refusal, SharedRules, Stage},
     },
     rejection::Reason,
     time::Timestamp,
@@ -32,12 +33,6 @@ pub(crate) struct NoRoom {
 }
 
 impl Engine {
-    /// Returns the rules that requests of a label have to ask for before they run.
-    #[inline]
-    pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
-        if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
-    }
-
     /// Like `needs_remote`, for a request that was granted a slot.
     pub(crate) fn has_to_ask_for(&self, place: &Place) -> Option<Arc<SharedRules>> {
         if !self.quotas.has_shared_rules() {
@@ -50,35 +45,6 @@ impl Engine {
     /// Returns the label of a request that waits.
     pub(crate) fn label_at(&self, place: &Place) -> LabelId {
         self.queue.get(place.key()).label
-    }
-
-    /// Gives a slot to a request that has to ask a store before it runs.
-    #[cold]
-    pub(super) fn begin_remote(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        holder: Holder,
-        in_flight: u32,
-        rules: Arc<SharedRules>,
-    ) -> Arrival {
-        let request = self.request_of(now, ask, holder.label);
-        self.record(now, request, Event::Asks);
-        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.shadow)) {
-            Some(key) => Arrival::Ask(Place::new(key), rules),
-            None => {
-                self.release(&holder);
-                self.record_rejected(now, request, Reason::QueueFull, false);
-                Arrival::Reject(self.refusal(now, ask.partition, holder.label, Reason::QueueFull))
-            }
-        }
-    }
-
-    /// Lets the next request of a label ask, because the last one was admitted, or left before it had an answer.
-    pub(super) fn allow_probe(&mut self, label: LabelId) {
-        if self.quotas.has_shared_rules() && self.quotas.allow_probe(label) {
-            self.unthrottle(label);
-        }
     }
 
     /// Rejects a request that asked: a shared rule has no room.
@@ -191,21 +157,5 @@ impl Engine {
         self.queue.remove(key);
         self.allow_probe(label);
         self.dispatch(now);
-    }
-
-    /// Notes that the store gave a request of a label an answer, or none.
-    pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
-        let unanswered = (!answered).then_some(now);
-        let all_answered = self.lifecycle.store().unanswered().is_none();
-        if self.quotas.note_answer(label, unanswered, all_answered) {
-            self.lifecycle.store_mut().note_answer(unanswered);
-        }
-    }
-
-    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
-    pub(in crate::engine) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
-        let remote = self.quotas.label(label).remote()?;
-        let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());
-        remote.rules().closes().filter(|_| is_gone)
     }
 }

@@ -1,0 +1,151 @@
+//! What the verbs ask the rooms, and what changes nothing: may a request run, which rule stops it, where may it wait.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{
+        Engine,
+        ids::{FlowKey, Key, LabelId},
+        plan::rules::WhenFull,
+        tokens::{Ask, ExhaustedRule, InForce, RequestRef, SharedRules},
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
+
+impl Engine {
+    /// Returns which rules decide: where nothing binds, all of them.
+    pub(in crate::engine) const fn rules_in_force(&self) -> InForce {
+        if self.lifecycle.enforces() { InForce::Binding } else { InForce::All }
+    }
+
+    /// Returns the rule that has no room for another request of a label, if there is such a rule.
+    pub(in crate::engine) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        self.quotas.exhausted(now, label, self.rules_in_force())
+    }
+
+    /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
+    #[inline]
+    pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.quotas.has_rules() {
+            return None;
+        }
+        let which = self.rules_in_force();
+        self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
+    }
+
+    /// Returns the rule because of which a request of a label is rejected rather than queued.
+    #[inline]
+    pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.quotas.has_rules() {
+            return None;
+        }
+        let which = self.rules_in_force();
+        let stops = || self.quotas.exhausted(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
+        self.quotas.pending_exhausted(label, which).or_else(stops)
+    }
+
+    /// Returns the reason to reject a request that doesn't wait.
+    pub(super) fn reason_for_not_waiting(&self, partition: u16, label: LabelId) -> Reason {
+        match self.reason_for_rejecting(partition, label) {
+            reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
+            _ => Reason::Limit,
+        }
+    }
+
+    /// Returns the reason to reject a request that finds neither a slot nor a place.
+    pub(super) fn reason_for_rejecting(&self, partition: u16, label: LabelId) -> Reason {
+        if self.quotas.is_full(label) {
+            Reason::LabelCap
+        } else if self.capacity.partition(partition).is_at_hard_cap() {
+            Reason::PartitionCap
+        } else if self.queue.behind_gate().is_some() {
+            Reason::GateFull
+        } else if self.queue.places(self.capacity.limit()) == 0 {
+            Reason::Limit
+        } else {
+            Reason::QueueFull
+        }
+    }
+
+    /// Whether a further request of this partition may wait in line. Beyond its share, a partition leaves the places
+    /// alone that are held back for others.
+    pub(in crate::engine) fn line_has_room(&self, partition: u16) -> bool {
+        let (limit, running) = (self.capacity.limit(), self.capacity.running());
+        let used = self.queue.in_line_of(partition);
+        let reserved = self.capacity.places_reserved_from(partition, used, self.queue.places(limit));
+        self.queue.has_room(limit, running, reserved)
+    }
+
+    /// Returns the waiter that would have to make room for a request in a full line.
+    pub(in crate::engine) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
+        // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
+        // then, and a waiter would take such a slot.
+        if self.queue.places(self.capacity.limit()) == 0 {
+            return None;
+        }
+        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
+        self.queue.victim(key, self.quotas.label(label).weight())
+    }
+
+    /// Whether a request may run, as far as slots and its label go.
+    pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let level = ask.criticality.level();
+        self.capacity.may_run(ask.partition)
+            && !self.quotas.is_full(label)
+            && (!self.capacity.has_reserved()
+                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label)))
+    }
+
+    pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
+        self.quotas.is_below_fair_share(label, self.capacity.limit())
+    }
+
+    /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
+    /// nothing to measure, and reading a clock costs more than the rest of the call.
+    pub(crate) const fn is_saturated(&self) -> bool {
+        self.capacity.is_full() || !self.queue.is_empty()
+    }
+
+    /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
+    pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
+        self.capacity.partition(partition).observes() || self.capacity.may_run(partition)
+    }
+
+    /// Whether the bounds of a partition stop no request.
+    pub(in crate::engine) fn lets_all_through(&self, partition: u16) -> bool {
+        self.capacity.partition(partition).observes() && self.lifecycle.enforces()
+    }
+
+    /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
+    pub(super) fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
+        let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
+        pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
+    }
+
+    pub(super) const fn observes_rules(&self) -> bool {
+        self.quotas.has_observing_rules() && self.lifecycle.enforces()
+    }
+
+    /// Returns the rules that requests of a label have to ask for before they run.
+    #[inline]
+    pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
+        if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
+    }
+
+    /// Returns the reference of a request that has just come, with its job.
+    pub(super) fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
+        let request = RequestRef::new(now, ask.partition, label);
+        match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
+            Some((namespace, run)) => RequestRef { job: self.queue.find_job(namespace, run), ..request },
+            None => request,
+        }
+    }
+
+    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    pub(in crate::engine) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
+        let remote = self.quotas.label(label).remote()?;
+        let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());
+        remote.rules().closes().filter(|_| is_gone)
+    }
+}

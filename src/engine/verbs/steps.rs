@@ -1,0 +1,192 @@
+//! The steps that several verbs take: each changes more than one room, and decides nothing.
+
+use std::time::Duration;
+
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId},
+        quota::{Quotas, Throttle},
+        telemetry::Named,
+        tokens::{Ask, ExhaustedRule, Holder, IN_SHADOW, OVER_LIMIT, Slot, Stage, Subject},
+    },
+    time::Timestamp,
+};
+
+impl Engine {
+    /// Counts a request that takes a slot; returns how many requests run then.
+    #[inline]
+    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
+        if self.controller.has_shadow() {
+            let waits = self.queue.places(self.capacity.limit()) > 0;
+            holder.shadow |= self.controller.enter_shadow(waits);
+        }
+        let Self { capacity, quotas, .. } = self;
+        let limit = capacity.limit();
+        let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
+        #[cfg(test)]
+        assert!(
+            holder.shadow & OVER_LIMIT != 0
+                || !self.lifecycle.enforces()
+                || self.capacity.running() <= limit
+                || self.capacity.partition(holder.partition).is_within_overcommit(),
+            "more run than the limit allows"
+        );
+        let throttle = self.quotas.started(holder);
+        self.throttle(holder.label, throttle);
+        in_flight
+    }
+
+    /// Notes when a request took a slot of the limit.
+    #[inline]
+    pub(super) fn note_started(&mut self, now: Timestamp, partition: u16) {
+        self.estimates.started(now);
+        self.capacity.started(now, partition);
+    }
+
+    /// Counts a request that gives its slot back.
+    #[inline]
+    pub(super) fn release(&mut self, holder: &Holder) {
+        self.capacity.release(holder);
+        if holder.shadow & OVER_LIMIT == 0 {
+            self.estimates.freed();
+        }
+        self.leave_shadow(holder);
+        let throttle = self.quotas.ended(holder);
+        self.throttle(holder.label, throttle);
+    }
+
+    #[inline]
+    pub(super) fn leave_shadow(&mut self, holder: &Holder) {
+        if holder.shadow & IN_SHADOW != 0 {
+            self.controller.leave_shadow();
+        }
+    }
+
+    /// Learns for how long a slot was held, where slots are scarce.
+    pub(super) fn note_held(&mut self, held: Duration, label: LabelId) {
+        if self.is_saturated() {
+            self.estimates.held(held);
+            self.quotas.held(label, held);
+        }
+    }
+
+    /// Takes a waiter out of the line or the gate, unless its wait ended before.
+    pub(super) fn leave(&mut self, key: Key) {
+        if let Some(left) = self.queue.leave(key, self.telemetry.newest_entry()) {
+            let throttle = self.quotas.left(left.label, left.is_beyond, left.start);
+            self.throttle(left.label, throttle);
+        }
+    }
+
+    /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
+    pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage) {
+        let waiter = self.queue.get(key);
+        let (label, partition) = (waiter.label, waiter.partition);
+        if stage == Stage::Line {
+            let (used, places) = (self.queue.in_line_of(partition), self.queue.places(self.capacity.limit()));
+            self.capacity.draw_on_places(partition, used, places, places.saturating_sub(self.queue.in_line()));
+        }
+        self.queue.stand(now, key, stage, self.quotas.standing(label), self.quotas.longest_wait(label));
+    }
+
+    /// Moves a waiter from the gate into the line.
+    pub(super) fn enter_line(&mut self, now: Timestamp, key: Key) {
+        let label = self.queue.get(key).label;
+        if let Some(start) = self.queue.leave_gate(key) {
+            self.quotas.goes_on_at(label, start);
+        }
+        self.stand(now, key, Stage::Line);
+    }
+
+    /// Lets the next request of a label ask, because the last one was admitted, or left before it had an answer.
+    pub(super) fn allow_probe(&mut self, label: LabelId) {
+        if self.quotas.has_shared_rules() && self.quotas.allow_probe(label) {
+            self.unthrottle(label);
+        }
+    }
+
+    /// Notes that the store gave a request of a label an answer, or none.
+    pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
+        let unanswered = (!answered).then_some(now);
+        let all_answered = self.lifecycle.store().unanswered().is_none();
+        if self.quotas.note_answer(label, unanswered, all_answered) {
+            self.lifecycle.store_mut().note_answer(unanswered);
+        }
+    }
+
+    /// Holds something back for a request that is rejected: a place in line where its partition has a share of them
+    /// left, else a slot.
+    pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
+        let places = self.queue.places(self.capacity.limit());
+        if self.queue.in_line_of(ask.partition) >= self.capacity.share_of(ask.partition, places) {
+            self.reserve_slot(now, ask, label);
+        } else if self.queue.in_line() >= places {
+            self.capacity.reserve_place(now, self.estimates.reservation_time(), places);
+        }
+    }
+
+    /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
+    /// no reservation.
+    pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
+        let none_waits = self.queue.places(self.capacity.limit()) == 0;
+        let is_label_below = none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label));
+        let (hold, level) = (self.estimates.reservation_time(), ask.criticality.level());
+        self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below);
+    }
+
+    /// Has a label wait until the rule that stops it has room.
+    pub(super) fn await_room(&mut self, now: Timestamp, label: LabelId, full: &ExhaustedRule) {
+        self.queue.throttle(label, true);
+        self.quotas.await_room(now, label, full);
+    }
+
+    /// Stops the turns of a label, or lets it have them again, as what changed says.
+    #[inline]
+    pub(super) fn throttle(&mut self, label: LabelId, throttle: Throttle) {
+        if let Throttle::Changed(is_throttled) = throttle {
+            self.queue.throttle(label, is_throttled);
+        }
+    }
+
+    /// Lets a label have its turns again, unless it is at its cap.
+    pub(super) fn unthrottle(&mut self, label: LabelId) {
+        if !self.quotas.is_full(label) {
+            self.queue.throttle(label, false);
+        }
+    }
+
+    /// Returns the label of this name. From now on, counts and journal entries of its number are about this label.
+    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
+        let (id, is_new) = self.quotas.intern(now, class, subject);
+        if is_new {
+            self.telemetry.name(id, name_of(&self.quotas, id), self.quotas.plans());
+        }
+        id
+    }
+
+    /// Opens the series of the labels that settings name.
+    pub(in crate::engine) fn open_series(&mut self) {
+        let Self { quotas, telemetry, .. } = self;
+        telemetry.open_series(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
+    }
+
+    /// Returns the token of a slot that was taken.
+    #[inline]
+    pub(super) fn slot(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
+        let telemetry = &self.telemetry;
+        let ttl = self.slot_ttl.issue(now, holder, || telemetry.series_of(holder.label));
+        Slot::counted(now, in_flight, holder, class, ttl)
+    }
+}
+
+fn name_of(quotas: &Quotas, id: LabelId) -> Named<'_> {
+    let label = quotas.label(id);
+    if quotas.is_overflow(id) {
+        Named::Overflow
+    } else if label.name().is_empty() {
+        Named::Nobody
+    } else {
+        Named::Label { class: label.class(), namespace: label.namespace(), label: label.name() }
+    }
+}
