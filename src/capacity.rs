@@ -1,7 +1,7 @@
-//! Capacity planning: how large a limit and a queue a burst needs, and what becomes of it.
+//! Capacity planning: the limit and the queue that a burst needs, or what happens to a burst under given settings.
 //!
-//! The burst is played through, request by request, in the time that it takes to do the sums: arrivals spread evenly,
-//! durations scattered evenly, first come, first served.
+//! The burst is simulated request by request: arrivals spread evenly, durations scattered evenly, first come, first
+//! served.
 
 use std::{
     cmp::Reverse,
@@ -11,14 +11,14 @@ use std::{
 
 use crate::time::nanos;
 
-/// A burst of requests: how many, within which time, and how long each takes.
+/// A burst of requests: their number, the time within which they arrive, and the time that each takes.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tower_admission::capacity::{Burst, Settings};
 ///
 /// let seconds = Duration::from_secs;
-/// // An incident: 3,704 tasks of about four minutes within 195 s, and 800 slots that each waits for, for 30 s.
+/// // An incident: 3,704 tasks of about four minutes within 195 s, and 800 slots with a wait of 30 s.
 /// let burst = Burst::new(3_704, seconds(195), seconds(229)..=seconds(245));
 /// let before = burst.predict(Settings::new(800));
 /// assert_eq!(before.rejected, 2_904);
@@ -38,27 +38,27 @@ pub struct Burst {
     patience: Option<u64>,
 }
 
-/// The settings that decide what becomes of a burst: how many requests may be where, and for how long.
+/// The settings that decide what happens to a burst.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many run at once.
+    /// Requests that may run at once.
     pub limit: usize,
-    /// How many may wait in line; 0 is no queue: then requests wait for a slot.
+    /// Requests that may wait in line; 0 is no queue: then requests wait for a slot.
     pub queue: usize,
-    /// How long each waits at the full gate, with a queue.
+    /// The maximum wait at the full gate, with a queue.
     pub admission_timeout: Duration,
-    /// How long each waits in line, with a queue.
+    /// The maximum wait in line, with a queue.
     pub max_wait: Option<Duration>,
-    /// How long each waits for a slot, without a queue.
+    /// The maximum wait for a slot, without a queue.
     pub wait_timeout: Duration,
-    /// How many the server lets in at all.
+    /// Requests that the server accepts at once.
     pub max_concurrent_streams: Option<usize>,
 }
 
 impl Settings {
-    /// So many slots, no queue, and the defaults of the builder.
+    /// Settings with this many slots, no queue, and the defaults of the builder.
     pub const fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -70,70 +70,70 @@ impl Settings {
         }
     }
 
-    /// So many places in line.
+    /// Sets the number of places in line.
     pub const fn queue(mut self, places: usize) -> Self {
         self.queue = places;
         self
     }
 
-    /// How long each waits at the full gate.
+    /// Sets the maximum wait at the full gate.
     pub const fn admission_timeout(mut self, timeout: Duration) -> Self {
         self.admission_timeout = timeout;
         self
     }
 
-    /// How long each waits in line.
+    /// Sets the maximum wait in line.
     pub const fn max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = Some(wait);
         self
     }
 
-    /// How long each waits for a slot, without a queue.
+    /// Sets the maximum wait for a slot, without a queue.
     pub const fn wait_timeout(mut self, timeout: Duration) -> Self {
         self.wait_timeout = timeout;
         self
     }
 
-    /// How many the server lets in at all.
+    /// Sets the number of requests that the server accepts at once.
     pub const fn max_concurrent_streams(mut self, streams: usize) -> Self {
         self.max_concurrent_streams = Some(streams);
         self
     }
 }
 
-/// The forecast for a burst: what becomes of its requests.
+/// The forecast for a burst: what happens to its requests.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Forecast {
-    /// The settings that it was predicted for.
+    /// The settings of the forecast.
     pub settings: Settings,
-    /// How many are rejected: at the gate, in line, or for want of a slot.
+    /// Requests that are rejected: at the gate, in line, or for want of a slot.
     pub rejected: usize,
-    /// How many are answered when their client has left.
+    /// Requests that are answered after their client has left.
     pub too_late: usize,
     /// The longest wait of a request that is served.
     pub longest_wait: Duration,
-    /// When the last one is done, counted from the first arrival.
+    /// The time from the first arrival to the end of the last request.
     pub drain_time: Duration,
-    /// What is likely to be a mistake.
+    /// Settings that are likely to be a mistake, and what to do about them.
     pub advice: Vec<String>,
 }
 
 impl Burst {
-    /// So many requests that arrive evenly `within` a time, and take from the shortest to the longest time each.
+    /// A burst of `requests` that arrive evenly `within` a time, and take a time in the range `task_time` each.
     pub fn new(requests: usize, within: Duration, task_time: std::ops::RangeInclusive<Duration>) -> Self {
         let (shortest, longest) = (nanos(*task_time.start()), nanos(*task_time.end()));
         Self { requests, within: nanos(within), shortest, longest: longest.max(shortest), patience: None }
     }
 
-    /// How long clients wait for an answer; for ever unless set.
+    /// Sets the time for which clients wait for an answer; unlimited unless set.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(nanos(patience));
         self
     }
 
-    /// The settings that suit the burst, with this limit: a place for everybody who can be served before the clients lose
-    /// patience, a short wait at the gate, and a server that lets all of these in.
+    /// The forecast with the settings that fit the burst at this limit: a place for each request that can be served
+    /// before its client leaves, a short wait at the gate, and a server that accepts all of these requests.
     pub fn plan(&self, limit: usize) -> Forecast {
         let limit = limit.max(1);
         let max_wait = self.patience.map(|patience| patience.saturating_sub(self.longest));
@@ -146,10 +146,10 @@ impl Burst {
         self.predict(settings.max_concurrent_streams(limit.saturating_add(queue)))
     }
 
-    /// The smallest limit, with what else suits it, that answers everybody before the clients lose patience.
+    /// The forecast with the smallest limit that answers all requests before their clients leave.
     ///
-    /// `None` where no patience was set, so that any limit would do, and where tasks take longer than that. Whether the server
-    /// can run as many at once at the same speed, it can't know.
+    /// `None` where no [`patience`](Self::patience) was set, so that any limit would do, and where tasks take longer
+    /// than that. The forecast assumes that the server runs this many requests at once without becoming slower.
     pub fn suggest(&self) -> Option<Forecast> {
         let patience = self.patience.filter(|patience| *patience >= self.longest)?;
         let (mut low, mut high) = (1, self.requests.max(1));
@@ -168,9 +168,9 @@ impl Burst {
         Some(self.predict(settings))
     }
 
-    /// What becomes of the burst with these settings.
+    /// The forecast for the burst with these settings.
     ///
-    /// Follows each request, so it takes time and memory in proportion to their number.
+    /// Follows each request: time and memory grow with their number.
     pub fn predict(&self, settings: Settings) -> Forecast {
         let mut house = House::new(&settings);
         for number in 0..self.requests {
@@ -205,17 +205,17 @@ impl Burst {
             (settings.queue == 0 && self.requests > settings.limit && settings.wait_timeout < time(self.shortest))
                 .then(|| {
                     format!(
-                        "whoever waits {:?} for a slot that is held for {:?} waits in vain: set a queue",
+                        "a wait of {:?} for slots that are held for {:?} is in vain: set a queue",
                         settings.wait_timeout,
                         time(self.shortest)
                     )
                 }),
             (settings.queue > 0 && self.patience.is_none() && inside < self.requests).then(|| {
                 let wanted = self.requests - settings.limit;
-                format!("a queue of {} holds less than the burst: {wanted} places hold all of it", settings.queue)
+                format!("a queue of {} is too short for the burst: {wanted} places are enough", settings.queue)
             }),
             settings.max_concurrent_streams.filter(|streams| *streams < inside).map(|streams| {
-                format!("the server lets in {streams} at once, which is less than limit and queue: allow {inside}")
+                format!("the server accepts {streams} requests at once, limit and queue take {inside}: allow {inside}")
             }),
             (settings.queue > 0 && settings.admission_timeout > Duration::from_secs(5)).then(|| {
                 format!(
@@ -242,8 +242,8 @@ struct Guest {
     patience: Option<u64>,
 }
 
-/// Slots, a line for them, and a gate before it. All who stand in one of them came in order and have the same time, so
-/// whoever leaves for want of patience stands in front.
+/// Slots, a line for them, and a gate before it. Waiters in one place came in order and have the same maximum wait, so
+/// the waiter that leaves next stands in front.
 #[derive(Debug, Default)]
 struct House {
     slots: usize,
@@ -251,7 +251,7 @@ struct House {
     places_at_gate: usize,
     wait: Option<u64>,
     wait_at_gate: u64,
-    /// When each of those that run is done.
+    /// The end of each running request.
     ends: BinaryHeap<Reverse<u64>>,
     /// With the time at which each leaves.
     line: VecDeque<(Guest, u64)>,
@@ -290,7 +290,7 @@ impl House {
         self.leave(now);
     }
 
-    /// Those whose time is up by `now` leave, and make room for those at the gate.
+    /// Waiters whose time is up by `now` leave, and make room for the waiters at the gate.
     fn leave(&mut self, now: u64) {
         while self.line.front().is_some_and(|(_, until)| *until <= now) {
             let left = self.line.pop_front().map_or(now, |(_, until)| until);
@@ -358,7 +358,7 @@ mod tests {
     fn the_incident_is_reproduced() {
         let before = incident().predict(Settings::new(800));
         assert_eq!(before.rejected, 2_904);
-        assert_eq!(before.advice, ["whoever waits 30s for a slot that is held for 229s waits in vain: set a queue"]);
+        assert_eq!(before.advice, ["a wait of 30s for slots that are held for 229s is in vain: set a queue"]);
         let spread = Burst::new(3_704, seconds(300), seconds(229)..=seconds(245)).predict(Settings::new(800));
         assert_eq!(spread.rejected, 2_104);
     }
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn rules_of_thumb_are_checked() {
         let advice = |settings: Settings| incident().predict(settings).advice;
-        assert!(advice(Settings::new(200).queue(3_000))[0].contains("3504 places hold all of it"));
+        assert!(advice(Settings::new(200).queue(3_000))[0].contains("3504 places are enough"));
         assert!(advice(Settings::new(200).queue(3_600).max_concurrent_streams(3_799))[0].contains("allow 3800"));
         assert!(advice(Settings::new(200).queue(3_600).admission_timeout(seconds(6)))[0].contains("5s or less"));
         let patient = incident().patience(seconds(240)).predict(Settings::new(4_000));
@@ -392,7 +392,7 @@ mod tests {
     fn patience_bounds_the_queue_and_the_wait() {
         let plan = incident().patience(seconds(600)).plan(200);
         assert_eq!(plan.settings.max_wait, Some(seconds(355)));
-        assert_eq!((plan.settings.queue, plan.too_late), (200, 0), "one round of those who wait fits into 355 s");
+        assert_eq!((plan.settings.queue, plan.too_late), (200, 0), "one round of waiters fits into 355 s");
         assert!(plan.longest_wait <= seconds(355));
     }
 
@@ -420,7 +420,7 @@ mod tests {
             if limit + queue >= requests && queue > 0 && wait > 0 {
                 prop_assert!(plan.longest_wait <= seconds(wait));
             }
-            prop_assert_eq!(burst.plan(limit).rejected, 0, "a place for everybody");
+            prop_assert_eq!(burst.plan(limit).rejected, 0, "a place for each request");
         }
     }
 }

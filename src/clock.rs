@@ -14,12 +14,12 @@ use crate::time::{Timestamp, nanos};
 
 /// A source of time.
 ///
-/// Read once when a request enters and once when it leaves, at times while the lock of the handle is held: it must be
-/// quick and neither block nor call back. It may jump or stand still; the handle never sees time run backwards. A clock
-/// that panics stands still for that moment: the last time that it told holds, and the handle
-/// [warns](crate::Admission::warnings) of it.
+/// The clock is read once when a request enters and once when it leaves, sometimes while the lock of the handle is
+/// held: it must be quick, must not block, and must not call the handle. It may jump or stand still; the handle never
+/// sees time run backwards. A clock that panics stands still: the last time that it told stays valid, and the handle
+/// [warns](crate::Admission::warnings).
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// How much time has passed since some fixed moment, such as the making of the clock.
+    /// The time since a fixed moment, such as the creation of the clock.
     fn now(&self) -> Duration;
 }
 

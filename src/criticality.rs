@@ -1,17 +1,16 @@
-//! How much it matters that a request is answered.
+//! The importance of a request.
 
 use std::fmt;
 
-/// How much it matters that a request is answered. Where not all can be served, the least important ones are turned
-/// away first.
+/// The importance of a request. Where not all requests can be served, the least important ones are rejected first.
 ///
 /// The classes and their meaning are those of Google's *Site Reliability Engineering*, chapter "Handling Overload".
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Criticality {
-    /// Its failure is a visible outage.
+    /// A failure is a visible outage.
     CriticalPlus,
-    /// Its failure is visible, and less severe. What a request is unless somebody says otherwise.
+    /// A failure is visible, and less severe. The default.
     #[default]
     Critical,
     /// Some unavailability is expected; a batch job that retries within minutes.
@@ -21,7 +20,7 @@ pub enum Criticality {
 }
 
 impl Criticality {
-    /// All of them, the most important one first.
+    /// All criticalities, the most important one first.
     pub const ALL: [Self; 4] = [Self::CriticalPlus, Self::Critical, Self::SheddablePlus, Self::Sheddable];
 
     /// The machine word.
@@ -34,7 +33,7 @@ impl Criticality {
         }
     }
 
-    /// The one with this machine word, case and `-` or `_` aside.
+    /// The criticality with this machine word; case, and `-` or `_`, make no difference.
     pub fn from_word(word: &str) -> Option<Self> {
         let same = |known: &str| {
             let plain = |c: u8| if c == b'-' { b'_' } else { c.to_ascii_lowercase() };

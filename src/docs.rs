@@ -32,28 +32,28 @@ pub mod shared_limits {}
 ///
 /// ## Too much for a crowded server
 ///
-/// From 30 s on it gets 1.5 times what it can do, which it does best with 32 requests at once. *AIMD* lets in more and
-/// more, for answers still come within its threshold, and the crowd slows all of them down. *Vegas* ends a little below
-/// the best limit. *Gradient2* holds near it, for a minute. *Gradient* had no limit to speak of before, so the crowd is in
-/// when the overload begins; the notch is a probe. *TwoPoint* stays near the best limit.
+/// From 30 s on the server gets 1.5 times its capacity, which is greatest with 32 requests at once. *AIMD* admits more
+/// and more, because answers still come within its threshold, and the crowd slows all of them down. *Vegas* ends a
+/// little below the best limit. *Gradient2* stays near it, for a minute. *Gradient* had a very high limit before, so
+/// the crowd is in flight when the overload begins; the notch is a probe. *TwoPoint* stays near the best limit.
 ///
 #[doc = include_str!("docs/overload-shared.svg")]
 ///
 /// ## Slower answers, same capacity
 ///
-/// From 30 to 90 s answers take 300 ms longer, because of something behind the server. Nothing is overloaded; what is
-/// needed is a limit four times as high. *AIMD* gets there by one per second, as long as its threshold is above the new
-/// latency. *Vegas* and *Gradient2* take the delay for a queue and turn away whom they could have served, down to a
-/// quarter. *Gradient* does so until it measures its minimum anew. *TwoPoint* asks whether fewer requests would be faster,
-/// sees that they wouldn't be, and grows.
+/// From 30 to 90 s answers take 300 ms longer, because of a slow dependency of the server. Nothing is overloaded; the
+/// right limit is four times as high. *AIMD* gets there by one per second, as long as its threshold is above the new
+/// latency. *Vegas* and *Gradient2* take the delay for a queue and reject requests that they could have served, down to
+/// a quarter. *Gradient* does so until it measures its minimum again. *TwoPoint* tries whether fewer requests would be
+/// faster, finds that they are not, and grows.
 ///
 #[doc = include_str!("docs/delay-pool.svg")]
 ///
 /// ## Half an hour of overload
 ///
-/// Twice what a crowded server can do. *Gradient2* compares with its own long-term average, which by and by becomes that
-/// of the overload: the limit climbs, and at the end next to nobody is answered in time. *AIMD* rides at its threshold.
-/// *Gradient* pays for its probes. *Vegas* and *TwoPoint* hold.
+/// Twice what a crowded server can do. *Gradient2* compares with its own long-term average, which by and by becomes
+/// that of the overload: the limit climbs, and at the end hardly any request is answered in time. *AIMD* rides at its
+/// threshold. *Gradient* pays for its probes. *Vegas* and *TwoPoint* hold.
 ///
 #[doc = include_str!("docs/long-overload.svg")]
 ///

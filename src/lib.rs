@@ -1,14 +1,15 @@
-//! Decides, inside a server, which requests run now, which wait their turn and which are told to come back.
+//! Overload protection: decides, inside a server, which requests run now, which wait for their turn and which are
+//! rejected with the time to come back.
 //!
-//! A service that takes whatever comes falls over under load: one noisy caller takes every slot, latency grows until
-//! all answers come too late, and what is served was given up by its client long ago. With this crate you add
-//! `.layer(…)` and it holds.
+//! A service that accepts every request falls over under load: one noisy caller takes every slot, latency grows until
+//! all answers come too late, and the clients of the served requests have left long ago. With this crate you add
+//! `.layer(…)`, and the service holds.
 //!
 //! - [`AdaptiveConcurrencyLayer`] learns from the round-trip time how many requests can run at once, divides them among
-//!   callers by percentage, and sheds the rest at once.
+//!   callers by percentage, and sheds all further requests.
 //! - [`AdmissionLayer`] does everything that an [`Admission`] can: a fixed or a learned limit, partitions, two-phase
-//!   admission (a gate with a short timeout, then a place in a line that is patient), turns by label, and caps, rates and
-//!   budgets for classes of work.
+//!   admission (a gate with a short timeout, then a place in a patient line), turns by label (the fairness key, such as
+//!   a tenant), and caps, rates and budgets for classes of work.
 //!
 //! Both work under axum, tonic and plain hyper, for HTTP and gRPC, and [for any other tower
 //! service](AdmissionLayer::generic).
@@ -25,9 +26,9 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let admission = Admission::builder()
 //!     .limit(Fixed::new(100))                      // or TwoPoint::new(): learned
-//!     .queue(400)                                  // up to 400 more wait their turn …
+//!     .queue(400)                                  // up to 400 more wait for their turn …
 //!     .max_wait(Duration::from_secs(10))           // … for at most 10 s
-//!     .partition("checkout", percent(60))          // guaranteed to the callers that say so
+//!     .partition("checkout", percent(60))          // guaranteed to these callers
 //!     .build()?;
 //!
 //! let app: Router = Router::new()
@@ -40,7 +41,7 @@
 //! ```
 //!
 //! Without a queue and a classifier it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
-//! requests run, others wait for at most 30 s.
+//! requests run; further requests wait for at most 30 s.
 //!
 //! # One request
 //!
@@ -55,16 +56,16 @@
 //! - **A slot is held to the end of the response body**, and given back on every way a request can end: last frame,
 //!   error, trailers, drop, panic, killed connection.
 //! - **The round-trip time ends at the response head**: a slow reader is no congestion. A request that was cancelled
-//!   after a long time is evidence of a slow server, one cancelled early is evidence of nothing.
+//!   late is evidence of a slow server, a request that was cancelled early is evidence of nothing.
 //! - **All state is in the handle.** axum applies a layer again for each route *and each connection*; a limiter that
-//!   makes its state there limits nothing. Here `layer()` clones an `Arc`.
-//! - **Nothing is reserved before a request is there.** Idle connections hold no slot.
-//! - **Rejections are responses**, so `Error` stays what it was and no `HandleErrorLayer` is needed.
+//!   creates its state there limits nothing. Here `layer()` clones an `Arc`.
+//! - **No slot is reserved before a request arrives.** Idle connections hold no slot.
+//! - **Rejections are responses**, so the `Error` type is unchanged and no `HandleErrorLayer` is needed.
 //!
 //! # Pages
 //!
 //! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
-//! [Limits shared by instances](docs::shared_limits) · [Moving over from tower's limits](docs::migrating) ·
+//! [Limits shared by instances](docs::shared_limits) · [Migrating from tower's limits](docs::migrating) ·
 //! [Metrics](docs::metrics) · [Introspection](docs::introspection) · [The command `admission`](docs::cli) ·
 //! [Architecture](docs::architecture)
 #![cfg_attr(feature = "config", doc = " · [Configuration](docs::configuration)")]
@@ -79,7 +80,7 @@
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `redis-tls` | `rediss://` addresses | no |
-//! | `tracing` | what became of a request as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
+//! | `tracing` | decisions as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `configuration::AdmissionConfig`: settings as data, from files and environment variables | no |
 //! | `axum` | `classify::by_matched_path`, and `ConnectInfo` for [`by_peer_ip`](classify::by_peer_ip) | no |
 
@@ -122,7 +123,7 @@ pub use crate::{
     time::Timestamp,
 };
 
-/// What a handle was told, recorded so that it can be replayed.
+/// The inputs of a handle, recorded so that they can be replayed.
 #[cfg(feature = "introspect")]
 pub mod capture {
     pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed};
@@ -138,8 +139,7 @@ pub mod classify {
     };
 }
 
-/// Settings as data: [`AdmissionConfig`](configuration::AdmissionConfig), its parts, and what is known about where it
-/// came from.
+/// Settings as data: [`AdmissionConfig`](configuration::AdmissionConfig), its parts, and the origin of each value.
 #[cfg(feature = "config")]
 pub mod configuration {
     pub use crate::config::{
@@ -158,8 +158,8 @@ pub mod generic {
     };
 }
 
-/// The service that answers `GET /admission`, made by [`Admission::introspection`]; and what it answers, as types for clients:
-/// each is what the JSON under the path says.
+/// The service that answers `GET /admission`, made by [`Admission::introspection`]; and its answers, as types for
+/// clients.
 ///
 /// ```
 /// use tower_admission::introspection::JournalPage;
@@ -185,7 +185,7 @@ pub mod journal {
     pub use crate::engine::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 }
 
-/// Control laws: how the limit is learned, or that it isn't.
+/// Control laws, which learn the limit, and the fixed limit.
 pub mod limit {
     pub use crate::engine::limit::{
         Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, NetflixWindow, QueueSize,
@@ -193,17 +193,17 @@ pub mod limit {
     };
 }
 
-/// What happens to a [`Permit`]: the futures that end when a slot is granted, has expired, or has lost its lease.
+/// The events of a [`Permit`]: futures that end when a slot is granted, has expired, or has lost its lease.
 pub mod permit {
     pub use crate::runtime::{Admit, LeaseLost, PermitExpiry};
 }
 
-/// When a slot is given back, what is learned from a request, and until when its caller waits: for each request.
+/// Settings per request: when the slot is given back, what is learned, and the deadline of the caller.
 pub mod policy {
     pub use crate::admission::{Deadline, Policy, ReleaseAt, SampleAt};
 }
 
-/// Answers over HTTP and gRPC: to rejected requests, and what the answer of a service says about load.
+/// Responses over HTTP and gRPC: to rejected requests, and what the response of a service means for the limit.
 pub mod response {
     pub use crate::admission::{
         AdmissionBody, Assess, BodyData, ByStatus, HttpProtocol, Rejections, ResponseFuture, ResponseHead,

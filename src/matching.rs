@@ -1,14 +1,14 @@
-//! Which setting holds for a label, where settings name some labels and requests bring others.
+//! Which setting applies to a label, where settings name some labels and requests bring others.
 //!
-//! Labels are read as segments between colons, `app:browser:environment`. A setting under the very name of a label beats
-//! every pattern; after that, the first of these that finds something holds:
+//! Labels are read as segments between colons, `app:browser:environment`. A setting under the exact name of a label
+//! comes before every pattern; after that, the first of these patterns that matches applies:
 //!
-//! 1. *Wildcards*: a segment `*` in the name of a setting stands for any one segment. Of several settings that match,
-//!    the one with the fewest such segments holds, and of these the one whose first `*` comes last.
+//! 1. *Wildcards*: a segment `*` in the name of a setting matches any one segment. Of several settings that match, the
+//!    name with the fewest such segments applies, and of these the name whose first `*` comes last.
 //! 2. *Trailing fallback*: the label without its last segment, then without its last two, and so on, each by its name and
 //!    then by wildcards.
-//! 3. *Prefix expand*: the settings whose names go on where the label ends. The label may stand for any of them, so the
-//!    smallest of their values holds.
+//! 3. *Prefix expand*: the settings whose names begin with the label. The label may stand for any of them, so the
+//!    smallest of their values applies.
 //!
 //! In each step a setting for the namespace of the label comes before one for any namespace.
 
@@ -17,7 +17,7 @@ use std::{
     ops::Bound,
 };
 
-/// Which patterns are looked for.
+/// The patterns that are in use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Matching {
     pub(crate) trailing_fallback: bool,
@@ -56,7 +56,7 @@ pub(crate) struct ByLabel<T> {
 struct Names<T> {
     /// In order, so that all that begin with a label are side by side.
     exact: BTreeMap<Box<str>, T>,
-    /// Those with wildcards, the most particular first.
+    /// Names with wildcards, the most specific first.
     patterns: Vec<(Box<str>, T)>,
 }
 
@@ -90,7 +90,7 @@ impl<T: Copy + Ord> ByLabel<T> {
         names.patterns.insert(at, (name.into(), value));
     }
 
-    /// What holds for a label of a namespace, or of any that nothing is said about.
+    /// The value for a label of a namespace; `None` is a namespace without settings.
     pub(crate) fn find(&self, namespace: Option<&str>, label: &str) -> Option<T> {
         if self.namespaces.is_empty() {
             return None;
@@ -123,7 +123,7 @@ impl<T: Copy + Ord> Names<T> {
     }
 }
 
-/// Fewer wildcards before more, and of as many the one whose first wildcard comes last.
+/// The order of patterns: fewer wildcards first, and of as many the pattern whose first wildcard comes last.
 fn particular(pattern: &str) -> (usize, Vec<bool>) {
     let wild: Vec<bool> = pattern.split(SEPARATOR).map(|segment| segment == ANY).collect();
     (wild.iter().filter(|wild| **wild).count(), wild)

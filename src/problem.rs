@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One thing that is wrong with the settings: where, what was found, what is allowed.
+/// A problem of the settings: the path, what was found, what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     path: String,
@@ -10,12 +10,12 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with the setting at `path`, relative to what reports it.
+    /// A problem of the setting at `path`, which is relative to the type that reports it.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 
-    /// Which setting, such as `partitions.checkout`.
+    /// The path of the setting, such as `partitions.checkout`.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The settings can't be used. Names every problem, not just the first.
+/// The error of invalid settings. Names every problem, not just the first.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BuildError {
     problems: Vec<Problem>,
@@ -48,7 +48,7 @@ impl BuildError {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
-    /// Everything that is wrong; never empty.
+    /// All problems; never empty.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -7,43 +7,42 @@ use std::{fmt, sync::Arc, time::Duration};
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reason {
-    /// The budget that its label shares with others is used up for now.
+    /// The budget that the label shares with other labels is used up for now.
     Budget,
-    /// Its deadline came before its turn.
+    /// The request can't be served before its deadline.
     Deadline,
     /// The server is shutting down.
     Draining,
-    /// Everybody allowed to wait at the full gate is there already.
+    /// The gate is full: no more requests may wait.
     GateFull,
     /// The gate stayed full for the whole admission timeout.
     GateTimeout,
-    /// As many requests with this label run as may.
+    /// The cap in flight of the label is reached.
     LabelCap,
-    /// As many requests with this label wait as may.
+    /// The queue of the label is full.
     LabelQueueFull,
-    /// No slot is free and this handle lets nobody wait.
+    /// No slot is free, and requests may not wait.
     Limit,
-    /// As many requests of this namespace run as may.
+    /// The cap in flight of the namespace is reached.
     NamespaceCap,
-    /// The partition has a hard cap and uses all of it.
+    /// The hard cap of the partition is reached.
     PartitionCap,
-    /// As many requests with this label and of this class are waiting or running as may.
+    /// The cap on waiting and running requests of the label, in this class, is reached.
     PendingFull,
-    /// The same as [`StoreUnavailable`](Self::StoreUnavailable), for a class of work that bounds how many are pending so that
-    /// it fails fast.
+    /// The store of shared rules is unavailable, as in [`StoreUnavailable`](Self::StoreUnavailable), for a class whose
+    /// pending requests are bounded: such a class fails fast.
     PendingUnavailable,
-    /// It waited, and made room in the full line for a request that is more important, or of a label that uses less of
-    /// it.
+    /// The waiter made room in the full line for a request that is more important, or of a label with fewer waiters.
     PushedOut,
     /// The line for a slot is full.
     QueueFull,
-    /// No slot came free within the longest wait.
+    /// No slot came free within the maximum wait.
     QueueTimeout,
-    /// As many requests with this label, or of this namespace, have started in the last minute as may.
+    /// The rate per minute of the label or the namespace is used up for now.
     Rate,
-    /// As many requests of this run wait as may.
+    /// The cap on waiting requests of the run is reached; a run is one job over several labels.
     RunCap,
-    /// One of its rules is counted by a store for all instances, and that can't be asked.
+    /// The store that counts a rule for all instances is unavailable.
     StoreUnavailable,
 }
 
@@ -118,40 +117,40 @@ impl Reason {
         }
     }
 
-    /// Whether it could not be decided, or is decided elsewhere from now on: another instance, or the same one later, may
-    /// well admit it (`UNAVAILABLE` in gRPC).
+    /// Whether another instance, or this one later, may well admit the request (`UNAVAILABLE` in gRPC): no decision was
+    /// possible, or this instance makes none any more.
     pub(crate) const fn is_unavailable(self) -> bool {
         matches!(self, Self::Draining | Self::PendingUnavailable | Self::StoreUnavailable)
     }
 
-    /// One sentence for a person.
+    /// The reason in one sentence, for people.
     pub const fn describe(self) -> &'static str {
         match self {
-            Self::Budget => "the budget that this label shares with others is used up for now",
-            Self::Deadline => "the deadline of the request came before its turn",
+            Self::Budget => "the budget that this label shares with other labels is used up for now",
+            Self::Deadline => "the request can't be served before its deadline",
             Self::Draining => "the server is shutting down",
-            Self::GateFull => "the server is full and too many requests wait to get in",
+            Self::GateFull => "the server is full, and no more requests may wait",
             Self::GateTimeout => "the server stayed full for the whole admission timeout",
-            Self::LabelCap => "as many requests with this label run as may",
-            Self::LabelQueueFull => "as many requests with this label wait as may",
-            Self::Limit => "the server runs as many requests as it can",
-            Self::NamespaceCap => "as many requests of this namespace run as may",
-            Self::PartitionCap => "this group of callers uses all of its share",
-            Self::PendingFull => "as many requests with this label wait or run as may",
-            Self::PendingUnavailable => "limits shared by all instances can't be checked, and this work fails fast",
+            Self::LabelCap => "the concurrency cap of this label is reached",
+            Self::LabelQueueFull => "the queue of this label is full",
+            Self::Limit => "the concurrency limit of the server is reached",
+            Self::NamespaceCap => "the concurrency cap of this namespace is reached",
+            Self::PartitionCap => "the concurrency cap of this group of callers is reached",
+            Self::PendingFull => "the cap on waiting and running requests of this label is reached",
+            Self::PendingUnavailable => "the store of shared limits is unavailable, and this class of work fails fast",
             Self::PushedOut => {
-                "it made room in the full line for a more important request or a label that uses less of it"
+                "a request that is more important, or of a label with fewer waiters, took its place in the full queue"
             }
-            Self::QueueFull => "too many requests wait for a slot",
-            Self::QueueTimeout => "no slot came free within the longest wait",
-            Self::Rate => "as many requests with this label or namespace have started in this minute as may",
-            Self::RunCap => "as many requests of this run wait as may",
-            Self::StoreUnavailable => "limits shared by all instances can't be checked",
+            Self::QueueFull => "the queue of the server is full",
+            Self::QueueTimeout => "no slot came free within the maximum wait",
+            Self::Rate => "the rate per minute of this label or namespace is used up for now",
+            Self::RunCap => "the cap on waiting requests of this run is reached",
+            Self::StoreUnavailable => "the store of shared limits is unavailable",
         }
     }
 
-    /// The policy of `RateLimit-Policy` that a request ran into, and the time that its quota is for, in seconds, where it is
-    /// one of starts. None where no quota was in the way.
+    /// The policy of `RateLimit-Policy` that rejected the request, and for a quota of starts its window in seconds.
+    /// `None` where no quota was in the way.
     pub(crate) const fn policy(self) -> Option<(&'static str, Option<u32>)> {
         match self {
             Self::Budget | Self::Rate => Some((self.as_str(), Some(60))),
@@ -182,7 +181,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A request that was not admitted: why, to whom, and when to come back.
+/// A request that was not admitted: reason, partition, and when to come back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rejection {
     reason: Reason,
@@ -205,46 +204,46 @@ impl Rejection {
         self
     }
 
-    /// Whether the deadline of the request is over, where it is only expected to come too early otherwise.
+    /// Whether the deadline of the request is over; otherwise it would only come too early.
     pub(crate) const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The same, to be answered as if there were nothing.
+    /// The same, to be answered as empty.
     pub(crate) fn answered_with_nothing(mut self, nothing: bool) -> Self {
         self.nothing = nothing;
         self
     }
 
-    /// The same for a request that waited for as long as it might.
+    /// The same for a request whose maximum wait is over.
     pub(crate) const fn after_a_wait(mut self, timed_out: bool) -> Self {
         self.timed_out = timed_out;
         self
     }
 
-    /// Whether the request waited for as long as it might. [`reason`](Self::reason) then names the rule that was in its
-    /// way, or [`Reason::QueueTimeout`] or [`Reason::GateTimeout`] where that was the limit. A caller's own deadline is no
-    /// such timeout.
+    /// Whether the request was rejected after its maximum wait. [`reason`](Self::reason) then names the rule that was
+    /// full, or [`Reason::QueueTimeout`] or [`Reason::GateTimeout`] where no slot was free. The caller's own deadline
+    /// is no such timeout.
     pub const fn timed_out(&self) -> bool {
         self.timed_out
     }
 
-    /// What is said after the reason.
+    /// The text after the reason.
     pub(crate) const fn supplement(&self) -> &'static str {
         match self.reason {
             Reason::GateTimeout | Reason::QueueTimeout => "",
-            _ if self.timed_out => ", and its longest wait is over",
+            _ if self.timed_out => ", and the maximum wait is over",
             _ => "",
         }
     }
 
-    /// Whether the rule that was full says [`RespondEmpty`](crate::WhenFull::RespondEmpty): that there is nothing for
-    /// the caller is then a better answer than a rejection.
+    /// Whether the rule that was full says [`RespondEmpty`](crate::WhenFull::RespondEmpty): the caller then gets an
+    /// empty answer instead of a rejection.
     pub const fn responds_empty(&self) -> bool {
         self.nothing
     }
 
-    /// Why.
+    /// The reason.
     pub const fn reason(&self) -> Reason {
         self.reason
     }
@@ -254,16 +253,16 @@ impl Rejection {
         &self.partition
     }
 
-    /// How many requests the bound allows that was in the way: the present limit, or that of the partition, label or rule
-    /// that [`reason`](Self::reason) names.
+    /// The bound that was in the way, in requests: the present limit, or the bound of the partition, label or rule that
+    /// [`reason`](Self::reason) names.
     pub const fn bound(&self) -> usize {
         self.bound
     }
 
-    /// After how long a slot is likely to be free, from the measured drain rate.
+    /// The time after which a slot is likely to be free, estimated from the measured drain rate.
     ///
-    /// An estimate without jitter: whoever tells it to many clients adds some, so that they don't return together.
-    /// The built-in responses do.
+    /// Without jitter. Add some before you send it to clients, so that they don't return together; the built-in
+    /// responses do.
     pub const fn retry_after(&self) -> Duration {
         self.retry_after
     }

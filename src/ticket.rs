@@ -1,10 +1,10 @@
-//! What is known about a request before it is admitted.
+//! The attributes of a request before admission.
 
 use std::{borrow::Cow, time::Duration};
 
 use crate::criticality::Criticality;
 
-/// What is known about a request before it is admitted: whose it is, and how long its caller waits.
+/// The attributes of a request before admission: partition, label, class, and the time for which the caller waits.
 ///
 /// A classifier fills it in. It borrows from the request where it can, so that reading a header costs no allocation.
 ///
@@ -28,7 +28,7 @@ pub struct Ticket<'r> {
 /// Names are cut to this many bytes.
 const LONGEST_NAME: usize = 256;
 
-/// A name as all who compare names see it: without white space around it, and not too long. `None` if nothing is left.
+/// A name in its normal form: without white space around it, and not too long. `None` if nothing is left.
 pub(crate) fn normal(name: &str) -> Option<&str> {
     let name = name.trim();
     if name.len() <= LONGEST_NAME {
@@ -51,24 +51,25 @@ impl<'r> Ticket<'r> {
         }
     }
 
-    /// Puts the request into the partition of this name; into the default one, if none has this name.
+    /// Sets the partition; an unknown name is the default partition.
     #[must_use]
     pub fn partition(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_partition(name);
         self
     }
 
-    /// Says what kind of work the request is, such as its route or its kind of query.
+    /// Sets the class: the kind of work, such as the route or the kind of query.
     ///
-    /// Round-trip times are compared within their class, so that a control law doesn't take a shift of the mix, more
-    /// reports and fewer look-ups, for congestion. The first 63 classes are told apart, all further ones are one more.
+    /// Round-trip times are compared within their class, so that a control law doesn't take a shift of the mix (more
+    /// reports and fewer look-ups) for congestion. The first 63 classes are distinguished; all further ones count as
+    /// one.
     #[must_use]
     pub fn class(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_class(name);
         self
     }
 
-    /// Says on whose behalf the request comes: a tenant, a task queue, a pool. Those who wait take turns by label, and
+    /// Sets the label, which is the fairness key: a tenant, a task queue, a pool. Waiters take turns by label, and
     /// labels have bounds of their own; see [`Labels`](crate::Labels).
     ///
     /// Names are trimmed and cut to 256 bytes; an empty one is none.
@@ -78,66 +79,66 @@ impl<'r> Ticket<'r> {
         self
     }
 
-    /// The namespace of the label: the same label in two namespaces is two labels. Without one it is `""`.
+    /// Sets the namespace of the label: the same label in two namespaces is two labels. `""` unless set.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_namespace(name);
         self
     }
 
-    /// The job that the request is a part of. How many of one run wait is bounded over all labels, for requests with a
-    /// label.
+    /// Sets the run: the key of one job whose requests spread over several labels. The waiters of a run are bounded
+    /// over all labels. Requests without a label have no run.
     #[must_use]
     pub fn run(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_run(name);
         self
     }
 
-    /// Says how much it matters that the request is answered: [`Criticality::Critical`] unless set.
+    /// Sets the importance of the request: [`Criticality::Critical`] unless set.
     #[must_use]
     pub const fn criticality(mut self, criticality: Criticality) -> Self {
         self.set_criticality(criticality);
         self
     }
 
-    /// Bounds how long the caller waits for the answer, from now on. The earliest bound holds.
+    /// Bounds the time for which the caller waits for the answer, from now on. The earliest bound applies.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit_timeout(timeout);
         self
     }
 
-    /// Puts the request into the partition of this name; into the default one, if none has this name.
+    /// Sets the partition; an unknown name is the default partition.
     pub fn set_partition(&mut self, name: impl Into<Cow<'r, str>>) {
         self.partition = Some(name.into());
     }
 
-    /// Says what kind of work the request is; see [`class`](Self::class).
+    /// Sets the class; see [`class`](Self::class).
     pub fn set_class(&mut self, name: impl Into<Cow<'r, str>>) {
         self.class = Some(name.into());
     }
 
-    /// Says on whose behalf the request comes; see [`label`](Self::label).
+    /// Sets the label; see [`label`](Self::label).
     pub fn set_label(&mut self, name: impl Into<Cow<'r, str>>) {
         self.label = Some(name.into());
     }
 
-    /// Says in which namespace the label is; see [`namespace`](Self::namespace).
+    /// Sets the namespace of the label; see [`namespace`](Self::namespace).
     pub fn set_namespace(&mut self, name: impl Into<Cow<'r, str>>) {
         self.namespace = Some(name.into());
     }
 
-    /// Says which job the request is a part of; see [`run`](Self::run).
+    /// Sets the run; see [`run`](Self::run).
     pub fn set_run(&mut self, name: impl Into<Cow<'r, str>>) {
         self.run = Some(name.into());
     }
 
-    /// Says how much it matters that the request is answered.
+    /// Sets the importance of the request.
     pub const fn set_criticality(&mut self, criticality: Criticality) {
         self.criticality = criticality;
     }
 
-    /// Bounds how long the caller waits for the answer, from now on. The earliest bound holds.
+    /// Bounds the time for which the caller waits for the answer, from now on. The earliest bound applies.
     pub fn limit_timeout(&mut self, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |earlier| earlier.min(timeout)));
     }
@@ -166,7 +167,7 @@ impl<'r> Ticket<'r> {
         self.criticality
     }
 
-    /// The same without borrowing from the request.
+    /// The same ticket without borrowing from the request.
     pub(crate) fn into_owned(self) -> Ticket<'static> {
         let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));
         Ticket {

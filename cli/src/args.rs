@@ -11,15 +11,15 @@ use tower_admission::{
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done, and nothing is wrong
-  1  something is: a configuration has problems, an expectation of a scenario does not hold, a label is not known,
-     a server keeps no journal, or, with --exit-code, a label does not accept, or not all of a burst are served
-  2  the command line can't be followed
-  3  the server can't be reached, or is none with an introspection
+  0  success
+  1  a problem was found: a configuration has problems, an expectation of a scenario does not hold, a label is not
+     known, a server keeps no journal, or, with --exit-code, a label does not accept, or not all of a burst are served
+  2  the command line is wrong
+  3  the server can't be reached, or has no introspection
 
-Colours are for terminals only, and not used where NO_COLOR is set.";
+Colours are used on terminals only, and never if NO_COLOR is set.";
 
-/// Shows what a server under admission control does and why, and what to set.
+/// Shows what a server under admission control decides and why, and which settings fit.
 #[derive(Debug, Parser)]
 #[command(name = "admission", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
@@ -29,17 +29,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Lists labels: how each fares, what it uses, and why its next request waits
+    /// Lists labels: the status of each, what it uses, and why its next request waits
     List(ListArgs),
-    /// Tells all about one label, class by class
+    /// Shows the details of one label, class by class
     Describe(DescribeArgs),
-    /// Shows live what the server does; q quits. Without a terminal, a line per interval
+    /// Shows the server live; q quits. Without a terminal, prints a line per interval
     Watch(WatchArgs),
-    /// Shows what was decided lately about whom and why, and what changed
+    /// Shows the latest decisions with their reasons, and changes
     Journal(JournalArgs),
-    /// Says how large a limit and a queue a burst needs, or what becomes of it
+    /// Calculates which limit and queue a burst needs, or predicts what happens to the burst
     Plan(PlanArgs),
-    /// Validates a configuration, and shows what holds for a key
+    /// Validates a configuration, and shows which settings apply to a label
     Check(CheckArgs),
     /// Runs overload scenarios in virtual time; `admission simulate --help` describes them
     #[command(disable_help_flag = true)]
@@ -51,13 +51,13 @@ pub(crate) enum Command {
     },
 }
 
-/// Which server is asked.
+/// The server.
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
-    /// Where the introspection of the server is
+    /// URL of the introspection of the server
     #[arg(long, env = "ADMISSION_URL", hide_env_values = true, default_value = "http://127.0.0.1:9901")]
     pub(crate) url: String,
-    /// How long each answer may take
+    /// Timeout of each answer
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Duration,
 }
@@ -69,16 +69,16 @@ pub(crate) struct ListArgs {
     /// Only labels of this namespace
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// Only labels that begin like this
+    /// Only labels with this prefix
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    /// Only labels that fare like this in one of their classes
+    /// Only labels with this status in at least one class
     #[arg(long, value_parser = statuses())]
     pub(crate) status: Option<String>,
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Ends with 1 unless all of these labels accept
+    /// Exits with 1 unless all of these labels accept
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -89,13 +89,13 @@ pub(crate) struct DescribeArgs {
     pub(crate) label: String,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Its namespace, if it has one
+    /// The namespace of the label, if it has one
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) namespace: String,
     /// As JSON, with a section for each class under `.admission`
     #[arg(long)]
     pub(crate) json: bool,
-    /// Ends with 1 unless the label accepts in all its classes
+    /// Exits with 1 unless the label accepts in all its classes
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -104,13 +104,13 @@ pub(crate) struct DescribeArgs {
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// How long from one look to the next
+    /// Time between two requests to the server
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// Ends after so many looks
+    /// Ends after this many updates
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Which labels come first
+    /// Order of the labels
     #[arg(long, default_value = LabelSort::Ready.as_str(), value_parser = sorts())]
     pub(crate) sort: String,
 }
@@ -119,81 +119,81 @@ pub(crate) struct WatchArgs {
 pub(crate) struct JournalArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// How many entries, the newest
+    /// Number of entries, the newest ones
     #[arg(long, short = 'n', default_value_t = 30, value_name = "N")]
     pub(crate) limit: usize,
     /// Only entries of this kind
     #[arg(long, value_parser = kinds())]
     pub(crate) kind: Option<String>,
-    /// Goes on to show what comes, until Ctrl-C
+    /// Keeps showing new entries, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// How long from one look to the next
+    /// Time between two requests to the server
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval, requires = "follow")]
     pub(crate) interval: Duration,
-    /// As JSON; with --follow, an entry a line
+    /// As JSON; with --follow, one entry per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
-    /// How many requests the burst has, a million at most
+    /// Number of requests in the burst, at most a million
     #[arg(long, short = 'n', value_name = "N", value_parser = burst)]
     pub(crate) requests: usize,
-    /// Within which time they come
+    /// Time within which the requests arrive
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) within: Duration,
-    /// How long each takes: `250ms`, or from the shortest to the longest, `229s..245s`
+    /// Duration of each request: `250ms`, or shortest and longest, `229s..245s`
     #[arg(long, value_name = "TIME[..TIME]", value_parser = times)]
     pub(crate) task_time: (Duration, Duration),
-    /// How long clients wait for an answer [default: as long as it takes]
+    /// Time for which clients wait for an answer [default: forever]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) patience: Option<Duration>,
-    /// How many run at once [default: the smallest limit that serves all in time; needs --patience]
+    /// Requests that may run at once [default: the smallest limit that serves all in time; needs --patience]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) limit: Option<usize>,
-    /// How many may wait in line [default: what suits the limit; any setting from here on predicts instead of suggesting]
+    /// Requests that may wait in line [default: fits the limit; with this or a later option, predicts only]
     #[arg(long, value_name = "N", requires = "limit")]
     pub(crate) queue: Option<usize>,
-    /// How long each waits at the full gate, with a queue
+    /// Maximum wait at the full gate, with a queue
     #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
     pub(crate) admission_timeout: Option<Duration>,
-    /// How long each waits in line, with a queue
+    /// Maximum wait in line, with a queue
     #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
     pub(crate) max_wait: Option<Duration>,
-    /// How long each waits for a slot, without a queue
+    /// Maximum wait for a slot, without a queue
     #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
     pub(crate) wait_timeout: Option<Duration>,
-    /// How many the server lets in at all
+    /// Requests that the server accepts at once
     #[arg(long, value_name = "N", requires = "limit")]
     pub(crate) max_concurrent_streams: Option<usize>,
     /// As JSON, times in seconds
     #[arg(long)]
     pub(crate) json: bool,
-    /// Ends with 1 unless all are served in time
+    /// Exits with 1 unless all requests are served in time
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
-    /// Files in TOML or JSON, of which the last one that says something holds
+    /// Files in TOML or JSON; the last file that has a setting wins
     #[arg(required_unless_present = "env")]
     pub(crate) files: Vec<PathBuf>,
-    /// Reads the variables TOWER_ADMISSION_… as well, which beat the files
+    /// Reads the variables TOWER_ADMISSION_… as well; they override the files
     #[arg(long)]
     pub(crate) env: bool,
-    /// Shows what holds for a label, and who said so; the first colon ends the namespace
+    /// Shows which settings apply to a label, and their source; the first colon ends the namespace
     #[arg(long, value_name = "NAMESPACE:LABEL")]
     pub(crate) key: Option<String>,
-    /// Only for this class of work; `*` for those without limits of their own
+    /// Only this class of work; `*` for classes without rules of their own
     #[arg(long, requires = "key")]
     pub(crate) class: Option<String>,
-    /// Shows each setting with its value and where that came from
+    /// Shows each setting with its value and its source
     #[arg(long)]
     pub(crate) effective: bool,
-    /// Takes warnings for problems
+    /// Treats warnings as problems
     #[arg(long)]
     pub(crate) deny_warnings: bool,
     /// As JSON
@@ -203,7 +203,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulateArgs {
-    /// What the simulator is told
+    /// Arguments of the simulator
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION|SCENARIO")]
     pub(crate) arguments: Vec<String>,
 }
@@ -243,7 +243,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn times(text: &str) -> Result<(Duration, Duration), String> {
     let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
     let (shortest, longest) = (time(shortest)?, time(longest.trim_start_matches('='))?);
-    if longest < shortest { Err("the shortest time comes first".to_owned()) } else { Ok((shortest, longest)) }
+    if longest < shortest { Err("allowed is SHORTEST..LONGEST".to_owned()) } else { Ok((shortest, longest)) }
 }
 
 /// A plan follows each request: a larger burst would take minutes, and memory for all that wait.
@@ -255,7 +255,7 @@ fn burst(text: &str) -> Result<usize, String> {
 }
 
 fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "allowed is a whole number from 1 on".to_owned())
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "allowed is a whole number, 1 or more".to_owned())
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn human(args: &CheckArgs, loaded: &Loaded, held: Option<&Held>, wrong: bool) ->
         lines.extend(table.lines(paint));
     }
     lines.extend(held.map(|held| held.lines(paint)).unwrap_or_default());
-    // Who asks for something gets that alone, unless something is wrong.
+    // A requested part is printed alone, unless there are problems.
     match (wrong, args.effective || held.is_some()) {
         (true, _) => lines.push(paint.paint(Look::Bad, "warnings count as problems")),
         (false, true) => {}

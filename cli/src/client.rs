@@ -33,7 +33,7 @@ pub(crate) struct Client {
 /// Runs what asks servers.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::Server(format!("can't wait for a server: {error}")))?.block_on(work)
+    runtime.map_err(|error| Failure::Server(format!("can't start the runtime of the client: {error}")))?.block_on(work)
 }
 
 /// A signal, wherever it comes from: on a terminal in raw mode, keys are none.
@@ -55,18 +55,18 @@ impl Client {
     pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
         let url = safe(&server.url).into_owned();
         let wrong =
-            |why: &str| Failure::Usage(format!("--url {url}: {why}, wanted is something like http://127.0.0.1:9901"));
+            |why: &str| Failure::Usage(format!("--url {url}: {why}, allowed is something like http://127.0.0.1:9901"));
         // `host:port` alone is an address as well.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         let uri: Uri = whole.parse().map_err(|error| wrong(&format!("{error}")))?;
         match uri.scheme_str() {
             Some("http") => {}
-            Some("https") => return Err(wrong("TLS is not spoken here")),
-            _ => return Err(wrong("this is no URL")),
+            Some("https") => return Err(wrong("TLS is not supported")),
+            _ => return Err(wrong("not a URL")),
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("this names no host"))?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("the host is missing"))?;
         if uri.query().is_some() {
-            return Err(wrong("a query is too much"));
+            return Err(wrong("a query is not allowed"));
         }
         let path = uri.path().trim_end_matches('/');
         Ok(Self {
@@ -91,9 +91,7 @@ impl Client {
     /// The same, and the age of the handle in seconds, where that is told; else 0.
     pub(crate) async fn get_dated(&self, path: &str) -> Result<(Value, f64), Failure> {
         self.find_dated(path).await?.ok_or_else(|| {
-            self.stranger(
-                "there is no introspection under this path: it is mounted at /admission, below what the URL says",
-            )
+            self.stranger("there is no introspection under this path: it is mounted at /admission below the URL")
         })
     }
 
@@ -104,7 +102,7 @@ impl Client {
 
     async fn ask(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| match error.kind() {
-            ErrorKind::ConnectionRefused => self.trouble("nobody listens there"),
+            ErrorKind::ConnectionRefused => self.trouble("connection refused: no server listens there"),
             _ => self.trouble(&error.to_string()),
         })?;
         let no_http = |error: hyper::Error| self.stranger(&format!("no answer in HTTP/1.1 ({error})"));
@@ -139,7 +137,7 @@ impl Client {
     /// Makes a type of an answer.
     pub(crate) fn read<T: DeserializeOwned>(&self, json: Value) -> Result<T, Failure> {
         serde_json::from_value(json).map_err(|error| {
-            self.stranger(&format!("the answer is one of another version, or of something else ({error})"))
+            self.stranger(&format!("the answer is of another version, or of another program ({error})"))
         })
     }
 

@@ -13,13 +13,13 @@ use crate::{
     words,
 };
 
-/// So many of those who wait are shown.
+/// The number of waiters that are shown.
 const WAITERS: usize = 5;
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
     if args.label.trim().is_empty() {
-        return Err(Failure::Usage("a label has a name".to_owned()));
+        return Err(Failure::Usage("the label is missing: an empty name is none".to_owned()));
     }
     let (name, namespace) = (encode(&args.label), encode(&args.namespace));
     let (json, label, waiters) = block_on(async {
@@ -51,13 +51,15 @@ async fn unknown(client: &Client, args: &DescribeArgs) -> Result<Failure, Failur
     let anywhere = nearest(&args.label, known.iter().map(|it| it.label.as_str()));
     let anywhere = anywhere.and_then(|near| known.iter().find(|it| it.label == near));
     why.push_str(&match (elsewhere, near, anywhere) {
-        (Some(it), ..) if it.namespace.is_empty() => "; there is one without a namespace".to_owned(),
-        (Some(it), ..) => format!("; there is one in a namespace: --namespace {:?}", safe(&it.namespace)),
+        (Some(it), ..) if it.namespace.is_empty() => "; the label exists without a namespace".to_owned(),
+        (Some(it), ..) => {
+            format!("; the label exists in a namespace: --namespace {:?}", safe(&it.namespace))
+        }
         (None, Some(near), _) => format!("; did you mean {:?}?", safe(near)),
         (None, None, Some(it)) => {
             format!("; did you mean {:?} --namespace {:?}?", safe(&it.label), safe(&it.namespace))
         }
-        _ => "; labels are forgotten when nobody asks for them, `admission list` shows those that are known".to_owned(),
+        _ => "; a label without requests is forgotten, `admission list` shows the known labels".to_owned(),
     });
     Ok(Failure::Missing(why))
 }
@@ -111,9 +113,9 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
         section.waiting
     ));
     lines.push(match &section.blocked_by {
-        None => "the next one runs at once".to_owned(),
+        None => "the next request runs at once".to_owned(),
         Some(blocked) => {
-            let room = blocked.room_in_seconds.map(|it| format!("; time makes room in {}", seconds(it)));
+            let room = blocked.room_in_seconds.map(|it| format!("; the rate has room in {}", seconds(it)));
             let wait = section.estimated_wait_seconds.filter(|_| blocked.when_full == "wait");
             let wait = wait.map(|it| format!("; it would wait for about {}", seconds(it)));
             safe(&(words::sentence(blocked) + &room.unwrap_or_default() + &wait.unwrap_or_default())).into_owned()
@@ -129,7 +131,7 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
 
 fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
     if section.rules.is_empty() {
-        return vec!["no cap, rate or budget counts it".to_owned()];
+        return vec!["no cap, rate or budget applies".to_owned()];
     }
     let mut table = Table::new(["CAP OR RATE", ">USED", ">OF", ">LEFT", "WHEN FULL", "FROM"]);
     for rule in &section.rules {
@@ -150,7 +152,7 @@ fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
     table.lines(paint)
 }
 
-/// Those who wait, in the order in which they came.
+/// The waiters, in the order of arrival.
 fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
     let mut table = Table::new([">PLACE", "IN", "CLASS", "RUN", ">WAITED", ">STILL ABOUT", "IN ITS WAY"]);
     for waiter in &page.waiters {

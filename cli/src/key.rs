@@ -48,19 +48,19 @@ impl Held {
         let (namespace, label) = key.split_once(':').unwrap_or(("", key));
         let (namespace, label) = (namespace.trim(), label.trim());
         if label.is_empty() {
-            return Err(Failure::Usage(format!("--key {}: there is no label", safe(key))));
+            return Err(Failure::Usage(format!("--key {}: the label is missing", safe(key))));
         }
         let known = classes(loaded);
         if let Some(class) = class.filter(|class| !known.iter().any(|it| it == class)) {
             let known: Vec<_> = known.iter().map(|it| safe(it)).collect();
             return Err(Failure::Missing(format!(
-                "no class {:?} has limits; known are {}",
+                "no class {:?} has rules; known are {}",
                 safe(class),
                 known.join(", ")
             )));
         }
         let mut config = loaded.config().clone();
-        // Whoever only watches lets everybody in.
+        // A rule that only observes admits all requests.
         config.mode = Mode::Observe;
         // Which bounds hold doesn't depend on where they are counted, and this command has no client of a store.
         config.store.url = None;

@@ -91,7 +91,7 @@ fn human(page: &LabelPage) -> String {
     }
     let mut lines = if page.labels.is_empty() { Vec::new() } else { table.lines(paint) };
     lines.push(match (page.matched, page.total) {
-        (_, 0) => "no label is known: nobody sent a request with one lately".to_owned(),
+        (_, 0) => "no label is known: no request with a label came lately".to_owned(),
         (matched, total) if matched == total => format!("{total} labels"),
         (matched, total) => format!("{matched} of {total} labels"),
     });

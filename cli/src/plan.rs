@@ -25,13 +25,13 @@ pub(crate) fn run(args: &PlanArgs) -> Result<End, Failure> {
         (Some(limit), None) => burst.plan(limit),
         (None, None) => {
             let Some(patience) = args.patience else {
-                let why = "without --patience any limit would do: say how long clients wait, or a --limit";
+                let why = "without --patience any limit would do: give --patience or --limit";
                 return Err(Failure::Usage(why.to_owned()));
             };
             burst.suggest().ok_or_else(|| {
                 let (longest, patience) = (write_time(longest), write_time(patience));
                 Failure::Missing(format!(
-                    "tasks take up to {longest} and clients wait for {patience}: no limit makes tasks faster"
+                    "tasks take up to {longest} and clients wait for {patience}: no limit serves them in time"
                 ))
             })?
         }
@@ -77,8 +77,7 @@ fn human(args: &PlanArgs, forecast: &Forecast) -> String {
     } else {
         format!("{} to {}", write_time(shortest), write_time(longest))
     };
-    let patience =
-        args.patience.map_or_else(|| "as long as it takes".to_owned(), |it| format!("for {}", write_time(it)));
+    let patience = args.patience.map_or_else(|| "forever".to_owned(), |it| format!("for {}", write_time(it)));
     let mut text = format!(
         "# {} requests within {}, {task_time} each; clients wait {patience}.\n",
         args.requests,

@@ -12,7 +12,7 @@ pub(crate) fn print(text: &str) -> Result<End, Failure> {
     show(text).map(|_| End::Well)
 }
 
-/// The same for one who has more to print: answers whether anybody reads on.
+/// The same for output in parts: returns whether the output is still read.
 pub(crate) fn show(text: &str) -> Result<bool, Failure> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -29,7 +29,7 @@ fn is_unsafe(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// A name that somebody else made up, with what could harm a terminal written out.
+/// A name from a stranger, with control characters escaped.
 pub(crate) fn safe(name: &str) -> Cow<'_, str> {
     if !name.chars().any(is_unsafe) {
         return name.into();

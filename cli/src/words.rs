@@ -37,13 +37,11 @@ pub(crate) fn sentence(blocked: &BlockedBy) -> String {
     let why = match rule.as_str() {
         "draining" => "the server is shutting down".to_owned(),
         "limit" => format!("no slot of the server is free, {used} of {bound} are taken"),
-        "partition" => format!("its partition runs as many as it may, {used} of {bound}"),
-        "kept" => format!(
-            "{used} of {bound} slots are taken, and the free ones are kept for a partition that was turned away"
-        ),
+        "partition" => format!("its partition is at its hard cap, {used} of {bound}"),
+        "kept" => format!("{used} of {bound} slots are taken, the free ones are kept for a partition below its share"),
         rule => format!("{rule} is full, {used} of {bound}"),
     };
-    format!("the next one {}: {why}", then(&blocked.when_full))
+    format!("the next request {}: {why}", then(&blocked.when_full))
 }
 
 fn then(when_full: &str) -> &str {

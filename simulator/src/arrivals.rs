@@ -92,12 +92,12 @@ fn read_trace(path: &Path) -> Result<Arc<[Arrival]>, String> {
         let at = number(at, 1e9);
         let work = work.map(|work| number(work, 1e6));
         let (Some(at), None | Some(Some(_))) = (at, work) else {
-            return Err(format!("line {}: found {line:?}, wanted is SECONDS or SECONDS,MILLISECONDS", index + 1));
+            return Err(format!("line {}: found {line:?}, allowed is SECONDS or SECONDS,MILLISECONDS", index + 1));
         };
         arrivals.push(Arrival { at: at as u64, work: work.flatten() });
     }
     if !arrivals.is_sorted_by_key(|arrival| arrival.at) {
-        return Err("its times are not in order".to_owned());
+        return Err("the times are not in ascending order".to_owned());
     }
     Ok(arrivals.into())
 }

@@ -105,7 +105,7 @@ impl Captured {
         });
         let header = lines.next().ok_or("the file is empty")??;
         if header["capture"] != 1 {
-            return Err("line 1: this is no capture, or one of another version".to_owned());
+            return Err("line 1: not a capture, or a capture of another version".to_owned());
         }
         let policy = words(&header)?;
         let mut reading = Reading::default();

@@ -28,7 +28,7 @@ impl Expectation {
         let mut expectations = Vec::new();
         for window_name in node.keys() {
             let Some(window) = windows.iter().position(|window| window.name == window_name) else {
-                node.problem(window_name, "there is no window of this name");
+                node.problem(window_name, "unknown window");
                 continue;
             };
             let table = node.child(window_name);
@@ -51,7 +51,7 @@ impl Expectation {
     pub fn violation(&self, report: &Report) -> Option<String> {
         let value = report.windows[self.window][self.metric];
         let holds = value >= self.min && value <= self.max;
-        (!holds).then(|| format!("{} is {value:.2}, wanted is {} to {}", self.name, self.min, self.max))
+        (!holds).then(|| format!("{} is {value:.2}, expected is {} to {}", self.name, self.min, self.max))
     }
 }
 
@@ -72,7 +72,7 @@ impl Control {
         let must_fail: Vec<String> = node.texts("must_fail").into_iter().map(str::to_owned).collect();
         let known = |name: &String| find(name, windows).is_some();
         if must_fail.is_empty() || !must_fail.iter().all(known) {
-            node.problem("must_fail", "wanted are names such as \"all.goodput\"");
+            node.problem("must_fail", "allowed are names such as \"all.goodput\"");
         }
         let mut merged = clients.clone();
         merged.extend(node.table("clients"));

@@ -72,7 +72,7 @@ impl<'a> Node<'a> {
     fn wrong(&self, key: &str, found: &Value, wanted: impl Display) {
         let found = found.to_string();
         let found = if found.len() > 60 { "something else" } else { &found };
-        self.problem(key, format!("found {found}, wanted is {wanted}"));
+        self.problem(key, format!("found {found}, allowed is {wanted}"));
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
             match value {
                 Value::Table(table) => Some(Self::new(path, table, self.problems)),
                 _ => {
-                    self.problems.add(&path, "wanted is a table");
+                    self.problems.add(&path, "allowed is a table");
                     None
                 }
             }
@@ -146,7 +146,7 @@ impl<'a> Node<'a> {
     pub fn texts(&self, key: &str) -> Vec<&'a str> {
         let texts: Vec<_> = self.array(key).iter().filter_map(Value::as_str).collect();
         if texts.len() < self.array(key).len() {
-            self.problem(key, "wanted are strings");
+            self.problem(key, "allowed are strings");
         }
         texts
     }
@@ -186,7 +186,7 @@ impl<'a> Node<'a> {
         let read = |value: &Value| value.as_integer().and_then(|integer| u64::try_from(integer).ok());
         let counts: Option<Vec<u64>> = self.array(key).iter().map(read).collect();
         if counts.is_none() {
-            self.problem(key, "wanted are whole numbers, 0 or more");
+            self.problem(key, "allowed are whole numbers, 0 or more");
         }
         counts
     }

@@ -118,7 +118,7 @@ impl Scenario {
             focus: windows::find(focus, &windows).unwrap_or_else(|| {
                 node.problem(
                     "focus",
-                    format!("found {focus:?}, wanted is a window and a metric such as \"all.goodput\""),
+                    format!("found {focus:?}, allowed is a window and a metric such as \"all.goodput\""),
                 );
                 (0, 0)
             }),

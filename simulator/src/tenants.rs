@@ -44,7 +44,7 @@ impl Tenant {
 pub fn read(node: &Node<'_>, folder: &Path) -> Vec<Tenant> {
     let tenants: Vec<_> = node.children("tenants");
     if node.has("arrivals") != tenants.is_empty() {
-        node.problem("arrivals", "wanted is either [arrivals] or [[tenants]] with arrivals of their own");
+        node.problem("arrivals", "allowed is either [arrivals] or [[tenants]] with arrivals of their own");
     }
     if tenants.is_empty() {
         let arrivals = Arrivals::read(node.child("arrivals"), folder);

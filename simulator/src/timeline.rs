@@ -46,7 +46,7 @@ impl Timeline {
                 slow_share: node.number("slow_share", 0.0..=1.0).or(before.slow_share),
             };
             if at < last {
-                node.problem("at", "comes before the end of the change before it");
+                node.problem("at", "begins before the end of the previous change");
             }
             for step in 1..=ramp / STEP {
                 let part = (step * STEP) as f64 / ramp as f64;

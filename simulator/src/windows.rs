@@ -37,7 +37,7 @@ pub fn read(node: &Node<'_>, tenants: &[Tenant], warmup: u64, duration: u64, end
         };
         let Some((from, to)) = span else { continue };
         if name == "all" {
-            node.problem(name, "this name is taken: it is all the time after the warmup");
+            node.problem(name, "this name is reserved for all the time after the warmup");
         }
         if to > end {
             node.problem(name, "ends after the scenario and its drain");
@@ -55,7 +55,7 @@ pub fn groups(node: &Node<'_>, key: &str, tenants: &[Tenant]) -> Vec<bool> {
     let names = node.texts(key);
     for name in &names {
         if !tenants.iter().any(|tenant| tenant.group == *name) {
-            node.problem(key, format!("there is no tenant {name:?}"));
+            node.problem(key, format!("unknown tenant {name:?}"));
         }
     }
     tenants.iter().map(|tenant| names.contains(&tenant.group.as_str())).collect()

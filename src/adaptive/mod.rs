@@ -1,4 +1,4 @@
-//! [`AdaptiveConcurrencyLayer`]: a learned limit that sheds at once what is beyond it.
+//! [`AdaptiveConcurrencyLayer`]: a learned limit that sheds all further requests.
 //!
 //! A preset over [`AdmissionLayer`], not a second implementation.
 
@@ -11,7 +11,7 @@ use crate::{
     runtime::{Admission, AdmissionBuilder},
 };
 
-/// Learns how many requests the service can run at once, and rejects what is beyond that.
+/// Learns how many requests the service can run at once, and sheds all further requests.
 ///
 /// Nothing waits: where a queue is wanted, give the law to [`Admission::builder`] and use an [`AdmissionLayer`]. The
 /// state is made here, once, and shared by everything the layer is applied to.
@@ -40,7 +40,7 @@ pub struct AdaptiveConcurrencyLayer {
 }
 
 impl AdaptiveConcurrencyLayer {
-    /// Sheds beyond the limit that `law` learns.
+    /// A layer that sheds beyond the limit that `law` learns.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl AdaptiveConcurrencyLayer {
         Self::with(law, |admission| admission)
     }
 
-    /// Like [`new`](Self::new) with further settings: partitions, a name, a clock.
+    /// A layer like [`new`](Self::new) with further settings: partitions, a name, a clock.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl AdaptiveConcurrencyLayer {
         Ok(Self::from_handle(&handle))
     }
 
-    /// A layer over a handle that exists already. What waits and what is shed is the handle's business then.
+    /// A layer over an existing handle, whose settings decide which requests wait and which are shed.
     pub fn from_handle(handle: &Admission) -> Self {
         Self { layer: AdmissionLayer::new(handle), handle: handle.clone() }
     }

@@ -35,7 +35,7 @@ impl<'r> ResponseHead<'r> {
     }
 }
 
-/// Says what a response means for the limit. Implemented for closures over the head.
+/// Decides what a response means for the limit. Implemented for closures over the head.
 ///
 /// ```
 /// use tower_admission::{Admission, AdmissionLayer, Outcome, response::ResponseHead};
@@ -46,10 +46,10 @@ impl<'r> ResponseHead<'r> {
 /// });
 /// ```
 pub trait Assess: Send + Sync + 'static {
-    /// Judges by the head.
+    /// The outcome by the head.
     fn assess(&self, response: &ResponseHead<'_>) -> Outcome;
 
-    /// Judges by the trailers: only [`Outcome::Overload`] changes anything. Reads `grpc-status` unless overridden.
+    /// The outcome by the trailers: only [`Outcome::Overload`] changes anything. Reads `grpc-status` unless overridden.
     fn assess_trailers(&self, trailers: &HeaderMap) -> Outcome {
         grpc_outcome(trailers).unwrap_or(Outcome::Success)
     }
@@ -66,11 +66,11 @@ where
 
 fn _obj_safe(_: &dyn Assess) {}
 
-/// Judges by status code.
+/// The outcome by status code.
 ///
-/// 503, 504 and whatever is added here are overloads, and so are `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` and
-/// `UNAVAILABLE` of gRPC. Other codes from 500 on are ignored: an error that comes fast is not a fast success. All
-/// else is a success, "not found" included: finding that out took its time.
+/// 503, 504 and the codes that are added are overloads, and so are `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` and
+/// `UNAVAILABLE` of gRPC. Other codes from 500 on are ignored: a fast error is not a fast success. All other codes are
+/// successes, 404 included: its time is representative.
 #[derive(Clone, Debug)]
 pub struct ByStatus {
     overloads: Vec<StatusCode>,
@@ -82,7 +82,7 @@ impl ByStatus {
         Self { overloads: vec![StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT] }
     }
 
-    /// Counts `status` as an overload too.
+    /// Counts `status` as an overload as well.
     #[must_use]
     pub fn overload(mut self, status: StatusCode) -> Self {
         self.overloads.push(status);

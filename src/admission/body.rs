@@ -1,4 +1,4 @@
-//! The body of a response: what the service sent, with the slot attached, or what a rejected request is told.
+//! The body of a response: what the service sent, with the slot attached, or the answer to a rejected request.
 
 use std::{
     fmt,
@@ -97,7 +97,7 @@ where
             KindProj::Inner { mut body, guard } => {
                 let frame = ready!(body.as_mut().poll_frame(cx));
                 match &frame {
-                    // The last frame is often the last thing that is asked for: nobody waits for `None` once the
+                    // The last frame is often the last thing that is asked for: no reader waits for `None` once the
                     // announced length is reached.
                     Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {}
                     Some(Ok(frame)) => guard.take().into_iter().for_each(|guard| guard.end(frame.trailers_ref())),

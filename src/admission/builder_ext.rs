@@ -21,7 +21,7 @@ use crate::runtime::Admission;
 /// # }
 /// ```
 pub trait ServiceBuilderExt<L>: sealed::Sealed {
-    /// Decides by `admission`. For anything but the defaults give an [`AdmissionLayer`] to
+    /// Adds an [`AdmissionLayer`] over `admission` with its defaults. For other settings give an [`AdmissionLayer`] to
     /// [`layer`](ServiceBuilder::layer).
     fn admission(self, admission: &Admission) -> ServiceBuilder<Stack<AdmissionLayer, L>>;
 }

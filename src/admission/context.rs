@@ -18,15 +18,15 @@ use crate::{
 
 /// What a request carries through the service.
 pub(super) struct RequestContext {
-    /// None while it waits, and for those that are not subject to admission.
+    /// `None` while the request waits, and for exempt requests.
     pub(super) permit: Option<SlotGuard<Arc<HttpProtocol>>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
 
 impl RequestContext {
-    /// Learns what the head of the response says. Answers what is left to do when its body ends: nothing, if that has
-    /// ended already or nobody waits for it.
+    /// Learns what the head of the response says. Returns what is left to do when the body ends: nothing, if the body
+    /// has ended already or is never read.
     pub(super) fn watch<B: Body>(mut self, response: &Response<B>) -> Option<Guard> {
         if let Some(own) = response.extensions().get::<Policy>() {
             self.policy = own.or(self.policy);

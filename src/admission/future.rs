@@ -24,8 +24,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it gives back its place in line or its slot. A request that was running counts as
-    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled) then.
+    /// Dropping the future gives back its place in line or its slot. A request that was running then counts as
+    /// [`Outcome::Cancelled`](crate::Outcome::Cancelled).
     pub struct ResponseFuture<S, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>>,

@@ -39,10 +39,10 @@ impl GenericProtocol {
     }
 }
 
-/// Fills in the ticket of a request of any type. Implemented for closures; for those that borrow from the request see
+/// Fills in the ticket of a request of any type. Implemented for closures; closures that borrow from the request need
 /// [`classify_request_fn`].
 pub trait ClassifyRequest<Req> {
-    /// Says whose request this is, and how long its caller waits.
+    /// Fills in the ticket.
     fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>);
 }
 
@@ -57,8 +57,8 @@ where
 
 /// A classifier from a closure that borrows from the request.
 ///
-/// A closure that is not given to this function may only set what it owns: the compiler takes it for one to which request
-/// and ticket are unrelated, and says `lifetime may not live long enough`.
+/// A closure that is not given to this function may only set owned names: the compiler assumes that request and ticket
+/// are unrelated, and says `lifetime may not live long enough`.
 ///
 /// ```
 /// use tower_admission::{Admission, AdmissionLayer, generic::classify_request_fn};
@@ -77,9 +77,9 @@ where
     classify
 }
 
-/// Says what a result means for the limit. Implemented for closures.
+/// Decides what a result means for the limit. Implemented for closures.
 pub trait AssessResult<Res, Err> {
-    /// Judges a result.
+    /// The outcome of a result.
     fn assess(&self, result: Result<&Res, &Err>) -> Outcome;
 }
 
@@ -100,8 +100,8 @@ impl<Req> ClassifyRequest<Req> for DefaultPartition {
     fn classify<'r>(&self, _: &'r Req, _: &mut Ticket<'r>) {}
 }
 
-/// Takes responses for successes and errors for requests that were cut short: a slow error is evidence of load, a fast
-/// one is none.
+/// Counts responses as successes and errors as cancelled requests: a slow error is evidence of load, a fast one is
+/// none.
 #[derive(Clone, Debug)]
 pub struct OkIsSuccess(());
 
@@ -116,14 +116,14 @@ where
     C: Clone,
     A: Clone,
 {
-    /// Puts requests into partitions.
+    /// Sets the classifier, which puts requests into partitions.
     #[must_use]
     pub fn classify<D>(self, classify: D) -> AdmissionLayer<GenericProtocol<D, A>> {
         let assess = self.protocol.assess.clone();
         self.replace(classify, assess)
     }
 
-    /// Says what a result means for the limit: [`OkIsSuccess`] unless set.
+    /// Sets what a result means for the limit: [`OkIsSuccess`] unless set.
     #[must_use]
     pub fn assess<B>(self, assess: B) -> AdmissionLayer<GenericProtocol<C, B>> {
         let classify = self.protocol.classify.clone();
@@ -145,9 +145,9 @@ impl<S, C, A> Layer<S> for AdmissionLayer<GenericProtocol<C, A>> {
     }
 }
 
-/// A request was rejected, or the service failed.
+/// The error of a rejected request, or of the service.
 ///
-/// An [`Error`] for every error of a service, boxed errors included, as timeouts and buffers want it:
+/// Implements [`Error`] for every error of a service, boxed errors included, as timeouts and buffers need it:
 ///
 /// ```
 /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
@@ -177,7 +177,7 @@ impl<S, C, A> Layer<S> for AdmissionLayer<GenericProtocol<C, A>> {
 pub enum AdmissionError<E> {
     /// The error of the service, unchanged.
     Inner(E),
-    /// Not admitted; the service was not called.
+    /// The request was not admitted; the service was not called.
     Rejected(Rejection),
 }
 
@@ -190,8 +190,8 @@ impl<E: fmt::Display> fmt::Display for AdmissionError<E> {
     }
 }
 
-/// Reads as the error of the service where it is one. A boxed error tells its source; that of any other is told by the
-/// error itself, which is in [`Inner`](Self::Inner).
+/// Displays as the error of the service, if it is one. A boxed error gives its own source; any other error is in
+/// [`Inner`](Self::Inner), and gives its source itself.
 impl<E: fmt::Debug + fmt::Display + 'static> Error for AdmissionError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         let Self::Inner(error) = self else { return None };
@@ -244,7 +244,7 @@ where
 }
 
 pin_project! {
-    /// The future of a [`GenericProtocol`] service. Dropping it gives back its place in line or its slot.
+    /// The future of a [`GenericProtocol`] service. Dropping the future gives back its place in line or its slot.
     pub struct GenericFuture<S, Req, P>
     where
         S: Service<Req>,

@@ -1,4 +1,4 @@
-//! What classifiers and others may see of a request: everything but its body.
+//! The part of a request that classifiers see: everything but its body.
 
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri, header::CONTENT_TYPE};
 

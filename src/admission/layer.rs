@@ -33,7 +33,7 @@ pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) admission: Admission,
 }
 
-/// How HTTP and gRPC are read and answered. The default protocol of [`AdmissionLayer`].
+/// The default protocol of [`AdmissionLayer`]: how HTTP and gRPC are read and answered.
 #[derive(Clone)]
 pub struct HttpProtocol {
     pub(super) admission: Admission,
@@ -51,7 +51,7 @@ type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes
 type Exempt = Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>;
 
 impl AdmissionLayer {
-    /// A layer for HTTP and gRPC that decides by `admission`.
+    /// A layer for HTTP and gRPC over `admission`.
     pub fn new(admission: &Admission) -> Self {
         nesting::count(&admission.shared.places);
         let http = HttpProtocol {
@@ -68,26 +68,27 @@ impl AdmissionLayer {
         Self { protocol: Arc::new(http), admission: admission.clone() }
     }
 
-    /// Puts requests into partitions. Without a classifier all are in the default one.
+    /// Sets the classifier, which puts requests into partitions. Without one, all requests are in the default
+    /// partition.
     #[must_use]
     pub fn classify(self, classify: impl Classify) -> Self {
         self.with(|http| http.classify = Some(Arc::new(classify)))
     }
 
-    /// Says what a response means for the limit: [`ByStatus`] unless set.
+    /// Sets what a response means for the limit: [`ByStatus`] unless set.
     #[must_use]
     pub fn assess(self, assess: impl Assess) -> Self {
         self.with(|http| http.assess = Arc::new(assess))
     }
 
-    /// Changes the built-in answers to rejected requests.
+    /// Sets the built-in answers to rejected requests.
     #[must_use]
     pub fn rejections(self, rejections: Rejections) -> Self {
         self.with(|http| http.rejections = rejections)
     }
 
-    /// Answers rejected requests in its own way; `None` leaves one to the built-in answers. An answer that does not say how
-    /// it is to be stored gets `Cache-Control: no-store`.
+    /// Sets a function that answers rejected requests; `None` stands for the built-in answer. An answer without
+    /// `Cache-Control` gets `Cache-Control: no-store`.
     #[must_use]
     pub fn respond<F>(self, respond: F) -> Self
     where
@@ -96,8 +97,8 @@ impl AdmissionLayer {
         self.with(|http| http.respond = Some(Arc::new(respond)))
     }
 
-    /// Lets requests pass that answer true: they neither wait, nor take a slot, nor teach the limit anything. For
-    /// health, readiness and metrics routes. See [`paths`](super::paths).
+    /// Exempts the requests for which `exempt` is true: they don't wait, take no slot, and the limit learns nothing
+    /// from them. For health, readiness and metrics routes. See [`paths`](super::paths).
     #[must_use]
     pub fn exempt<F>(self, exempt: F) -> Self
     where
@@ -106,34 +107,36 @@ impl AdmissionLayer {
         self.with(|http| http.exempt = Some(Arc::new(exempt)))
     }
 
-    /// Reads how long the caller waits from this header, in seconds with or without a fraction, besides
-    /// `grpc-timeout` and [`Deadline`]. What is not a number is no deadline. 0 or less is a deadline that is over: such a
-    /// request is rejected with the reason `deadline`. Of several lines the earliest deadline holds.
+    /// Reads the caller's timeout from this header as well, in seconds with or without a fraction, besides
+    /// `grpc-timeout` and [`Deadline`]. A value that is not a number is ignored. A value of 0 or less is a deadline
+    /// that is over: such a request is rejected with the reason `deadline`. Of several lines the earliest deadline
+    /// applies.
     #[must_use]
     pub fn deadline_header(self, name: HeaderName) -> Self {
         self.with(|http| http.deadline_header = Some(name))
     }
 
-    /// When slots are given back and what is learned, where a request or response doesn't bring a [`Policy`] of its
+    /// Sets when slots are given back and what is learned, for requests and responses without a [`Policy`] of their
     /// own.
     #[must_use]
     pub fn policy(self, policy: Policy) -> Self {
         self.with(|http| http.policy = policy.or(http.policy))
     }
 
-    /// Up to how many bytes a request body may still be on its way and the request's round-trip time be learned: 64 KiB
-    /// unless set.
+    /// Sets the largest request body, in bytes, with which the round-trip time of a request is learned: 64 KiB unless
+    /// set.
     ///
-    /// A handler that reads a large body waits for its client, and that wait is not congestion: learned, it would
-    /// collapse the limit. So the time of requests with more than this, or with a body of unknown length, is ignored,
-    /// unless their [`Policy`] says otherwise; that they were overloads is not. gRPC calls announce no length, unary
-    /// ones included, and are learned from; streaming ones want a policy.
+    /// A handler that reads a large body waits for its client. That wait is not congestion, and learning from it would
+    /// collapse the limit. So the time of requests with a larger body, or a body of unknown length, is ignored, unless
+    /// their [`Policy`] says otherwise; an overload counts all the same. gRPC calls, unary ones included, announce no
+    /// length, and are learned from; give streaming calls a policy.
     #[must_use]
     pub fn max_learned_upload(self, bytes: u64) -> Self {
         self.with(|http| http.max_upload = bytes)
     }
 
-    /// The same handle for services that are not HTTP: they reject with an error. All other settings start anew.
+    /// The layer of the same handle for services that are not HTTP: rejections are errors. All other settings are
+    /// reset.
     pub fn generic(self) -> AdmissionLayer<GenericProtocol> {
         AdmissionLayer {
             protocol: Arc::new(GenericProtocol::new(self.admission.clone())),

@@ -1,6 +1,6 @@
 //! Requests that meet this crate twice: the same handle on a router and on its routes, or one handle within another.
 //!
-//! A mark on a request or on a response costs allocations, so marks are only set where somebody may read them: on
+//! A mark on a request or on a response costs allocations, so marks are only set where they may be read: on
 //! requests once a handle was put into place more than once (axum does so for each route), on rejections once there
 //! is more than one place in this process.
 

@@ -17,11 +17,11 @@ pub enum ReleaseAt {
     /// When the response body has ended or was dropped.
     #[default]
     BodyEnd,
-    /// As soon as the response head is there. For streams that cost nothing while they are open.
+    /// At the response head. For streams that cost nothing while they are open.
     ResponseHead,
 }
 
-/// When the sample of a request is taken, and what of it the control law learns, however the request ends: answered,
+/// When the sample of a request is taken, and what the control law learns from it, however the request ends: answered,
 /// abandoned by its client, or failed.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -33,11 +33,12 @@ pub enum SampleAt {
     ResponseHead,
     /// Never: nothing is learned.
     Never,
-    /// Only that it was an overload; no round-trip time.
+    /// Only an overload counts; no round-trip time is learned.
     OverloadOnly,
 }
 
-/// How one request is handled. Put it into the extensions of a request or of a response; the response counts last.
+/// When the slot of one request is given back, and what is learned. Put it into the extensions of a request or a
+/// response; the response overrides the request.
 ///
 /// ```
 /// use tower_admission::policy::{Policy, ReleaseAt};
@@ -54,18 +55,18 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// As the layer says.
+    /// A policy that leaves everything to the layer.
     pub const fn new() -> Self {
         Self { release_at: None, sample_at: None }
     }
 
-    /// When the slot is given back.
+    /// Sets when the slot is given back.
     pub const fn release_at(mut self, release: ReleaseAt) -> Self {
         self.release_at = Some(release);
         self
     }
 
-    /// When the sample is taken, and what is learned of it.
+    /// Sets when the sample is taken, and what is learned from it.
     pub const fn sample_at(mut self, sample: SampleAt) -> Self {
         self.sample_at = Some(sample);
         self
@@ -90,19 +91,19 @@ impl Policy {
     }
 }
 
-/// Until when the caller waits for the answer: a request extension, for services that know it from elsewhere.
+/// The deadline of the caller: a request extension, for services that know it from elsewhere.
 ///
-/// Taken together with `grpc-timeout` and the configured header, the earliest holds.
+/// Of this, `grpc-timeout` and the configured header, the earliest applies.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(tokio::time::Instant);
 
 impl Deadline {
-    /// At this moment.
+    /// A deadline at this moment.
     pub fn at(instant: std::time::Instant) -> Self {
         Self(instant.into())
     }
 
-    /// So much later than now.
+    /// A deadline after this time, from now on.
     pub fn after(timeout: Duration) -> Self {
         let now = tokio::time::Instant::now();
         // A century stands for "too far away to be represented".

@@ -1,4 +1,4 @@
-//! What a rejected request is told.
+//! The answers to rejected requests.
 //!
 //! HTTP gets 429 where the caller ran into a bound of its own and 503 where the server ran into one, with `Retry-After`
 //! (RFC 9110, section 10.2.3) and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
@@ -23,7 +23,7 @@ const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
 
-/// The built-in answers to rejected requests, and what may be changed about them.
+/// The built-in answers to rejected requests, and their settings.
 ///
 /// For answers of your own see [`AdmissionLayer::respond`](crate::AdmissionLayer::respond).
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// 429 where the caller ran into a bound of its own, else 503; `RESOURCE_EXHAUSTED` in gRPC, and `DEADLINE_EXCEEDED`
-    /// where the deadline of the call is over.
+    /// The defaults: 429 where the caller ran into a bound of its own, else 503; `RESOURCE_EXHAUSTED` in gRPC, and
+    /// `DEADLINE_EXCEEDED` where the deadline of the call is over.
     pub fn new() -> Self {
         let statuses = Reason::ALL.map(|reason| {
             if reason.is_caller_limit() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
@@ -49,18 +49,19 @@ impl Rejections {
         Self { statuses, bodies, nothing: StatusCode::NO_CONTENT, unavailable: false, headers: true, rate_limit: false }
     }
 
-    /// Answers `reason` with another HTTP status.
+    /// Sets the HTTP status for `reason`.
     ///
-    /// A request that [waited for as long as it might](Rejection::timed_out) has the status of
-    /// [`Reason::QueueTimeout`], whatever rule was in its way.
+    /// A request that is rejected [after its maximum wait](Rejection::timed_out) gets the status of
+    /// [`Reason::QueueTimeout`], whatever rule was full.
     pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
         self.statuses[reason.index()] = status;
         self.bodies[reason.index()] = problem_details(reason, status, "");
         self
     }
 
-    /// Answers HTTP requests that a rule with [`WhenFull::RespondEmpty`](crate::WhenFull::RespondEmpty) stops with this
-    /// status and no body: 204 unless set. gRPC has no such answer; calls are rejected.
+    /// Sets the HTTP status of the empty answer that a full rule with
+    /// [`WhenFull::RespondEmpty`](crate::WhenFull::RespondEmpty) gives: 204 unless set. gRPC has no such answer; calls
+    /// are rejected.
     pub const fn nothing(mut self, status: StatusCode) -> Self {
         self.nothing = status;
         self
@@ -68,13 +69,13 @@ impl Rejections {
 
     /// Answers gRPC calls with `UNAVAILABLE` where the server, not the caller, ran into a bound.
     ///
-    /// More clients retry that one, and more alerts count it as a server error.
+    /// More clients retry that status, and more alerts count it as a server error.
     pub const fn grpc_unavailable(mut self) -> Self {
         self.unavailable = true;
         self
     }
 
-    /// Answers HTTP with the status and `Cache-Control: no-store` alone, without a body: the cheapest refusal there is.
+    /// Answers HTTP with the status and `Cache-Control: no-store` alone, without a body: the cheapest rejection.
     ///
     /// Clients then don't learn when to come back.
     pub const fn bare(mut self) -> Self {
@@ -85,8 +86,8 @@ impl Rejections {
     /// Adds the `RateLimit-Policy` and `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11 to HTTP rejections:
     /// the bound that was in the way, that nothing is left of it, and after how many seconds to come back.
     ///
-    /// The policies are `limit`, and by their machine words the [reasons](Reason) that are bounds of the caller; problem
-    /// details name the same ones as `violated-policies`. They tell callers your capacity.
+    /// The policies are `limit`, and the machine words of the [reasons](Reason) that are bounds of the caller; problem
+    /// details name them as `violated-policies`. These fields tell callers your capacity.
     pub const fn rate_limit_fields(mut self) -> Self {
         self.rate_limit = true;
         self
@@ -157,7 +158,7 @@ fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
     }
 }
 
-/// Adds up to a second, or up to half as much again where that is more: whoever was turned away together should not
+/// Adds up to a second, or up to half as much again where that is more: clients that were rejected together should not
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
     retry_after + (retry_after / 2).max(Duration::from_secs(1)).mul_f64(fastrand::f64())

@@ -21,8 +21,8 @@ use crate::runtime::{Entry, SlotGuard};
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
-/// Always ready: the decision needs the request, and whatever were reserved before one is there would be lost to idle
-/// clones. The readiness of the inner service is driven after admission, on the clone that is then called.
+/// Always ready: the decision needs the request, and a slot that is reserved earlier would be lost to idle clones. The
+/// readiness of the inner service is driven after admission, on the clone that is then called.
 #[derive(Clone, Debug)]
 pub struct AdmissionService<S, P = HttpProtocol> {
     pub(super) inner: S,
@@ -58,7 +58,7 @@ where
             return self.start(request, context);
         }
         if !nesting::pass(&http.admission, request.extensions_mut()) {
-            http.admission.shared.warn("a request met the same handle twice: one of two layers is superfluous");
+            http.admission.shared.warn("a request met the same handle twice: remove one of the two layers");
             let context = self.context(&request, None);
             return self.start(request, context);
         }

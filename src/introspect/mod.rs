@@ -1,6 +1,6 @@
 //! The state of a handle over HTTP: JSON for programs, a page for people.
 //!
-//! A plain service to mount on a listener of its own. Adding a layer exposes nothing.
+//! A service for a listener of its own. Adding a layer exposes nothing.
 //!
 //! ```text
 //! request ─▶ http/query (what is wanted) ─▶ look (a turn or several) ─▶ wire (what is told) ─▶ http/answer

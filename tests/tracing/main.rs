@@ -152,7 +152,7 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
     let (level, event) = kept.event("admission limit changed");
     assert_eq!((level, &*event["from"], &*event["to"]), (Level::DEBUG, "1", "4"));
     assert_eq!(kept.event("admission settings were reloaded").0, Level::INFO);
-    assert_eq!(kept.event("admission drains: nobody is let in any more").0, Level::INFO);
+    assert_eq!(kept.event("admission is draining: no request is admitted any more").0, Level::INFO);
     let (level, event) = kept.event("requests were rejected");
     assert_eq!((level, &*event["reason"], &*event["rejected"]), (Level::DEBUG, "gate_full", "1"));
 

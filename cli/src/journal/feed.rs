@@ -23,7 +23,7 @@ pub(super) struct Batch {
     pub(super) json: Vec<Value>,
     /// How many were pushed out before they could be read, as far as can be said.
     pub(super) lost: u64,
-    /// Whether the server was started anew, so that all of them are of another journal.
+    /// Whether the server was restarted, so that all entries are of another journal.
     pub(super) started_anew: bool,
 }
 

@@ -53,7 +53,7 @@ async fn show(client: &Client, args: &JournalArgs) -> Result<End, Failure> {
     text::print(&joined(&table.lines(Paint::for_stdout())))
 }
 
-/// Shows what comes, until nobody reads on. What goes wrong is told, and does not end it.
+/// Shows new entries, until the reader stops. Errors are reported, and don't end it.
 async fn follow(mut feed: Feed<'_>, first: &Batch, args: &JournalArgs) -> Result<End, Failure> {
     let mut widths = None;
     if !told(first, args, &mut widths)? {
@@ -84,7 +84,7 @@ async fn follow(mut feed: Feed<'_>, first: &Batch, args: &JournalArgs) -> Result
 
 fn complain_about(batch: &Batch) {
     if batch.started_anew {
-        eprintln!("admission: the server was started anew, and its journal begins again");
+        eprintln!("admission: the server was restarted, and its journal begins again");
     }
     if batch.lost > 0 {
         eprintln!(
@@ -95,7 +95,7 @@ fn complain_about(batch: &Batch) {
     }
 }
 
-/// Prints what is new, below what was printed. Answers whether anybody reads it.
+/// Prints new entries below the printed ones. Returns whether the output is still read.
 fn told(batch: &Batch, args: &JournalArgs, widths: &mut Option<[usize; COLUMNS]>) -> Result<bool, Failure> {
     if args.json {
         return text::show(&batch.json.iter().map(text::json_line).collect::<String>());

@@ -17,7 +17,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// A server that was started anew in between has counted nothing before, and so nothing shows.
+    /// A server that was restarted in between has counted nothing before, and so nothing shows.
     pub(super) fn between(before: &Overview, now: &Overview, time: Duration) -> Self {
         let mut change = Self::default();
         let mut times = BTreeMap::new();

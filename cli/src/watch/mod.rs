@@ -85,9 +85,9 @@ fn line(since: Duration, now: &Overview, change: &Change) -> String {
     )
 }
 
-/// The whole screen, until somebody has seen enough.
+/// The whole screen, until the user quits.
 async fn live(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
-    // Whoever looks at the wrong place is told so without a screen.
+    // A wrong address is an error before the screen opens.
     let mut before = (Instant::now(), look(client, args, LABELS).await?);
     let mut screen = Screen::open(&client.url)?;
     screen.show(&before.1, &Change::default())?;
@@ -127,7 +127,7 @@ async fn live(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
     }
 }
 
-/// What somebody at the terminal does.
+/// The input of the user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Key {
     Quit,

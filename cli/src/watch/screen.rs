@@ -185,7 +185,7 @@ fn row(name: &str, class: &str, section: &Section) -> [Cell; 6] {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody to tell what goes wrong here.
+        // An error here can't be reported any more.
         let _ = queue!(self.out, Show, EnableLineWrap, LeaveAlternateScreen);
         let _ = self.out.flush();
         let _ = disable_raw_mode();
@@ -213,7 +213,7 @@ mod tests {
     fn bars_and_curves_stay_within_their_bounds() {
         assert_eq!(bar(0, 10), "░".repeat(BAR));
         assert_eq!(bar(1, 1_000).chars().filter(|c| *c == '█').count(), 1, "what is used shows");
-        assert_eq!(bar(25, 10), "█".repeat(BAR), "a limit that shrank evicts nobody");
+        assert_eq!(bar(25, 10), "█".repeat(BAR), "a limit that shrank evicts no request");
         assert_eq!(bar(0, 0), "░".repeat(BAR));
         assert_eq!(curve([0, 50, 100].into_iter()), "▁▄█");
         assert_eq!(curve([0].into_iter()), "▁");

@@ -162,7 +162,7 @@ async fn a_server_that_starts_anew_is_waited_for_and_its_journal_is_read_from_th
     let server = serve_again(&address, &next).await;
     let line = journal.line().await;
     assert!(line.contains("admitted") && line.contains("new"), "{line}");
-    let told = async { while !journal.complaint().await.contains("started anew") {} };
+    let told = async { while !journal.complaint().await.contains("was restarted") {} };
     bounded("that it is another one", told).await;
     journal.process.kill().await.unwrap();
     server.abort();

@@ -69,13 +69,13 @@ async fn a_label_is_described_class_by_class() {
         "payments in production: throttled",
         "workflow_tasks: throttled",
         "  8 running on 24 slots of 3 workers (worker_registration.max_concurrent_workflow_tasks), 5 waiting, the first of them for 0 s",
-        "  the next one waits: max_in_flight is full, 8 of 8",
+        "  the next request waits: max_in_flight is full, 8 of 8",
         "  partition default, weight 1; 8 admitted and 0 rejected so far",
         "  max_in_flight                   8   8     0  wait       override production:payments",
         "  max_in_flight_per_namespace    12  300   288  reject     override production:*",
         "  budget downstream-openai        8  600   592  reject     override production:payments",
         "query_tasks: accepting",
-        "  the next one runs at once",
+        "  the next request runs at once",
         "5 wait:",
         "  1  line  workflow_tasks  0 s  ?  max_in_flight 8/8",
         "  5  line  workflow_tasks  0 s  ?  max_in_flight 8/8",
@@ -102,9 +102,9 @@ async fn a_label_that_is_not_known_is_compared_with_those_that_are() {
     site.hold(1, &Ticket::new().label("alone"));
     for (arguments, why) in [
         (&["describe", "paymnets", "--namespace", "production"][..], "did you mean \"payments\"?"),
-        (&["describe", "payments"], "there is one in a namespace: --namespace \"production\""),
+        (&["describe", "payments"], "the label exists in a namespace: --namespace \"production\""),
         (&["describe", "paymnets"], "did you mean \"payments\" --namespace \"production\"?"),
-        (&["describe", "alone", "--namespace", "production"], "there is one without a namespace"),
+        (&["describe", "alone", "--namespace", "production"], "the label exists without a namespace"),
         (&["describe", "nothing-like-it"], "`admission list` shows those that are known"),
     ] {
         let said = site.run(arguments).await.with(1);

@@ -138,7 +138,7 @@ async fn what_happens_is_shown_as_it_happens() {
     site.admission.drain(tower_admission::DrainMode::RejectWaiting);
     terminal.until("draining").await;
     drop(site);
-    terminal.until("nobody listens there").await;
+    terminal.until("no server listens there").await;
     terminal.press(b"q").await;
     terminal.ends_with(0).await;
 }
@@ -146,5 +146,5 @@ async fn what_happens_is_shown_as_it_happens() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_place_is_told_without_a_screen() {
     let shown = Terminal::run(&format!("{BINARY} watch --url http://127.0.0.1:1"), &[]).ends_with(3).await;
-    assert!(shown.contains("nobody listens there") && !shown.contains("\x1b[?1049h"), "{shown:?}");
+    assert!(shown.contains("no server listens there") && !shown.contains("\x1b[?1049h"), "{shown:?}");
 }

@@ -23,7 +23,7 @@ async fn a_server_that_is_not_there_is_missed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    all_fail(&url, "nobody listens there").await;
+    all_fail(&url, "no server listens there").await;
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn another_server_is_told_from_an_introspection() {
 async fn a_url_that_is_none_is_a_mistake_of_the_command_line() {
     for url in ["https://127.0.0.1:9901", "gopher://x", "http://", "http://a b"] {
         let said = run(&["list", "--url", url]).await.with(2);
-        assert!(said.contains("wanted is something like http://127.0.0.1:9901"), "{said}");
+        assert!(said.contains("allowed is something like http://127.0.0.1:9901"), "{said}");
     }
     for arguments in [
         &["lst"][..],

@@ -155,7 +155,7 @@ fn what_is_only_in_files_is_warned_about_by_the_handle_too() {
     let config =
         AdmissionConfig::from_toml("classes.workflow.max_in_flight = 3\noverrides.x.workflo.max_in_flight = 1");
     let warnings = AdmissionBuilder::from(config.unwrap()).build().unwrap().warnings();
-    assert_eq!(warnings, ["overrides name a class \"workflo\" that has no limits; did you mean \"workflow\"?",]);
+    assert_eq!(warnings, ["overrides name a class \"workflo\" that has no rules; did you mean \"workflow\"?",]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn a_label_whose_name_has_a_star_can_be_meant_and_is_asked_about() {
     for (namespace, label) in [("hub", "AppA:*:UAT"), ("hub", "*"), ("hub*", "AppA")] {
         let warnings = warnings(&text(namespace, label));
         assert_eq!(warnings.len(), 1, "{namespace} {label}: {warnings:?}");
-        assert!(warnings[0].contains("stands for itself"), "{warnings:?}");
+        assert!(warnings[0].contains("taken literally"), "{warnings:?}");
     }
     assert_eq!(warnings(&text("hub", "AppA:Chromium:UAT")), [""; 0], "control");
 }

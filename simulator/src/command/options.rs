@@ -38,7 +38,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument}: a value is missing"));
             let number = |text: &String| {
-                text.parse::<u64>().map_err(|_| format!("{argument}: found {text}, wanted is a whole number"))
+                text.parse::<u64>().map_err(|_| format!("{argument}: found {text}, allowed is a whole number"))
             };
             match argument.as_str() {
                 "-h" | "--help" => options.help = true,
@@ -56,19 +56,19 @@ impl Options {
                 "--set" => options.set.push(assignment(value()?)?),
                 "--svg" => options.svg = Some(value()?.into()),
                 "--write" => options.write = Some(value()?.into()),
-                unknown if unknown.starts_with('-') => return Err(format!("{unknown}: unknown; try --help")),
+                unknown if unknown.starts_with('-') => return Err(format!("{unknown}: unknown option; see --help")),
                 path => options.paths.push(path.into()),
             }
         }
         if options.write.is_some() && options.draw.is_none() {
-            return Err("--write: only what --draw draws is written".to_owned());
+            return Err("--write needs --draw: only drawn scenarios are written".to_owned());
         }
         if options.policy.is_some() && options.replay.is_none() {
-            return Err("--policy: is for --replay; --set changes that of a scenario".to_owned());
+            return Err("--policy is for --replay; --set changes the policy of a scenario".to_owned());
         }
         let nothing = options.paths.is_empty() && options.draw.is_none() && options.replay.is_none();
         if nothing && !options.help {
-            return Err("which scenario? Try --help, or one of simulator/scenarios".to_owned());
+            return Err("a scenario is missing: see --help, or take one of simulator/scenarios".to_owned());
         }
         Ok(options)
     }
@@ -153,7 +153,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
 
 /// `KEY=VALUE`, the value in TOML; what isn't TOML is a string.
 fn assignment(text: &str) -> Result<(String, Value), String> {
-    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: wanted is FIELD=VALUE"))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text}: allowed is FIELD=VALUE"))?;
     let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     Ok((key.trim().to_owned(), parsed.unwrap_or_else(|| Value::String(value.to_owned()))))
 }

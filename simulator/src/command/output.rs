@@ -59,7 +59,7 @@ fn write_drawing(path: &Path, runs: &[(Scenario, Report)]) -> Result<(), String>
     let drawing = match runs {
         [(scenario, report)] => svg::draw(scenario, report),
         [(first, _), others @ ..] if others.iter().all(|(other, _)| other.name == first.name) => multiples::draw(runs),
-        _ => return Err("--svg: wanted is one scenario, under as many laws as you like".to_owned()),
+        _ => return Err("--svg: allowed is one scenario, with any number of laws".to_owned()),
     };
     std::fs::write(path, drawing).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -21,9 +21,9 @@ pub(crate) fn run(file: &Path, policy: Option<&Path>, as_json: bool) -> Result<b
     let captured = Captured::read(&text).map_err(complain)?;
     let Some(path) = policy else {
         let own = captured.policy.as_ref();
-        let own = own.map_err(|what| complain(format!("there are no words for {what}: say --policy FILE")))?;
+        let own = own.map_err(|what| complain(format!("the capture can't describe {what}: give --policy FILE")))?;
         let reloads: Result<Vec<_>, _> = captured.reloads.iter().map(Result::as_ref).collect();
-        let reloads = reloads.map_err(|what| complain(format!("a reload: there are no words for {what}")))?;
+        let reloads = reloads.map_err(|what| complain(format!("a reload: the capture can't describe {what}")))?;
         let reloads = reloads.into_iter().map(Policy::settings);
         let again = own.settings().replay_with_reloads(reloads, text.as_bytes());
         let again = again.map_err(|error| complain(error.to_string()))?;

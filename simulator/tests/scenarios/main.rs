@@ -230,25 +230,25 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_path() {
     problems.sort_unstable();
     let starts = [
         "arrivals.jitter: unknown field; known here are process, rate",
-        "arrivals.rate: found -1, wanted is a number of 0.0 or more",
+        "arrivals.rate: found -1, allowed is a number of 0.0 or more",
         "changes[1].at: comes before the end of the change before it",
-        "changes[1].capacity: found 0.0, wanted is a number of 0.001 or more",
+        "changes[1].capacity: found 0.0, allowed is a number of 0.001 or more",
         "colour: unknown field; known here are about, arrivals,",
         "compare.without: missing",
-        "duration: found \"fast\", wanted is a time such as",
+        "duration: found \"fast\", allowed is a time such as",
         "duration: must be longer than the warmup",
         "expect.all.p999: unknown field; known here are false_rejected, goodput,",
         "policy.aging: found \"often\", known are never",
         "policy.discipline.adaptive_lifo.short_wait: missing",
         "policy.discipline.lifo: unknown field; known here are adaptive_lifo",
         "policy.labels.color: unknown field; known here are cap, caps, max_labels,",
-        "policy.labels.max_wait: found 5, wanted is a time such as \"250ms\"",
+        "policy.labels.max_wait: found 5, allowed is a time such as \"250ms\"",
         "policy.labels.weights.a: found 0, allowed is 1 to 1000",
-        "policy.law.threshold: found 500, wanted is a time such as \"250ms\"",
+        "policy.law.threshold: found 500, allowed is a time such as \"250ms\"",
         "policy.partitions: found 110 % in all, allowed is at most 100",
         "server.workers: missing",
         "service.distribution: found \"normal\", known are bimodal, constant,",
-        "windows.some.tenants: there is no tenant \"nobody\"",
+        "windows.some.tenants: unknown tenant \"nobody\"",
     ];
     assert_eq!(problems.len(), starts.len(), "{problems:#?}");
     for (problem, start) in problems.iter().zip(starts) {

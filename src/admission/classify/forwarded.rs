@@ -11,23 +11,23 @@ use http::HeaderName;
 use super::KeyExtractor;
 use crate::admission::RequestHead;
 
-/// By the IP address of the connection: a `SocketAddr` in the extensions of the request, or axum's `ConnectInfo` with
-/// the feature `axum`. Missing where the server puts neither there.
+/// A key from the IP address of the connection: a `SocketAddr` in the extensions of the request, or axum's
+/// `ConnectInfo` with the feature `axum`. Missing without either.
 ///
-/// tonic's own server has it elsewhere: `by_extension(|info: &TcpConnectInfo| ...)`.
+/// With tonic's own server use `by_extension(|info: &TcpConnectInfo| ...)`.
 pub fn by_peer_ip() -> KeyExtractor {
     KeyExtractor::new(|request| peer(request).map(|ip| Cow::Owned(ip.to_string())))
 }
 
-/// By the client's IP address in `X-Forwarded-For`, behind `proxies` proxies that you trust.
+/// A key from the client's IP address in `X-Forwarded-For`, behind `proxies` trusted proxies.
 ///
-/// Each of those adds the address it was called from at the right end, so the client is the one at this place counted
-/// from there. Everything further left was sent by the client itself and may say anything, in any bytes: it is not
-/// looked at. Several header lines are one list, and an empty entry is an entry.
+/// Each proxy appends the address of its caller at the right end, so the entry of the client is number `proxies` from
+/// the right. The client itself may have sent everything further left, in any bytes: these entries are ignored. Several
+/// header lines are one list, and an empty entry is an entry.
 ///
-/// Where there are fewer entries than proxies, the request came past one of them. Then the address of the connection
-/// counts, as in [`by_peer_ip`], and so it does where the entry is not an address: a proxy that writes `unknown`, or a
-/// name, tells nothing about its caller. All such requests have the key of the last proxy.
+/// The key is the address of the connection, as in [`by_peer_ip`], in two cases. With fewer entries than proxies, the
+/// request has bypassed a proxy. An entry that is not an address, such as `unknown` or a name, says nothing about the
+/// client. All such requests have the key of the last proxy.
 ///
 /// Each address is a key of its own, and a client with IPv6 commonly has 2⁶⁴ of them.
 pub fn by_forwarded_ip(proxies: NonZeroU8) -> KeyExtractor {

@@ -1,7 +1,7 @@
 //! Which partition a request belongs to.
 //!
-//! A classifier fills in the [`Ticket`] of a request. What it can't tell, it leaves out: the request is then in the
-//! default partition. None of the ready-made ones panics or answers a request.
+//! A classifier fills in the [`Ticket`] of a request. A request without a partition is in the default partition. The
+//! built-in classifiers neither panic nor answer a request.
 
 mod forwarded;
 
@@ -13,7 +13,8 @@ use http::HeaderName;
 use super::RequestHead;
 use crate::{criticality::Criticality, ticket::Ticket};
 
-/// Fills in the ticket of a request. Implemented for closures; for those that borrow from the request see [`classify_fn`].
+/// Fills in the ticket of a request. Implemented for closures; closures that borrow from the request need
+/// [`classify_fn`].
 ///
 /// ```
 /// use tower_admission::{Admission, AdmissionLayer, Ticket, classify::RequestHead, percent};
@@ -29,7 +30,7 @@ use crate::{criticality::Criticality, ticket::Ticket};
 /// # }
 /// ```
 pub trait Classify: Send + Sync + 'static {
-    /// Says whose request this is, and how long its caller waits. Runs outside the lock, once per request.
+    /// Fills in the ticket. Runs outside the lock, once per request.
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>);
 }
 
@@ -46,8 +47,8 @@ fn _obj_safe(_: &dyn Classify) {}
 
 /// A classifier from a closure that borrows from the request.
 ///
-/// A closure that is not given to this function may only set what it owns: the compiler takes it for one to which request
-/// and ticket are unrelated, and says `lifetime may not live long enough`.
+/// A closure that is not given to this function may only set owned names: the compiler assumes that request and ticket
+/// are unrelated, and says `lifetime may not live long enough`.
 ///
 /// ```
 /// use tower_admission::{Admission, AdmissionLayer, classify::classify_fn};
@@ -70,8 +71,8 @@ type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Syn
 
 /// A classifier that extracts a key from the request. Made by [`by_header`] and its siblings.
 ///
-/// The key is the name of the partition, unless a [map](Self::map) translates it. Keys come from strangers: one that
-/// names no partition is one of the default partition.
+/// The key is the name of the partition, unless a [map](Self::map) translates it. Keys come from strangers: a key that
+/// names no partition means the default partition.
 #[must_use]
 pub struct KeyExtractor {
     key: Box<Key>,
@@ -110,7 +111,7 @@ impl KeyExtractor {
         self
     }
 
-    /// The key is the kind of work rather than the partition; see [`Ticket::class`].
+    /// Uses the key as the class instead of the partition; see [`Ticket::class`].
     ///
     /// ```
     /// use tower_admission::classify::{by_grpc_method, by_header};
@@ -122,7 +123,7 @@ impl KeyExtractor {
         self
     }
 
-    /// The key is the label rather than the partition; see [`Ticket::label`].
+    /// Uses the key as the label instead of the partition; see [`Ticket::label`].
     ///
     /// ```
     /// use tower_admission::classify::{by_header, by_peer_ip};
@@ -134,25 +135,25 @@ impl KeyExtractor {
         self
     }
 
-    /// The key is the namespace of the label; see [`Ticket::namespace`].
+    /// Uses the key as the namespace of the label; see [`Ticket::namespace`].
     pub const fn as_namespace(mut self) -> Self {
         self.sets = Sets::Namespace;
         self
     }
 
-    /// The key is the run; see [`Ticket::run`].
+    /// Uses the key as the run; see [`Ticket::run`].
     pub const fn as_run(mut self) -> Self {
         self.sets = Sets::Run;
         self
     }
 
-    /// The key says how much the request matters, in the words of [`Criticality::as_str`]; other words say nothing.
+    /// Uses the key as the criticality, in the words of [`Criticality::as_str`]; other words are ignored.
     pub const fn as_criticality(mut self) -> Self {
         self.sets = Sets::Criticality;
         self
     }
 
-    /// Where the key is missing, `next` is asked.
+    /// Uses `next` where the key is missing.
     pub fn or(mut self, next: Self) -> Self {
         self.next = Some(match self.next.take() {
             Some(known) => Box::new(known.or(next)),
@@ -194,7 +195,7 @@ impl Sets {
     }
 }
 
-/// All of them, one after the other.
+/// All classifiers, one after the other.
 macro_rules! classify_all {
     ($($part:ident $number:tt),*) => {
         impl<$($part: Classify),*> Classify for ($($part,)*) {
@@ -221,9 +222,9 @@ impl fmt::Debug for KeyExtractor {
     }
 }
 
-/// By the value of a header, the first one where there are several. In gRPC headers are called metadata.
+/// A key from a header; of several lines, the first. In gRPC, headers are called metadata.
 ///
-/// Anybody can send any header: let a gateway set it, or put the layer behind the authentication and take the key from
+/// Callers can send any header: let a gateway set it, or put the layer behind the authentication and take the key from
 /// an extension.
 ///
 /// # Panics
@@ -234,7 +235,7 @@ pub fn by_header(name: &str) -> KeyExtractor {
     KeyExtractor::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())))
 }
 
-/// By something that an outer layer has put into the extensions of the request, such as the claims of a token.
+/// A key from the extensions of the request, where an outer layer has put it, such as the claims of a token.
 ///
 /// ```
 /// #[derive(Clone)]
@@ -250,20 +251,21 @@ where
     KeyExtractor::new(move |request| key(request.extensions().get::<T>()?))
 }
 
-/// By the route that axum has matched, such as `/users/{id}`. Missing where the layer wraps the whole router: use
-/// `Router::layer` or `Router::route_layer`.
+/// A key from the route that axum has matched, such as `/users/{id}`. Missing where the layer wraps the whole router:
+/// use `Router::layer` or `Router::route_layer`.
 #[cfg(feature = "axum")]
 #[cfg_attr(docsrs, doc(cfg(feature = "axum")))]
 pub fn by_matched_path() -> KeyExtractor {
     by_extension(|path: &axum::extract::MatchedPath| Some(Cow::Borrowed(path.as_str())))
 }
 
-/// By the gRPC service, such as `grpc.health.v1.Health`. Missing where the request is not gRPC.
+/// A key from the gRPC service, such as `grpc.health.v1.Health`. Missing where the request is not gRPC.
 pub fn by_grpc_service() -> KeyExtractor {
     KeyExtractor::new(|request| grpc_path(request).map(|(service, _)| Cow::Borrowed(service)))
 }
 
-/// By the gRPC service and method, such as `grpc.health.v1.Health/Check`. Missing where the request is not gRPC.
+/// A key from the gRPC service and method, such as `grpc.health.v1.Health/Check`. Missing where the request is not
+/// gRPC.
 pub fn by_grpc_method() -> KeyExtractor {
     KeyExtractor::new(|request| {
         grpc_path(request)?;
@@ -276,7 +278,7 @@ fn grpc_path<'r>(request: &RequestHead<'r>) -> Option<(&'r str, &'r str)> {
     path.split_once('/').filter(|(_, method)| !method.is_empty() && !method.contains('/'))
 }
 
-/// Answers true for exactly these paths; for [`AdmissionLayer::exempt`](crate::AdmissionLayer::exempt).
+/// A predicate that is true for exactly these paths; for [`AdmissionLayer::exempt`](crate::AdmissionLayer::exempt).
 ///
 /// ```
 /// # let admission = tower_admission::Admission::builder().build().unwrap();

@@ -95,7 +95,7 @@ fn partitions(settings: &Partitions, problems: &mut Vec<Problem>) -> Vec<Partiti
         if name.trim().is_empty() || name.len() > 256 {
             problems.push(Problem::new(path(), format!("found {name:?} as a name, allowed are 1 to 256 bytes")));
         } else if name == DEFAULT_PARTITION {
-            problems.push(Problem::new(path(), "this name is taken: it is the partition of all unknown callers"));
+            problems.push(Problem::new(path(), "this name is reserved for the partition of all unknown callers"));
         } else if !names.insert(name) {
             problems.push(Problem::new(path(), "found twice, each name is allowed once"));
         }
@@ -178,7 +178,7 @@ mod tests {
                 "partitions.c: found -5 %, allowed is more than 0 and at most 100 (and not below 0.0001)",
                 "partitions.d: found NaN %, allowed is more than 0 and at most 100 (and not below 0.0001)",
                 "partitions.: found \"\" as a name, allowed are 1 to 256 bytes",
-                "partitions.default: this name is taken: it is the partition of all unknown callers",
+                "partitions.default: this name is reserved for the partition of all unknown callers",
                 "partitions: found 112 % in all, allowed is at most 100",
             ]
         );

@@ -1,4 +1,4 @@
-//! Settings that are allowed and likely to be a mistake. Each of these has cost somebody a night.
+//! Settings that are allowed and likely to be a mistake.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::engine::{
 };
 use crate::matching::has_star;
 
-/// Longer than this nobody should wait at a gate that is full.
+/// The longest wait at a full gate that makes sense.
 const LONG_ADMISSION: Duration = Duration::from_secs(5);
 
 /// Everything about a plan that looks like a mistake, given what it was made of and what else is known.
@@ -49,10 +49,10 @@ pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<Str
 fn without_effect(plan: &Plan, waiting: &Waiting) -> Option<String> {
     match plan.queue {
         None if waiting.max_wait.is_some() => {
-            Some("max_wait has no effect without a queue: wait_timeout bounds the wait".into())
+            Some("max_wait has no effect without a queue: set wait_timeout instead".into())
         }
         Some(_) if waiting.wait_timeout.is_some() => {
-            Some("wait_timeout has no effect with a queue: admission_timeout and max_wait do".into())
+            Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead".into())
         }
         _ => None,
     }
@@ -66,8 +66,8 @@ fn impatient(line: &Bound, queue: bool, patience: Duration) -> Option<String> {
     let wait = line.wait.map_or_else(|| "without a bound".to_owned(), |wait| format!("for up to {wait:?}"));
     let setting = if queue { "max_wait" } else { "wait_timeout" };
     Some(format!(
-        "requests wait {wait} and their clients for {patience:?} (client_patience): after a spike each slot goes to somebody \
-         who has just left; set {setting} below that, by at least the time that a request takes"
+        "requests wait {wait} and their clients for {patience:?} (client_patience): after a spike each slot goes to a \
+         request whose client has just left; set {setting} below that, by at least the time that a request takes"
     ))
 }
 
@@ -75,8 +75,8 @@ fn few_streams(limit: usize, queue: Option<usize>, streams: usize) -> Option<Str
     let needed = limit.saturating_add(queue.unwrap_or(0));
     (streams < needed).then(|| {
         format!(
-            "the server lets in {streams} at once (max_concurrent_streams) and {needed} are to be inside, running or in the \
-             queue: the others are refused or held back where nobody counts them; allow at least {needed}"
+            "the server accepts {streams} requests at once (max_concurrent_streams), but limit and queue together take \
+             {needed}: the rest is refused or held back before admission can count it; allow at least {needed}"
         )
     })
 }
@@ -86,8 +86,8 @@ fn few_series(plan: &Plan) -> Option<String> {
     let named = named(&plan.labels, &plan.rules).len();
     (most < named).then(|| {
         format!(
-            "settings name {named} labels, each class of work counted, and {most} may have metrics of their own \
-             (labels.metrics): some of them are counted with strangers; allow at least {named}"
+            "settings name {named} labels, counted once per class, and {most} may have metrics of their own \
+             (labels.metrics): some named labels share the series of all other labels; allow at least {named}"
         )
     })
 }
@@ -95,8 +95,8 @@ fn few_series(plan: &Plan) -> Option<String> {
 fn long_admission(gate: &Bound) -> Option<String> {
     let wait = gate.wait.filter(|wait| *wait > LONG_ADMISSION)?;
     Some(format!(
-        "admission_timeout is {wait:?}: where every slot and every place is taken, waiting longer than {LONG_ADMISSION:?} \
-         only delays the rejection"
+        "admission_timeout is {wait:?}: while all slots and the whole queue are taken, a wait longer than \
+         {LONG_ADMISSION:?} only delays the rejection"
     ))
 }
 
@@ -108,7 +108,10 @@ fn empty_partitions(limit: usize, partitions: &[PartitionPlan]) -> Option<String
     let empty = partitions.iter().zip(shares).filter(|(partition, share)| *share == 0 && partition.part > 0);
     let names: Vec<&str> = empty.map(|(partition, _)| &*partition.name).collect();
     (!names.is_empty()).then(|| {
-        format!("at a limit of {limit} no slot is left for the partitions {}: they only take turns", names.join(", "))
+        format!(
+            "at a limit of {limit} no slot is guaranteed to the partitions {}: they get idle slots only",
+            names.join(", ")
+        )
     })
 }
 
@@ -127,7 +130,7 @@ fn high_caps(largest: usize, labels: &LabelPlan) -> Vec<String> {
 }
 
 fn high_cap(path: &str, cap: usize, largest: usize) -> Option<String> {
-    (cap > largest).then(|| format!("{path} is {cap}, and never more than {largest} run at all: the cap has no effect"))
+    (cap > largest).then(|| format!("{path} is {cap}, but the limit is never above {largest}: the cap has no effect"))
 }
 
 /// Caps above the limit, and rates above one that holds as well.
@@ -182,7 +185,7 @@ fn literal_star(key: &Target, class: &str) -> Option<String> {
     };
     has_star.then(|| {
         let path = format!("label_overrides.{}.{class}", written(key));
-        format!("{path} has a * that stands for itself: there are no patterns under label_overrides")
+        format!("{path} has a * that is taken literally: label_overrides has no patterns")
     })
 }
 
@@ -216,9 +219,12 @@ mod tests {
     fn settings_without_effect() {
         let settings = |waiting| Settings { waiting, ..Settings::default() };
         let both = settings(Waiting { queue: 10, wait_timeout: Some(seconds(1)), ..Waiting::DEFAULT });
-        assert_eq!(warning(both), "wait_timeout has no effect with a queue: admission_timeout and max_wait do");
+        assert_eq!(
+            warning(both),
+            "wait_timeout has no effect with a queue: set admission_timeout and max_wait instead"
+        );
         let neither = settings(Waiting { max_wait: Some(seconds(1)), ..Waiting::DEFAULT });
-        assert_eq!(warning(neither), "max_wait has no effect without a queue: wait_timeout bounds the wait");
+        assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
         assert_eq!(warning(Settings::default()), "");
     }
 
@@ -269,7 +275,10 @@ mod tests {
             },
             ..Settings::default()
         };
-        assert_eq!(warning(settings(3)), "at a limit of 3 no slot is left for the partitions b: they only take turns");
+        assert_eq!(
+            warning(settings(3)),
+            "at a limit of 3 no slot is guaranteed to the partitions b: they get idle slots only"
+        );
         assert_eq!(warning(settings(4)), "");
     }
 
@@ -280,7 +289,7 @@ mod tests {
         let capped = |cap| settings(Labels::new().label_cap("a:b", cap), Rules::new());
         assert_eq!(
             warning(capped(101)),
-            "labels.caps.a:b is 101, and never more than 100 run at all: the cap has no effect"
+            "labels.caps.a:b is 101, but the limit is never above 100: the cap has no effect"
         );
         assert_eq!(warning(capped(100)), "");
         let default = settings(Labels::new().cap(200).label_cap("a", 3), Rules::new());

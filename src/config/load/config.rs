@@ -10,7 +10,7 @@ impl AdmissionConfig {
     ///
     /// # Errors
     ///
-    /// Names everything that is wrong with it, or why it can't be read.
+    /// Names every problem of the file, or why it can't be read.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Ok(Sources::new().file(path).load()?.into_config())
     }
@@ -19,7 +19,7 @@ impl AdmissionConfig {
     ///
     /// # Errors
     ///
-    /// Names everything that is wrong with it.
+    /// Names every problem of the text.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Ok(Sources::new().toml("text", text).load()?.into_config())
     }
@@ -28,22 +28,22 @@ impl AdmissionConfig {
     ///
     /// # Errors
     ///
-    /// Names everything that is wrong with it.
+    /// Names every problem of the text.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         Ok(Sources::new().json("text", text).load()?.into_config())
     }
 
-    /// All settings as TOML. Reads back as the same.
+    /// All settings as TOML. Reading it gives the same configuration.
     pub fn to_toml(&self) -> String {
         toml_text::write(self.write())
     }
 
-    /// All settings as JSON. Reads back as the same.
+    /// All settings as JSON. Reading it gives the same configuration.
     pub fn to_json(&self) -> String {
         json_text::write(&self.write())
     }
 
-    /// All settings as environment variables. They read back as the same.
+    /// All settings as environment variables. Reading them gives the same configuration.
     pub fn to_environment(&self) -> Vec<(String, String)> {
         environment::write(self.write())
     }

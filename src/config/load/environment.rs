@@ -65,7 +65,7 @@ fn unknown(variable: &str) -> String {
     let names: Vec<String> = names().iter().map(|name| short(name)).collect();
     match nearest(&short(variable), names.iter().map(String::as_str)) {
         Some(near) => format!("unknown variable; did you mean {PREFIX}{near}?"),
-        None => format!("unknown variable; all that begin with {PREFIX} are settings"),
+        None => format!("unknown variable; a variable that begins with {PREFIX} has to be a setting"),
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::config) fn read(origin: &Origin, path: &str, text: &str, problems:
         Origin::File { name, .. } => Origin::File { name: name.clone(), line: Some(error.line()) },
         other => other.clone(),
     };
-    problems.borrow_mut().push(ConfigProblem::new(&origin, path, format!("no JSON: {error}")));
+    problems.borrow_mut().push(ConfigProblem::new(&origin, path, format!("invalid JSON: {error}")));
     None
 }
 

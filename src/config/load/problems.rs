@@ -5,7 +5,7 @@ use std::fmt;
 use super::value::Origin;
 use crate::problem::{BuildError, Problem};
 
-/// One thing that is wrong with a configuration: where it was said, which setting, what was found, what is allowed.
+/// A problem of a configuration: its origin, the setting, what was found, what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigProblem {
     origin: Origin,
@@ -17,12 +17,12 @@ impl ConfigProblem {
         Self { origin: origin.clone(), problem: Problem::new(path, message) }
     }
 
-    /// The file and line, or the variable, that it was found in.
+    /// The file and line, or the variable, of the problem.
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Which setting, such as `partitions.checkout`; empty for the file as a whole.
+    /// The path of the setting, such as `partitions.checkout`; empty for the file as a whole.
     pub fn path(&self) -> &str {
         self.problem.path()
     }
@@ -55,7 +55,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// The configuration can't be used. Names every problem, not just the first, one per line.
+/// The error of an invalid configuration. Names every problem, not just the first, one per line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
@@ -72,7 +72,7 @@ impl ConfigError {
         Err(Self { problems })
     }
 
-    /// Everything that is wrong, files first and each from top to bottom; never empty.
+    /// All problems, files first and each from top to bottom; never empty.
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }

@@ -19,8 +19,8 @@ use crate::config::schema::{
 
 /// Where a configuration comes from: files, environment variables, code.
 ///
-/// Per setting, code beats the environment, the environment beats files, and files beat the default. Of several files the
-/// one that was named last holds.
+/// Per setting, code overrides the environment, the environment overrides files, and files override the default. Of
+/// several files, the last one that has the setting wins.
 ///
 /// ```
 /// use tower_admission::configuration::Sources;
@@ -69,43 +69,44 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// The defaults and nothing else.
+    /// No sources: all settings have their defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A file: JSON if its name ends with `.json`, TOML otherwise. It is read by [`load`](Self::load), each time.
+    /// Adds a file: JSON if its name ends with `.json`, TOML otherwise. Each [`load`](Self::load) reads it again.
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.files.push(Text::File(path.as_ref().to_owned()));
         self
     }
 
-    /// A text in TOML, and what to call it in messages.
+    /// Adds a text in TOML, with its name in messages.
     pub fn toml(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.files.push(Text::Toml { name: name.into(), text: text.into() });
         self
     }
 
-    /// A text in JSON, and what to call it in messages.
+    /// Adds a text in JSON, with its name in messages.
     pub fn json(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.files.push(Text::Json { name: name.into(), text: text.into() });
         self
     }
 
-    /// The variables of this process that begin with `TOWER_ADMISSION_`, as they are when [`load`](Self::load) is called.
+    /// Adds the variables of this process that begin with `TOWER_ADMISSION_`, as they are when [`load`](Self::load) is
+    /// called.
     pub fn environment(mut self) -> Self {
         self.variables.push(Variables::Environment);
         self
     }
 
-    /// These variables, as if they were those of the process. What doesn't begin with `TOWER_ADMISSION_` is left alone.
+    /// Adds these variables in place of the environment. Names that don't begin with `TOWER_ADMISSION_` are ignored.
     pub fn variables<N: Into<String>, T: Into<String>>(mut self, variables: impl IntoIterator<Item = (N, T)>) -> Self {
         let variables = variables.into_iter().map(|(name, text)| (name.into(), text.into()));
         self.variables.push(Variables::These(variables.collect()));
         self
     }
 
-    /// What the program itself has to say, whatever the other sources say.
+    /// Adds a change by the program itself, which overrides all other sources.
     pub fn code(mut self, change: impl Fn(&mut AdmissionConfig) + Send + Sync + 'static) -> Self {
         self.code.push(Arc::new(change));
         self
@@ -115,7 +116,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// Names everything that is wrong in any of them.
+    /// Names every problem of every source.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
         let problems = Problems::default();
         let mut said = Node::empty();
@@ -182,7 +183,7 @@ impl Variables {
             let name = name.into_string().ok().filter(|name| name.starts_with(environment::PREFIX))?;
             let text = text.into_string().map_err(|_| {
                 let origin = Origin::Variable(name.as_str().into());
-                problems.borrow_mut().push(ConfigProblem::new(&origin, "", "found bytes that are no UTF-8"));
+                problems.borrow_mut().push(ConfigProblem::new(&origin, "", "found bytes that are not UTF-8"));
             });
             Some((name, text.ok()?))
         });
@@ -190,7 +191,7 @@ impl Variables {
     }
 }
 
-/// A configuration that can be used, and where it came from.
+/// A valid configuration, and the origin of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     config: AdmissionConfig,
@@ -204,17 +205,17 @@ impl Loaded {
         &self.config
     }
 
-    /// The configuration, without where it came from.
+    /// The configuration, without the origins.
     pub fn into_config(self) -> AdmissionConfig {
         self.config
     }
 
-    /// What is likely to be a mistake, although it is allowed.
+    /// Warnings: settings that are allowed, and likely to be a mistake.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Every setting with its value, by path, and where that came from.
+    /// Every setting with its path, its value and the origin of the value.
     pub fn effective(&self) -> &[Effective] {
         &self.effective
     }
@@ -224,11 +225,11 @@ impl Loaded {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Effective {
-    /// Which setting, such as `labels.max_waiting`.
+    /// The path of the setting, such as `labels.max_waiting`.
     pub path: String,
-    /// Its value as JSON, which is TOML as well unless it is a table.
+    /// The value as JSON, which is TOML as well unless it is a table.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 

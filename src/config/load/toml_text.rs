@@ -30,7 +30,7 @@ pub(in crate::config) fn read(name: &str, text: &str, problems: &Problems) -> No
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
             let problem =
-                ConfigProblem::new(&reader.origin(Some(at)), "", format!("no TOML: {}", error.message().trim()));
+                ConfigProblem::new(&reader.origin(Some(at)), "", format!("invalid TOML: {}", error.message().trim()));
             // One mistake per line is enough to look at it.
             if !broken.contains(&reader.line(at)) {
                 broken.push(reader.line(at));

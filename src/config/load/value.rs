@@ -1,4 +1,4 @@
-//! What a file or a variable says, before anybody asks what it means: values that know where they came from.
+//! The values of a file or a variable before they are read as settings. Each knows its origin.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nobody said anything.
+    /// No source sets the value.
     #[default]
     Default,
     /// A file or a text.

@@ -6,34 +6,35 @@ use super::setting::settings;
 use crate::config::Labels;
 
 settings! {
-    /// What holds for requests with a label: `[labels]`; see [`Labels`].
+    /// The settings of labels: `[labels]`; see [`Labels`].
     pub struct LabelsConfig {
         /// How many requests of one label may wait.
         pub max_waiting: usize = 100,
         /// How many requests of one run may wait, over all labels.
         pub max_waiting_per_run: usize = 5,
-        /// How long a request with a label waits.
+        /// The maximum wait of a request with a label.
         pub max_wait: Duration = Duration::from_secs(30),
         /// How many requests of a label without a cap of its own may run; 0 is no bound.
         pub cap: usize = 0,
-        /// How many requests of these labels may run, in whichever namespace; 0 is no bound.
+        /// How many requests of these labels may run, in any namespace; 0 is no bound.
         pub caps: BTreeMap<String, usize> = BTreeMap::new(),
-        /// How many turns a label without a weight of its own gets for each one of a label of weight 1.
+        /// The weight of labels without a weight of their own: turns per turn of a label of weight 1.
         pub weight: u32 = 1,
-        /// How many turns these labels get, in whichever namespace, from 1 to 1,000.
+        /// The weights of these labels, in any namespace, from 1 to 1,000.
         pub weights: BTreeMap<String, u32> = BTreeMap::new(),
-        /// What holds for labels of one namespace: one `[[labels.only]]` each.
+        /// Settings for labels of one namespace: one `[[labels.only]]` each.
         pub only: Vec<LabelConfig> = Vec::new(),
-        /// Whether a label without a setting of its own has that of the label without its last segment, and so on.
+        /// Whether a label without a setting of its own takes over that of the label without its last segment, and so
+        /// on.
         pub trailing_fallback: bool = true,
-        /// Whether a label without a setting of its own has the smallest of the labels that go on where it ends.
+        /// Whether a label without a setting of its own takes over the smallest one of the labels that begin with it.
         pub prefix_expand: bool = true,
-        /// Whether `*` as a segment of a name under `caps`, `weights` and `only` stands for any one segment;
+        /// Whether `*` as a segment of a name under `caps`, `weights` and `only` matches any one segment;
         /// such a name is an error otherwise.
         pub wildcards: bool = false,
-        /// How many labels are told apart.
+        /// How many labels the table of labels has room for.
         pub max_labels: usize = 10_000,
-        /// Whether the slots that workers report bound what runs of a label.
+        /// Whether the slots that workers report bound the requests in flight of a label.
         pub enforce_workers: bool = false,
         /// How many labels have metrics of their own, at most 1,000; 0 for none.
         pub metrics: usize = 0,
@@ -41,15 +42,15 @@ settings! {
 }
 
 settings! {
-    /// What holds for one label of one namespace: one `[[labels.only]]` of a file.
+    /// The settings of one label of one namespace: one `[[labels.only]]` of a file.
     pub struct LabelConfig {
-        /// The namespace; labels that were given none are in `""`.
+        /// The namespace; `""` for labels without one.
         pub namespace: String = String::new(),
         /// The label. Has to be set.
         pub label: String = String::new(),
-        /// How many of its requests may run; 0 is no bound.
+        /// How many requests of the label may run; 0 is no bound.
         pub cap: Option<usize> = None,
-        /// How many turns it gets for each one of a label of weight 1, from 1 to 1,000.
+        /// The weight of the label: turns per turn of a label of weight 1, from 1 to 1,000.
         pub weight: Option<u32> = None,
     }
 }
@@ -71,7 +72,7 @@ impl LabelsConfig {
         let labels = self.caps.iter().fold(labels, |labels, (label, cap)| labels.label_cap(label, *cap));
         let labels = self.weights.iter().fold(labels, |labels, (label, turns)| labels.label_weight(label, *turns));
         self.only.iter().fold(labels, |mut labels, one| {
-            // One that names no label is a mistake, whatever it sets.
+            // An entry without a label is a mistake, whatever it sets.
             if let Some(cap) = one.cap.or_else(|| one.label.is_empty().then_some(0)) {
                 labels = labels.label_cap_in(&one.namespace, &one.label, cap);
             }

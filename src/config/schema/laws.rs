@@ -30,11 +30,11 @@ settings! {
         pub min: usize = 1,
         /// The highest limit.
         pub max: usize = 1_000,
-        /// What a sign of overload multiplies the limit with.
+        /// The factor of the limit at a sign of overload.
         pub backoff: f64 = 0.9,
         /// Whether a slow request that was admitted under a higher limit is ignored.
         pub stabilizing: bool = false,
-        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        /// Whether the law judges single requests, as in conformance tests, instead of windows.
         pub per_sample: bool = false,
     }
 }
@@ -50,19 +50,19 @@ settings! {
         pub min: usize = 1,
         /// The highest limit.
         pub max: usize = 1_000,
-        /// What a sign of overload multiplies the limit with.
+        /// The factor of the limit at a sign of overload.
         pub backoff: f64 = 0.9,
         /// Whether a slow request that was admitted under a higher limit is ignored.
         pub stabilizing: bool = false,
         /// The percentile of a window that counts; its mean unless set.
         pub percentile: Option<f64> = None,
-        /// A window is at least this long,
+        /// The least length of a window,
         pub min_time: Duration = Duration::from_secs(1),
-        /// and has at least so many requests,
+        /// its least number of requests,
         pub min_samples: u32 = 10,
-        /// but is not longer than this.
+        /// and its greatest length.
         pub max_time: Duration = Duration::from_secs(10),
-        /// So many percent of failures by overload make a window one of overload.
+        /// The percentage of failures by overload that makes a window a sign of overload.
         pub overload_percent: f64 = 5.0,
     }
 }
@@ -75,17 +75,17 @@ settings! {
         pub initial: usize = 20,
         /// The highest limit.
         pub max: usize = 1_000,
-        /// How much of the way to the new limit each step goes, more than 0 and at most 1.
+        /// The part of the way to the new limit that each step goes, more than 0 and at most 1.
         pub smoothing: f64 = 1.0,
-        /// The queue below which the limit grows; from the limit unless set. Together with `beta`.
+        /// The queue below which the limit grows; derived from the limit unless set. Together with `beta`.
         pub alpha: Option<u32> = None,
-        /// The queue above which the limit shrinks; from the limit unless set. Together with `alpha`.
+        /// The queue above which the limit shrinks; derived from the limit unless set. Together with `alpha`.
         pub beta: Option<u32> = None,
-        /// After how many times the limit in requests the base is measured anew.
+        /// The base is measured again after this many times the limit in requests.
         pub probe_multiplier: u32 = 30,
-        /// Seeds the moments of these measurements. Give each instance of a service its own.
+        /// The seed for the moments of these measurements. Give each instance of a service its own.
         pub seed: Option<u32> = None,
-        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        /// Whether the law judges single requests, as in conformance tests, instead of windows.
         pub per_sample: bool = false,
     }
 }
@@ -100,17 +100,17 @@ settings! {
         pub min: usize = 20,
         /// The highest limit.
         pub max: usize = 200,
-        /// How much of the way to the new limit each step goes, more than 0 and at most 1.
+        /// The part of the way to the new limit that each step goes, more than 0 and at most 1.
         pub smoothing: f64 = 0.2,
-        /// How many times as long as on average a request may take before the limit shrinks.
+        /// How many times the average time a request may take before the limit shrinks.
         pub tolerance: f64 = 1.5,
         /// How many requests may wait inside the service: a number, or `"square_root"` of the limit.
         pub queue: QueueSize = QueueSize::Fixed(4),
-        /// How many requests the average is over.
+        /// The number of requests in the average.
         pub long_window: u32 = 600,
-        /// Whether failures by overload are left to the round-trip time to show.
+        /// Whether failures by overload are ignored, and only the round-trip time counts.
         pub ignore_overloads: bool = true,
-        /// Whether each request is judged by itself, as in conformance tests, rather than windows of them.
+        /// Whether the law judges single requests, as in conformance tests, instead of windows.
         pub per_sample: bool = false,
     }
 }
@@ -124,13 +124,13 @@ settings! {
         pub pinned: usize = 3,
         /// The percentile of the round-trip times that counts.
         pub percentile: f64 = 50.0,
-        /// By which part of the minimum a request may take longer.
+        /// The part of the minimum by which a request may take longer.
         pub buffer: f64 = 0.25,
-        /// How often the limit is set.
+        /// The time between two changes of the limit.
         pub interval: Duration = Duration::from_millis(100),
-        /// How often the minimum is measured anew,
+        /// The time between two measurements of the minimum,
         pub probe_interval: Duration = Duration::from_secs(60),
-        /// and from how many requests.
+        /// and the number of requests of each.
         pub probe_samples: usize = 50,
     }
 }

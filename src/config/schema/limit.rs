@@ -27,7 +27,7 @@ pub enum LimitConfig {
     Gradient(GradientConfig),
     /// `kind = "gradient2"`: compares with the long-term average.
     Gradient2(Gradient2Config),
-    /// `kind = "two_point"`: compares two loads, and needs to be told nothing.
+    /// `kind = "two_point"`: compares two loads, and has no required parameters.
     TwoPoint(TwoPointConfig),
     /// `kind = "vegas"`: estimates the queue inside the service.
     Vegas(VegasConfig),

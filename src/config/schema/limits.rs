@@ -1,4 +1,4 @@
-//! Caps, rates and budgets in files, under the names of this crate and under those that users bring along.
+//! Caps, rates and budgets in files, under the names of this crate and their aliases.
 
 use std::{
     collections::BTreeMap,
@@ -24,18 +24,18 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LabelOverride {
-    /// The namespace of the label; any if there is none.
+    /// The namespace of the label; `None` for any namespace.
     pub namespace: Option<String>,
     /// The label.
     pub label: String,
     /// The class of work; `*` for requests whose class has no rules.
     pub class: String,
-    /// What holds for it.
+    /// The rules.
     pub limits: ClassLimits,
 }
 
 impl LabelOverride {
-    /// What holds for a label of a class, in one namespace or in any.
+    /// The rules of a class for a label, in one namespace or in any.
     pub fn new(
         namespace: Option<&str>,
         label: impl Into<String>,
@@ -85,7 +85,7 @@ impl Setting for LabelOverride {
     }
 }
 
-const OBSERVE: &str = "Whether it stops nobody, and only says what it would do.";
+const OBSERVE: &str = "Whether it only observes (dry run): its decisions are counted, not enforced.";
 const GROUP: &str = "budget_group";
 const GROUP_RATE: &str = "max_per_minute_per_budget_group";
 
@@ -142,7 +142,7 @@ fn rename(path: &str, limits: &mut Node, problems: &Problems) {
     for (key, node) in &written {
         let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |(_, name)| name);
         if let Some((other, _)) = renamed.insert(name, (key.clone(), node.clone())) {
-            let message = format!("found as {other} and as {key}, which are two names of one setting");
+            let message = format!("found as {other} and as {key}, which are two names of the same setting");
             problems.borrow_mut().push(ConfigProblem::new(&node.origin, join(path, name), message));
         }
     }
@@ -191,13 +191,15 @@ impl Setting for ClassLimits {
 
     fn schema() -> Json {
         let about = |name: &str| match name {
-            "max_in_flight" => ("How many of one label run at once; 0 lifts the cap.", Cap::schema()),
-            "max_in_flight_per_namespace" => ("How many of one namespace run at once; 0 lifts the cap.", Cap::schema()),
-            "max_per_minute" => ("How many of one label start per minute.", Rate::schema()),
-            "max_per_minute_per_namespace" => ("How many of one namespace start per minute.", Rate::schema()),
+            "max_in_flight" => ("How many requests of one label run at once; 0 lifts the cap.", Cap::schema()),
+            "max_in_flight_per_namespace" => {
+                ("How many requests of one namespace run at once; 0 lifts the cap.", Cap::schema())
+            }
+            "max_per_minute" => ("How many requests of one label start per minute.", Rate::schema()),
+            "max_per_minute_per_namespace" => ("How many requests of one namespace start per minute.", Rate::schema()),
             GROUP => ("The group of labels that share a rate.", json!({ "type": "string", "minLength": 1 })),
-            GROUP_RATE => ("How many of the group start per minute.", Rate::schema()),
-            _ => ("How many of one label are waiting or running; 0 lifts the bound.", Cap::schema()),
+            GROUP_RATE => ("How many requests of the group start per minute.", Rate::schema()),
+            _ => ("How many requests of one label are waiting or running; 0 lifts the bound.", Cap::schema()),
         };
         let named = |written: &'static str, name: &str| {
             let (about, schema) = about(name);
@@ -242,7 +244,7 @@ impl Setting for Cap {
     fn schema() -> Json {
         let own = [
             ("max", String::new(), usize::schema()),
-            ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
             ("observe", OBSERVE.to_owned(), bool::schema()),
         ];
         let mut table = object_schema(own.into_iter().chain(sharing_schema()));
@@ -307,8 +309,8 @@ impl Setting for Rate {
         let own = [
             ("max", String::new(), number.clone()),
             ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
-            ("burst", "How many may start at once, in smooth mode.".to_owned(), number.clone()),
-            ("when_full", "What happens to one more.".to_owned(), WhenFull::schema()),
+            ("burst", "How many requests may start at once, in smooth mode.".to_owned(), number.clone()),
+            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
             ("observe", OBSERVE.to_owned(), bool::schema()),
         ];
         let mut table = object_schema(own.into_iter().chain(sharing_schema()));

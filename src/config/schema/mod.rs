@@ -35,11 +35,11 @@ use crate::{
 };
 
 settings! {
-    /// Everything that a handle can be told, as data.
+    /// All settings of a handle, as data.
     ///
-    /// The names of the fields are those in files; the page [configuration](crate::docs::configuration) shows them all.
-    /// A value that is here has the right type and no more: [`check`](Self::check) finds what else is wrong, and so does
-    /// building a handle.
+    /// Fields have the same names in files; the page [configuration](crate::docs::configuration) shows them all. Types
+    /// alone don't make the values valid: [`check`](Self::check) finds what else is wrong, and so does building a
+    /// handle.
     ///
     /// ```
     /// use tower_admission::{AdmissionBuilder, configuration::AdmissionConfig};
@@ -56,39 +56,39 @@ settings! {
     /// # }
     /// ```
     pub struct AdmissionConfig {
-        /// The name of the handle in metrics and snapshots; a number is given to handles without one.
+        /// The name of the handle in metrics and snapshots; a number unless set.
         pub name: String = String::new(),
-        /// Whether decisions bind.
+        /// Whether decisions are enforced.
         pub mode: Mode = Mode::default(),
         /// How many requests may run at once: a number, or a law that learns it.
         pub limit: LimitConfig = LimitConfig::default(),
-        /// A limit that only says what it would do, beside the one that decides.
+        /// A law that only observes (dry run), beside the one that decides.
         pub shadow_law: Option<LimitConfig> = None,
         /// How many requests may wait in line for a slot.
         pub queue: usize = Waiting::DEFAULT.queue,
-        /// How long a request waits at the full gate. Only with a queue.
+        /// The maximum wait at the full gate. Only with a queue.
         pub admission_timeout: Duration = Waiting::DEFAULT.admission_timeout,
-        /// How long a request waits in line for a slot; without a bound unless set. Only with a queue.
+        /// The maximum wait in line for a slot; no bound unless set. Only with a queue.
         pub max_wait: Option<Duration> = Waiting::DEFAULT.max_wait,
-        /// How long a request waits for a slot where there is no queue; 30 s unless set.
+        /// The maximum wait for a slot where there is no queue; 30 s unless set.
         pub wait_timeout: Option<Duration> = Waiting::DEFAULT.wait_timeout,
-        /// How many may wait at the full gate or, without a queue, for a slot; as many as the current limit unless set.
+        /// How many requests may wait at the full gate or, without a queue, for a slot; the current limit unless set.
         pub max_waiting: Option<usize> = Waiting::DEFAULT.max_waiting,
-        /// The percentage of the limit that is guaranteed to a group of callers, by its name.
+        /// The percentage of the limit that is guaranteed to a group of callers, by the name of the group.
         pub partitions: BTreeMap<String, Share> = BTreeMap::new(),
-        /// What callers of no partition may do beyond what is left for them.
+        /// What the default partition may do beyond its share.
         pub default_partition_mode: PartitionMode = PartitionMode::default(),
-        /// Whether the partition of callers that name none stops nobody, and only says what it would do.
+        /// Whether the default partition only observes (dry run): its decisions are counted, not enforced.
         pub default_partition_observe: bool = false,
-        /// Who goes first among those who wait.
+        /// Which waiter goes first.
         pub discipline: Discipline = Waiting::DEFAULT.discipline,
-        /// How often less important requests are passed over before it is their turn; `"none"` for as long as it takes.
+        /// How often less important requests are passed over before it is their turn; `"none"` is no bound.
         pub aging: Option<NonZeroU32> = Waiting::DEFAULT.aging.and_then(NonZeroU32::new),
-        /// How long a permit is good for; without an end unless set.
+        /// The time after which a permit gives its slot back; no bound unless set.
         pub permit_time_to_live: Option<Duration> = None,
-        /// What holds for requests with a label.
+        /// The settings of labels.
         pub labels: LabelsConfig = LabelsConfig::default(),
-        /// Caps, rates and budgets by class of work; `*` is for requests whose class has none.
+        /// Caps, rates and budgets by class of work; `*` is for requests whose class has no rules.
         pub classes: BTreeMap<String, ClassLimits> = BTreeMap::new(),
         /// The same for some labels, by key (`namespace:label`, `namespace:*`, `label`, `*`) and class.
         pub overrides: BTreeMap<String, BTreeMap<String, ClassLimits>> = BTreeMap::new(),
@@ -96,11 +96,11 @@ settings! {
         pub label_overrides: Vec<LabelOverride> = Vec::new(),
         /// Where caps, rates and budgets are counted for all instances.
         pub store: StoreConfig = StoreConfig::default(),
-        /// How long clients wait for an answer, as far as is known. For warnings.
+        /// The time for which clients wait for an answer, if known. Used for warnings only.
         pub client_patience: Option<Duration> = None,
-        /// How many streams, or requests, the server lets in at once, as far as is known. For warnings.
+        /// How many streams, or requests, the server accepts at once, if known. Used for warnings only.
         pub max_concurrent_streams: Option<usize> = None,
-        /// How many decisions about requests, and how many changes of the handle, are remembered; 0 for none.
+        /// How many decisions about requests, and how many changes of the handle, the journal keeps; 0 for none.
         pub journal: usize = JOURNAL,
     }
 }
@@ -114,7 +114,7 @@ impl AdmissionConfig {
         format!("{schema:#}\n")
     }
 
-    /// What is likely to be a mistake, although it is allowed.
+    /// Warnings: settings that are allowed, and likely to be a mistake.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl AdmissionConfig {
         self.overridden()
             .filter(|class| !self.classes.contains_key(*class))
             .filter_map(|class| Some((class, nearest(class, known())?)))
-            .map(|(class, near)| format!("overrides name a class {class:?} that has no limits; did you mean {near:?}?"))
+            .map(|(class, near)| format!("overrides name a class {class:?} that has no rules; did you mean {near:?}?"))
             .collect()
     }
 }

@@ -1,4 +1,4 @@
-//! [`AdmissionConfig`] as a part of somebody else's configuration.
+//! [`AdmissionConfig`] as a part of another configuration.
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,

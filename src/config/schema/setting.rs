@@ -179,7 +179,7 @@ impl Setting for NonZeroU32 {
 }
 
 impl Setting for f64 {
-    #[expect(clippy::cast_precision_loss, reason = "nobody writes numbers of 2^53 and more")]
+    #[expect(clippy::cast_precision_loss, reason = "settings don't reach 2^53")]
     fn read(at: &At<'_>) -> Option<Self> {
         let number = match &at.node.value {
             Value::Number(number) => Some(*number),

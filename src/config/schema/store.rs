@@ -13,39 +13,40 @@ use crate::{
 };
 
 settings! {
-    /// Where caps, rates and budgets are counted for all instances: `[store]`. Without an address each counts by itself.
+    /// Where caps, rates and budgets are counted for all instances: `[store]`. Without an address each instance counts
+    /// by itself.
     pub struct StoreConfig {
         /// The address of a Redis or Valkey server, such as `redis://10.0.0.5:6379/`. It may hold a password, so it is
-        /// not shown where settings are listed; better is the variable than the file.
+        /// not shown where settings are listed; prefer the environment variable to the file.
         pub url: Option<StoreUrl> = None,
-        /// What all keys begin with. Instances with the same prefix count together.
+        /// The prefix of all keys. Instances with the same prefix count together.
         pub prefix: String = "admission".to_owned(),
         /// Whether the names in keys are hashed.
         pub hashed_keys: bool = false,
-        /// How long a request waits for the answer of the store.
+        /// The maximum wait for an answer of the store.
         pub timeout: Duration = Duration::from_millis(50),
-        /// After how long the store takes back what is not renewed.
+        /// The time after which the store takes back leases that are not renewed.
         pub expiry: Duration = Duration::from_secs(10),
-        /// How long those wait that are not in line, at most.
+        /// The maximum wait of requests that are not in line.
         pub wait_budget: Duration = Duration::from_secs(2),
-        /// Whether each instance holds capacity from which it admits without asking.
+        /// Whether each instance holds capacity from which it admits without asking the store.
         pub local_shares: bool = false,
-        /// What becomes of rules while the store is gone, for those that don't say so.
+        /// What a rule does while the store is gone, unless the rule sets its own.
         pub when_gone: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
-        /// How many instances there are, for `when_gone = "local_share"`.
+        /// The number of instances, for `when_gone = "local_share"`.
         pub instances: Option<NonZeroU32> = None,
     }
 }
 
-/// What becomes of a rule while the store is gone, as a word; see [`OnStoreFailure`].
+/// What a rule does while the store is gone, as a word; see [`OnStoreFailure`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum OnStoreFailureConfig {
-    /// `closed`: nobody is admitted.
+    /// `closed`: no request is admitted (fail closed).
     FailClosed,
-    /// `open`: the rule doesn't count.
+    /// `open`: the rule doesn't apply (fail open).
     FailOpen,
-    /// `local_share`: each instance admits its share.
+    /// `local_share`: each instance admits its part of the bound.
     LocalShare,
 }
 
@@ -118,7 +119,8 @@ impl StoreConfig {
 
     pub(in crate::config) fn problem(&self) -> Option<Problem> {
         let missing = self.when_gone.with(self.instances).is_none();
-        let message = "found none, allowed is how many instances share the rules, for when_gone = \"local_share\"";
+        let message =
+            "found none, allowed is the number of instances that share the rules, for when_gone = \"local_share\"";
         missing.then(|| Problem::new("store.instances", message))
     }
 }
@@ -132,7 +134,7 @@ pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
     let word = at.field::<OnStoreFailureConfig>("when_gone");
     let when_gone = word.and_then(|word| word.with(instances));
     if word == Some(OnStoreFailureConfig::LocalShare) && at.get("instances").is_none() {
-        at.problem("instances is missing, allowed is how many instances share the rule");
+        at.problem("instances is missing, allowed is the number of instances that share the rule");
     }
     if let Some(instances) = at.get("instances").filter(|_| word != Some(OnStoreFailureConfig::LocalShare)) {
         instances.problem("found instances without when_gone = \"local_share\", allowed is one with it");
@@ -159,7 +161,7 @@ pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item =
 pub(in crate::config) fn sharing_schema() -> [(&'static str, String, Json); 3] {
     [
         ("local", "Whether it is counted in this process alone, although rules are shared.".to_owned(), bool::schema()),
-        ("when_gone", "What becomes of it while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
-        ("instances", "How many instances share it, for a local share.".to_owned(), NonZeroU32::schema()),
+        ("when_gone", "What it does while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
+        ("instances", "The number of instances that share it, for a local share.".to_owned(), NonZeroU32::schema()),
     ]
 }

@@ -110,14 +110,14 @@ impl Setting for Discipline {
     fn schema() -> Json {
         let mut credit = object_schema([
             ("kind", String::new(), json!({ "enum": ["burst_credit", "burst-credit"] })),
-            ("longest", "The most credit, and so the longest wait.".to_owned(), Duration::schema()),
-            ("standing", "What one may always wait.".to_owned(), Duration::schema()),
+            ("longest", "The most credit, and so the maximum wait.".to_owned(), Duration::schema()),
+            ("standing", "The wait that is always allowed.".to_owned(), Duration::schema()),
         ]);
         credit["required"] = json!(["kind"]);
         let mut table = object_schema([
             ("kind", String::new(), json!({ "enum": ["adaptive_lifo", "adaptive-lifo"] })),
-            ("interval", "How long a queue that drains may have somebody in it.".to_owned(), Duration::schema()),
-            ("short_wait", "The longest wait while it doesn't drain.".to_owned(), Duration::schema()),
+            ("interval", "The longest time for which a draining queue is not empty.".to_owned(), Duration::schema()),
+            ("short_wait", "The maximum wait while the queue doesn't drain.".to_owned(), Duration::schema()),
         ]);
         table["required"] = json!(["kind"]);
         let words = ["fifo", "fair", "adaptive_lifo", "adaptive-lifo", "burst_credit", "burst-credit"];
@@ -183,8 +183,12 @@ impl Setting for Share {
     fn schema() -> Json {
         let mut table = object_schema([
             ("percent", "The part of the limit.".to_owned(), Percent::schema()),
-            ("mode", "What it may do beyond its share.".to_owned(), PartitionMode::schema()),
-            ("observe", "Whether it stops nobody, and only says what it would do.".to_owned(), bool::schema()),
+            ("mode", "What the partition may do beyond its share.".to_owned(), PartitionMode::schema()),
+            (
+                "observe",
+                "Whether it only observes (dry run): its decisions are counted, not enforced.".to_owned(),
+                bool::schema(),
+            ),
         ]);
         table["required"] = json!(["percent"]);
         any_of([Percent::schema(), table])

@@ -9,7 +9,8 @@ use crate::{
     ticket::normal,
 };
 
-/// What holds for requests with a label; requests without one are bounded by the gate alone.
+/// The settings of labels. A label is the fairness key of a request, such as a tenant or a task queue; requests without
+/// a label are bounded by the gate alone. A run is one job whose requests spread over several labels.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,7 +48,7 @@ impl Default for Labels {
 }
 
 impl Labels {
-    /// The defaults: 100 waiting per label and 5 per run, for at most 30 s; no caps, equal weights.
+    /// The defaults: 100 waiters per label and 5 per run, for at most 30 s; no caps, equal weights.
     pub fn new() -> Self {
         Self {
             plan: LabelPlan::default(),
@@ -58,110 +59,114 @@ impl Labels {
         }
     }
 
-    /// How many requests of one label may wait: 100 unless set. More are rejected with
+    /// Bounds the waiters of one label: 100 unless set. Further requests are rejected with
     /// [`LabelQueueFull`](crate::Reason::LabelQueueFull).
     pub const fn max_waiting(mut self, requests: usize) -> Self {
         self.plan.max_waiting = requests;
         self
     }
 
-    /// How many requests of one run may wait, over all labels: 5 unless set. More are rejected with
+    /// Bounds the waiters of one run, over all labels: 5 unless set. Further requests are rejected with
     /// [`RunCap`](crate::Reason::RunCap).
     pub const fn max_waiting_per_run(mut self, requests: usize) -> Self {
         self.plan.max_waiting_per_run = requests;
         self
     }
 
-    /// How long a request with a label waits: 30 s unless set. Whatever else bounds its wait holds as well.
+    /// Bounds the wait of a request with a label: 30 s unless set. All other bounds on its wait apply as well.
     pub const fn max_wait(mut self, wait: Duration) -> Self {
         self.plan.wait = Some(wait);
         self
     }
 
-    /// How many requests of one label may run, for labels without a cap of their own: 0 is no bound, and the default.
+    /// Bounds the requests in flight of one label, for labels without a cap of their own: 0 is no bound, and the
+    /// default.
     ///
-    /// Those beyond it wait, without blocking other labels; where nobody can wait they are rejected with
+    /// Further requests wait, without blocking other labels. Where requests may not wait, they are rejected with
     /// [`LabelCap`](crate::Reason::LabelCap).
     pub const fn cap(mut self, requests: usize) -> Self {
         self.plan.default.cap = unless_zero(requests);
         self
     }
 
-    /// How many requests of this label may run, in whichever namespace: 0 is no bound.
+    /// Bounds the requests in flight of this label, in any namespace: 0 is no bound.
     pub fn label_cap(mut self, label: impl Into<String>, requests: usize) -> Self {
         self.caps.push(((None, label.into()), requests));
         self
     }
 
-    /// How many requests of this label of this namespace may run: 0 is no bound.
+    /// Bounds the requests in flight of this label in this namespace: 0 is no bound.
     pub fn label_cap_in(mut self, namespace: impl Into<String>, label: impl Into<String>, requests: usize) -> Self {
         self.caps.push(((Some(namespace.into()), label.into()), requests));
         self
     }
 
-    /// How many turns a label without a weight of its own gets for each one of a label of weight 1: 1 unless set.
+    /// Sets the weight of labels without a weight of their own: their turns per turn of a label of weight 1; 1 unless
+    /// set.
     pub const fn weight(mut self, turns: u32) -> Self {
         self.default_weight = turns;
         self
     }
 
-    /// How many turns this label gets for each one of a label of weight 1, from 1 to 1,000.
+    /// Sets the weight of this label: its turns per turn of a label of weight 1, from 1 to 1,000.
     pub fn label_weight(mut self, label: impl Into<String>, turns: u32) -> Self {
         self.weights.push(((None, label.into()), turns));
         self
     }
 
-    /// How many turns this label of this namespace gets for each one of a label of weight 1, from 1 to 1,000.
+    /// Sets the weight of this label in this namespace: its turns per turn of a label of weight 1, from 1 to 1,000.
     pub fn label_weight_in(mut self, namespace: impl Into<String>, label: impl Into<String>, turns: u32) -> Self {
         self.weights.push(((Some(namespace.into()), label.into()), turns));
         self
     }
 
-    /// Whether a label without a cap or a weight of its own has that of the label without its last segment, and so on:
-    /// `app:browser:uat:eu` that of `app:browser:uat`. It does unless set.
+    /// Sets whether a label without a cap or a weight of its own takes over the one of the label without its last
+    /// segment, and so on: `app:browser:uat:eu` the one of `app:browser:uat`. True unless set.
     pub const fn trailing_fallback(mut self, on: bool) -> Self {
         self.matching.trailing_fallback = on;
         self
     }
 
-    /// Whether a label without a cap or a weight of its own has the smallest of the labels that go on where it ends:
-    /// `app` the smallest of `app:firefox` and `app:chromium`. It does unless set. Trailing fallback comes first.
+    /// Sets whether a label without a cap or a weight of its own takes over the smallest one of the labels that begin
+    /// with it: `app` the smallest of `app:firefox` and `app:chromium`. True unless set. Trailing fallback comes first.
     pub const fn prefix_expand(mut self, on: bool) -> Self {
         self.matching.prefix_expand = on;
         self
     }
 
-    /// Whether `*` as a segment of the name of a cap or a weight stands for any one segment: `app:*:uat`. It doesn't unless
-    /// set, and such a name is an error then. Of several that match, that with the fewest and latest `*` holds; it comes before the other patterns.
+    /// Sets whether `*` as a segment of the name of a cap or a weight matches any one segment: `app:*:uat`. False
+    /// unless set, and such a name is an error then. Of several that match, the name with the fewest and latest `*`
+    /// applies. This pattern comes before the other two.
     pub const fn wildcards(mut self, on: bool) -> Self {
         self.matching.wildcards = on;
         self
     }
 
-    /// How many labels are told apart: 10,000 unless set. Names come from strangers; where all that are known are in
-    /// use, further ones share one entry, and with it one queue, one cap and one rate.
+    /// Bounds the table of labels: 10,000 entries unless set. Names come from strangers. While all entries are in use,
+    /// further labels share one entry, and with it one queue, one cap and one rate.
     ///
-    /// A label is in use while it runs, waits, has workers, or has used some of a rate that still counts: its own, or that of
-    /// its namespace or budget group if no other label keeps that. So where rates are set, this should be more than
-    /// the labels that come in a minute.
+    /// A label is in use while it has requests in flight, waiters or workers, or has used part of a rate that still
+    /// counts: its own, or the rate of its namespace or budget group if no other label keeps that. So where rates are
+    /// set, this should be more than the labels that come in a minute.
     pub const fn max_labels(mut self, labels: usize) -> Self {
         self.plan.max_labels = labels;
         self
     }
 
-    /// Whether the slots that workers [report](crate::Admission::report_worker) bound what runs of a label; they are only
-    /// shown unless set.
+    /// Sets whether the slots that workers [report](crate::Admission::report_worker) bound the requests in flight of a
+    /// label; they are only shown unless set.
     pub const fn enforce_workers(mut self, enforce: bool) -> Self {
         self.plan.enforce_workers = enforce;
         self
     }
 
-    /// How many labels have metrics of their own, `admission_label_*`: 0 unless set, which publishes none; at most 1,000.
+    /// Bounds the labels with metrics of their own, `admission_label_*`: 0 unless set, which publishes none; at most
+    /// 1,000.
     ///
-    /// Labels that caps, weights and [overrides](crate::Rules::override_key) name have their places from the start, one
-    /// for each class that has rules; where no namespace is named, it is the label without one. Of all others the first
-    /// to come have one each for as long as the handle lives, so that no series ever changes whose it is. The rest are
-    /// counted together. Each series takes 4 KiB, and some 45 lines of a scrape.
+    /// Labels that caps, weights and [overrides](crate::Rules::override_key) name have their series from the start, one
+    /// for each class that has rules; a name without a namespace is the label without a namespace. The remaining series
+    /// go to the first other labels, for as long as the handle lives: a series never changes its label. All further
+    /// labels are counted together. Each series takes 4 KiB, and some 45 lines of a scrape.
     ///
     /// ```
     /// use tower_admission::{Admission, Labels};

@@ -20,7 +20,7 @@ impl Sharing {
         Self { local: false, when_gone: None }
     }
 
-    /// What becomes of it without the store, if it is shared: `shared` is what is said for all rules.
+    /// What the rule does without the store, if it is shared: `shared` is the setting for all rules.
     fn of(self, shared: Option<OnStoreFailure>) -> Option<OnStoreFailure> {
         let for_all = shared.filter(|_| !self.local)?;
         Some(self.when_gone.unwrap_or(for_all))
@@ -36,7 +36,7 @@ macro_rules! setters {
             self
         }
 
-        /// What happens to one more.
+        /// Sets what happens to a further request.
         pub const fn when_full(mut self, when_full: WhenFull) -> Self {
             self.when_full = Some(when_full);
             self
@@ -48,8 +48,8 @@ macro_rules! setters {
             self
         }
 
-        #[doc = concat!("What becomes of this ", $what, " while the shared store is gone, if it is shared: what is said")]
-        /// [for all rules](crate::AdmissionBuilder::when_gone) unless set.
+        #[doc = concat!("Sets what this ", $what, " does while the shared store is gone, if it is shared: as set")]
+        /// [for all rules](crate::AdmissionBuilder::when_gone) unless set here.
         $(#[$when_gone])*
         pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
             self.shared.when_gone = Some(when_gone);
@@ -58,7 +58,7 @@ macro_rules! setters {
     };
 }
 
-/// How many may be running or waiting at once, and what happens to one more.
+/// A bound on requests at one time, and what happens to a further request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Cap {
@@ -78,7 +78,7 @@ impl Cap {
         Self::at_most(Some(max.get()))
     }
 
-    /// No bound: lifts the cap that a less particular key sets.
+    /// No bound: lifts the cap that a less specific key sets.
     ///
     /// ```
     /// use tower_admission::{Cap, ClassLimits, Rules};
@@ -97,9 +97,9 @@ impl Cap {
 
     setters! {
         "cap";
-        /// Stops nobody, and says what it would do: one more counts as [would-be rejected or
-        /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. It is counted in this
-        /// process alone then.
+        /// Makes this cap a dry run: a further request runs, counts as [would-be rejected or
+        /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. The cap is counted in
+        /// this process alone then.
         observe;
         ///
         /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
@@ -131,13 +131,13 @@ impl From<NonZeroUsize> for Cap {
 }
 
 impl From<usize> for Cap {
-    /// At most so many; 0 is an error, found when the handle is built.
+    /// At most `max` requests; 0 is an error, found when the handle is built.
     fn from(max: usize) -> Self {
         Self::at_most(Some(max))
     }
 }
 
-/// How many may start per minute, and what happens to one more.
+/// A bound on the requests that start per minute, and what happens to a further request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
@@ -169,13 +169,13 @@ impl Rate {
         Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// How they are counted: [by minutes of the clock](RateMode::Minute) unless set.
+    /// Sets how starts are counted: [by minutes of the clock](RateMode::Minute) unless set.
     pub const fn mode(mut self, mode: RateMode) -> Self {
         self.mode = Some(mode);
         self
     }
 
-    /// Evenly, with a second's worth at once after a pause; see [`RateMode::Smooth`].
+    /// Spreads starts evenly (token bucket), with a burst of a second's worth after a pause; see [`RateMode::Smooth`].
     pub fn smooth(self) -> Self {
         let max = NonZeroU32::new(self.max).unwrap_or(NonZeroU32::MIN);
         self.mode(RateMode::Smooth { burst: RateRule::second_of(max) })
@@ -183,7 +183,7 @@ impl Rate {
 
     setters! {
         "rate";
-        /// Stops nobody, and says what it would do; see [`Cap::observe`].
+        /// Makes this rate a dry run; see [`Cap::observe`].
         observe;
         when_gone
     }
@@ -213,13 +213,14 @@ impl From<NonZeroU32> for Rate {
 }
 
 impl From<u32> for Rate {
-    /// At most so many per minute; 0 is an error, found when the handle is built.
+    /// At most `max` starts per minute; 0 is an error, found when the handle is built.
     fn from(max: u32) -> Self {
         Self::at_most(max)
     }
 }
 
-/// What holds for a class of work, or for one key of it. What isn't set is looked up elsewhere; see [`Rules`](crate::Rules).
+/// The rules of a class of work, or of one key of it. Rules that are not set here come from the next less specific key;
+/// see [`Rules`](crate::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct ClassLimits {
@@ -231,54 +232,57 @@ pub struct ClassLimits {
     pub(crate) pending: Option<Cap>,
 }
 
-/// How many of a class that must fail fast may be pending per label, unless told otherwise.
+/// Pending requests per label of a class that must fail fast, unless set otherwise.
 pub(crate) const PENDING: usize = 1_024;
 
 impl ClassLimits {
-    /// No limits.
+    /// No rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many of one label run at once. More of it wait, and others go on.
+    /// Bounds the requests in flight of one label. Further requests of the label wait, without blocking other labels.
     pub fn max_in_flight(mut self, cap: impl Into<Cap>) -> Self {
         self.in_flight = Some(cap.into());
         self
     }
 
-    /// How many of one namespace run at once, over all its labels. More are rejected unless the cap says otherwise.
+    /// Bounds the requests in flight of one namespace, over all its labels. Further requests are rejected unless the
+    /// cap says otherwise.
     pub fn max_in_flight_per_namespace(mut self, cap: impl Into<Cap>) -> Self {
         self.in_flight_per_namespace = Some(cap.into());
         self
     }
 
-    /// How many of one label start per minute. More are rejected unless the rate says otherwise.
+    /// Bounds the requests of one label that start per minute. Further requests are rejected unless the rate says
+    /// otherwise.
     pub fn max_per_minute(mut self, rate: impl Into<Rate>) -> Self {
         self.per_minute = Some(rate.into());
         self
     }
 
-    /// How many of one namespace start per minute, over all its labels. More are rejected unless the rate says otherwise.
+    /// Bounds the requests of one namespace that start per minute, over all its labels. Further requests are rejected
+    /// unless the rate says otherwise.
     pub fn max_per_minute_per_namespace(mut self, rate: impl Into<Rate>) -> Self {
         self.per_minute_per_namespace = Some(rate.into());
         self
     }
 
-    /// A rate that all labels of a namespace share that name the same group, whatever their class: what a downstream
-    /// service takes. More are rejected unless the rate says otherwise.
+    /// Sets a budget: one rate for all labels of a namespace with the same `group`, whatever their class, such as the
+    /// quota of a downstream service. Further requests are rejected unless the rate says otherwise.
     pub fn budget(mut self, group: impl Into<String>, rate: impl Into<Rate>) -> Self {
         self.budget = Some((group.into(), rate.into()));
         self
     }
 
-    /// How many of one label are waiting or running. More are rejected with
-    /// [`PendingFull`](crate::Reason::PendingFull), so that work that somebody waits for fails fast.
+    /// Bounds the waiting and running requests of one label. Further requests are rejected with
+    /// [`PendingFull`](crate::Reason::PendingFull), so that interactive work fails fast.
     pub fn max_pending(mut self, cap: impl Into<Cap>) -> Self {
         self.pending = Some(cap.into());
         self
     }
 
-    /// At most 1,024 of one label are waiting or running.
+    /// Bounds the waiting and running requests of one label to 1,024.
     pub fn fail_fast(self) -> Self {
         self.max_pending(PENDING)
     }
@@ -315,7 +319,7 @@ impl ClassLimits {
             per_minute,
             per_minute_per_namespace,
             budget: group.map(Into::into).zip(group_rate),
-            // Who waits is counted where it waits.
+            // Waiters are counted where they wait.
             pending: cap("max_pending", self.pending, WhenFull::Reject, None),
         }
     }

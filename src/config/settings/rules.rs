@@ -12,8 +12,9 @@ use crate::{
 
 /// Caps, rates and budgets for classes of work.
 ///
-/// Each [class](crate::Ticket::class) has limits of its own on the same labels. What a class says as a whole is overridden by
-/// key; per field, the first of these that says something holds: `namespace:label`, `namespace:*`, `label`, `*`, the class.
+/// Each [class](crate::Ticket::class) has rules of its own for the same labels. Keys override the rules of the whole
+/// class. Per field, the first of these that sets it applies: `namespace:label`, `namespace:*`, `label`, `*`, the
+/// class.
 ///
 /// ```
 /// use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
@@ -34,14 +35,14 @@ pub struct Rules {
     pub(crate) overrides: Vec<(Key, String, ClassLimits)>,
 }
 
-/// Whom an override is for: text as in a file, or a label that may contain a colon.
+/// The key of an override: text as in a file, or a label that may contain a colon.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Key {
     Text(String),
     Label { namespace: Option<String>, label: String },
 }
 
-/// The name under which limits for requests of no class with rules are overridden.
+/// The name of the class for requests whose class has no rules.
 pub(crate) const OTHERS: &str = "*";
 
 impl Rules {
@@ -50,26 +51,27 @@ impl Rules {
         Self::default()
     }
 
-    /// What holds for requests of a class.
+    /// Sets the rules of a class.
     pub fn class(mut self, class: impl Into<String>, limits: ClassLimits) -> Self {
         self.classes.push((class.into(), limits));
         self
     }
 
-    /// What holds for requests whose class has no rules, or that have no class. Overridden as class `*`.
+    /// Sets the rules of requests without a class, and of requests whose class has no rules of its own. Overrides call
+    /// these requests class `*`.
     pub fn default_limits(mut self, limits: ClassLimits) -> Self {
         self.others = limits;
         self
     }
 
-    /// What holds for one key of a class: `namespace:label`, `namespace:*`, `label`, or `*`. The first colon separates the
-    /// namespace. A `*` anywhere else matches nothing and is an error when the handle is built.
+    /// Overrides the rules of a class for one key: `namespace:label`, `namespace:*`, `label`, or `*`. The first colon
+    /// separates the namespace. A `*` anywhere else matches nothing, and is an error when the handle is built.
     pub fn override_key(mut self, key: impl Into<String>, class: impl Into<String>, limits: ClassLimits) -> Self {
         self.overrides.push((Key::Text(key.into()), class.into(), limits));
         self
     }
 
-    /// What holds for one label of a class, in one namespace or in any; the label may contain colons.
+    /// Overrides the rules of a class for one label, in one namespace or in any; the label may contain colons.
     pub fn override_label(
         mut self,
         namespace: Option<&str>,
@@ -124,7 +126,7 @@ impl Rules {
                 }
                 problems.push(Problem::new(
                     path,
-                    format!("found class {class:?}, allowed are those under classes, and {OTHERS}"),
+                    format!("found class {class:?}, allowed are the names under classes, and {OTHERS}"),
                 ));
                 continue;
             };
@@ -150,7 +152,7 @@ impl Rules {
 const MOST_CLASSES: usize = 32;
 
 const IDLE_CLASS: &str = "found a * that matches nothing, allowed is the whole name of a class, or * alone for requests \
-     whose class has no limits";
+     whose class has no rules";
 
 impl Key {
     /// What is wrong with a `*` that stands for no whole label. Under `label_overrides` it is a part of the name.
@@ -228,7 +230,7 @@ fn check_groups(classes: &[ClassPlan], problems: &mut Vec<Problem>) {
             if let Some((_, _, rule)) = conflict {
                 let (one, two) = (rule.max.min(setting.bound.max), rule.max.max(setting.bound.max));
                 let found = if one == two { "two modes".to_owned() } else { format!("the maxima {one} and {two}") };
-                let message = format!("found {found}, allowed is one for a group in a namespace");
+                let message = format!("found {found}, allowed is one per group and namespace");
                 let problem = Problem::new(format!("budget {group}"), message);
                 if !problems.contains(&problem) {
                     problems.push(problem);

@@ -22,8 +22,9 @@ impl PartialEq for Share {
 
 /// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
 ///
-/// What is not above 0 and at most 100 is an error when the handle is built. What is below 1 is [warned
-/// about](crate::Admission::warnings): `percent(0.6)` is 0.6 %, and 60 % is `percent(60)`. Configurations say `60%` or `0.6`.
+/// A value has to be above 0 and at most 100, else building the handle fails. A value below 1 causes a
+/// [warning](crate::Admission::warnings): `percent(0.6)` is 0.6 %, and 60 % is `percent(60)`. Configurations say `60%`
+/// or `0.6`.
 ///
 /// ```
 /// use tower_admission::percent;
@@ -46,12 +47,12 @@ impl Share {
         !self.has_unit && self.percent > 0.0 && self.percent < 1.0
     }
 
-    /// Never runs more than its share, even if the server is idle: [`PartitionMode::HardCap`].
+    /// Makes the share a hard cap, even while the server is idle: [`PartitionMode::HardCap`].
     pub const fn hard_cap(self) -> Self {
         self.with_mode(PartitionMode::HardCap)
     }
 
-    /// Below its share it is admitted even at the limit: [`PartitionMode::Overcommit`].
+    /// Admits requests below the share even at the limit: [`PartitionMode::Overcommit`].
     pub const fn overcommit(self) -> Self {
         self.with_mode(PartitionMode::Overcommit)
     }
@@ -61,11 +62,11 @@ impl Share {
         Self { mode, ..self }
     }
 
-    /// Stops nobody, and says what it would do: what its share, its cap or the queue would have turned away runs beside the
-    /// limit, and [is counted](crate::snapshot::PartitionSnapshot::would_reject) by reason.
+    /// Makes the partition a dry run: requests that its share, its cap or the queue would have rejected run beside the
+    /// limit, and [are counted](crate::snapshot::PartitionSnapshot::would_reject) by reason.
     ///
-    /// Others are served as if it enforced. So nothing bounds what such a partition adds to the load of the server; caps
-    /// and rates of labels bind it all the same.
+    /// Other partitions are served as if this one enforced. So nothing bounds the load that such a partition adds to
+    /// the server; caps and rates of labels apply to it all the same.
     pub const fn observe(self) -> Self {
         Self { observes: true, ..self }
     }

@@ -81,11 +81,11 @@ impl StoreSettings {
 
     #[cfg(not(feature = "redis"))]
     fn leases(&self, _: &StoreUrl, _: &Keys) -> Result<Leases, StoreError> {
-        let message = "found an address, allowed is none in a program without the feature redis of this crate";
+        let message = "found an address, allowed is none in a program built without the feature redis of this crate";
         Err(StoreError::Configuration(message.to_owned()))
     }
 
-    /// What a reload would change of them, and can't: whoever holds something of a store holds it there.
+    /// The settings that a reload would change, and can't: leases are held in the store of the start.
     pub(crate) fn changes(&self, new: &Self) -> Vec<Problem> {
         let same = [
             ("url", self.url == new.url),
@@ -97,7 +97,7 @@ impl StoreSettings {
             ("local_shares", self.local_shares == new.local_shares),
         ];
         let changed = same.into_iter().filter(|(_, same)| !same);
-        let message = "found another value than that at the start, which a reload can't change";
+        let message = "found a change, allowed is the value at the start: a reload can't change the store";
         changed.map(|(name, _)| Problem::new(format!("store.{name}"), message)).collect()
     }
 }

@@ -33,10 +33,10 @@ fn judge(url: &str) -> Result<(), &'static str> {
         "unix" | "redis+unix" | "valkey+unix" => {
             socket(rest)?;
             if last(query, "db").is_some_and(|database| database.parse::<i64>().is_err()) {
-                return Err("found a database that is no number");
+                return Err("found a database that is not a number");
             }
         }
-        _ => return Err("found another scheme"),
+        _ => return Err("found an unknown scheme"),
     }
     match last(query, "protocol").as_deref() {
         None | Some("2" | "resp2" | "3" | "resp3") => Ok(()),
@@ -54,7 +54,7 @@ fn server(rest: &str) -> Result<(), &'static str> {
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let (user, host) = parts(authority)?;
     if str::from_utf8(&decoded(user)).is_err() {
-        return Err("found a user or a password that is no UTF-8");
+        return Err("found a user or a password that is not UTF-8");
     }
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if address.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) {
@@ -64,7 +64,7 @@ fn server(rest: &str) -> Result<(), &'static str> {
     if database.is_empty() || database.parse::<i64>().is_ok() {
         Ok(())
     } else {
-        Err("found a database that is no number")
+        Err("found a database that is not a number")
     }
 }
 
@@ -80,7 +80,7 @@ fn socket(rest: &str) -> Result<(), &'static str> {
             path
         }
     };
-    if path.starts_with('/') { Ok(()) } else { Err("found no path of a socket") }
+    if path.starts_with('/') { Ok(()) } else { Err("found no path to a socket") }
 }
 
 /// The user with the password, and the host. A port has to be one, and is left out.
@@ -88,7 +88,7 @@ fn parts(authority: &str) -> Result<(&str, &str), &'static str> {
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let end = if host.starts_with('[') { host.find(']').map(|at| at + 1) } else { host.find(':') };
     let (host, port) = host.split_at(end.unwrap_or(host.len()));
-    let port = if port.is_empty() { "" } else { port.strip_prefix(':').ok_or("found a port that is none")? };
+    let port = if port.is_empty() { "" } else { port.strip_prefix(':').ok_or("found an invalid port")? };
     let is_port = port.is_empty() || port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     if host.is_empty() {
         return Err("found no host");
@@ -98,8 +98,8 @@ fn parts(authority: &str) -> Result<(&str, &str), &'static str> {
         None => !host.contains(|c: char| c <= ' ' || "<>[]\\^|\u{7f}".contains(c)),
     };
     match (is_host, is_port) {
-        (false, _) => Err("found a host that is none"),
-        (true, false) => Err("found a port that is none"),
+        (false, _) => Err("found an invalid host"),
+        (true, false) => Err("found an invalid port"),
         (true, true) => Ok((user, host)),
     }
 }
@@ -141,14 +141,14 @@ mod tests {
         for (url, said) in [
             ("", "no address"),
             ("planted", "no address"),
-            ("http://planted", "another scheme"),
+            ("http://planted", "unknown scheme"),
             ("redis:planted", "no host"),
             ("redis://planted@", "no host"),
             ("redis://planted@0.0.0.0", "0.0.0.0"),
             ("redis://planted@[::]:1", "::"),
             ("redis://planted:65536", "a port"),
             ("redis://h/planted", "a database"),
-            ("redis://%ff:planted@h", "no UTF-8"),
+            ("redis://%ff:planted@h", "not UTF-8"),
             ("rediss://h#planted", "a fragment"),
             ("redis://h?protocol=planted", "unknown protocol"),
             ("unix://planted/s", "a host before"),

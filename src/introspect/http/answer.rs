@@ -83,7 +83,7 @@ impl Answer {
         let headers = [
             (CONTENT_TYPE, content_type),
             (CACHE_CONTROL, "no-store"),
-            // Names of labels come from strangers: nobody is to take them for anything but text.
+            // Names of labels come from strangers: they are text and nothing else.
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         ];
         let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
@@ -120,8 +120,8 @@ impl Answer {
         self
     }
 
-    /// The tag says whether the body is the one that a client has already: who polls saves the transfer, for `no-store`
-    /// keeps caches away and not the client's own memory.
+    /// The tag says whether the client has this body already: a poller then saves the transfer. `no-store` keeps caches
+    /// away, not the client's own memory.
     fn tagged(mut self) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(&self.body);

@@ -29,27 +29,27 @@ const NOW: HeaderName = HeaderName::from_static("admission-now");
 
 const READ: &str = "GET, HEAD";
 
-const UNKNOWN: &str = "this label is not known: nobody asked for it lately, or its namespace is missing";
+const UNKNOWN: &str = "unknown label: no request with it came lately, or its namespace is missing";
 
 /// Shows the state of a handle over HTTP. Made by [`Admission::introspection`](crate::Admission::introspection).
 ///
 /// | path | what |
 /// |---|---|
-/// | `/admission` | all of it; of the labels a page |
+/// | `/admission` | the handle, its partitions, a page of its labels |
 /// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
 /// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
-/// | `/admission/labels/{label}/waiters` | who waits for it: `offset`, `limit`, `namespace` |
+/// | `/admission/labels/{label}/waiters` | the waiters of the label: `offset`, `limit`, `namespace` |
 /// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
-/// | `/admission/journal` | the newest decisions and changes, or those after `since`: `since`, `limit`, `kind` |
-/// | `/admission/ready` | 200 while requests are taken, else 503 |
-/// | `/admission/ui` | a page that shows all this live |
-/// | `/admission/openapi.json` | what these answer, as OpenAPI 3.1 |
-/// | `POST /admission/workers` | heartbeats of workers, [if asked for](Self::accept_workers) |
+/// | `/admission/journal` | the newest decisions and changes, or the entries after `since`: `since`, `limit`, `kind` |
+/// | `/admission/ready` | 200 while requests are admitted, else 503 |
+/// | `/admission/ui` | the live page |
+/// | `/admission/openapi.json` | the description of all answers, as OpenAPI 3.1 |
+/// | `POST /admission/workers` | heartbeats of workers, [if enabled](Self::accept_workers) |
 ///
 /// [What the fields mean](crate::docs::introspection) has a page of its own.
 ///
-/// A tower service, and a hyper one: it can be served by axum, by tonic or without either. Whoever reaches it sees the
-/// names of all partitions and labels, so give it a listener that strangers don't reach.
+/// A tower service and a hyper service: axum, tonic or hyper can serve it. Its answers hold the names of all partitions
+/// and labels, and there is no authentication, so give it a listener that strangers don't reach.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Introspection {
@@ -74,11 +74,11 @@ impl Admission {
 }
 
 impl Introspection {
-    /// Takes heartbeats of workers from whoever brings this bearer token: `POST /admission/workers`, the same as
-    /// [`Admission::report_worker`](crate::Admission::report_worker). There is no such route unless this is called, nor with an
-    /// empty token.
+    /// Accepts heartbeats of workers that send this bearer token: `POST /admission/workers`, the same as
+    /// [`Admission::report_worker`](crate::Admission::report_worker). Without this call, or with an empty token, there
+    /// is no such route.
     ///
-    /// The token travels as it is: between machines, put TLS before it.
+    /// The token is sent in plain text: between machines, put TLS in front.
     pub fn accept_workers(mut self, token: impl AsRef<str>) -> Self {
         self.token = Token::new(token.as_ref());
         self
@@ -88,7 +88,7 @@ impl Introspection {
     fn route<B>(&self, request: &Request<B>) -> Result<Option<Answer>, Problem> {
         let (path, query) = (request.uri().path().trim_end_matches('/'), request.uri().query());
         let known = path.strip_prefix("/admission").filter(|rest| rest.is_empty() || rest.starts_with('/'));
-        let rest = known.ok_or_else(|| Problem::not_found("everything here is under /admission"))?;
+        let rest = known.ok_or_else(|| Problem::not_found("unknown path: all paths begin with /admission"))?;
         let mut parts = rest.split('/').skip(1);
         let parts = (parts.next(), parts.next(), parts.next());
         if parts == (Some("workers"), None, None)
@@ -111,7 +111,7 @@ impl Introspection {
             (Some("ready"), None, _) => Read::Ready,
             (Some("ui"), None, _) => Read::Page,
             (Some("openapi.json"), None, _) => Read::OpenApi,
-            _ => return Err(Problem::not_found("there is no such path; /admission/openapi.json lists them")),
+            _ => return Err(Problem::not_found("unknown path: /admission/openapi.json lists all paths")),
         };
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return Err(Problem::method(READ));
@@ -135,7 +135,12 @@ impl Introspection {
             Read::Partitions => Answer::json(StatusCode::OK, &look::partitions(admission)),
             Read::Partition(name) => {
                 let found = look::partitions(admission).partitions.into_iter().find(|it| it.name == *name);
-                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found("there is no such partition"))?)
+                Answer::json(
+                    StatusCode::OK,
+                    &found.ok_or_else(|| {
+                        Problem::not_found("unknown partition: /admission/partitions lists all partitions")
+                    })?,
+                )
             }
             Read::Journal => {
                 let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);
@@ -185,7 +190,8 @@ const PAGE: &str = include_str!("page.html");
 
 /// The page's own script and style, by their SHA-256: nothing else runs, wherever a name of a label may try to get in.
 ///
-/// Whoever changes the page changes these: a browser refuses it otherwise, and its console names the right ones.
+/// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
+/// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
     script-src 'sha256-HF2j4krXFNWE9W3GtjLepFo37zBeYAUU7Y0QQPkxli8='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -28,7 +28,7 @@ pub(in crate::introspect) struct LabelQuery {
 /// Which entries of the journal are wanted.
 #[derive(Debug)]
 pub(in crate::introspect) struct JournalQuery {
-    /// Those after this one, the oldest first; the newest ones, if it is not given.
+    /// Entries after this number, the oldest first; the newest entries, if it is not given.
     pub(in crate::introspect) since: Option<u64>,
     pub(in crate::introspect) limit: usize,
     pub(in crate::introspect) wanted: Wanted,
@@ -55,7 +55,7 @@ impl JournalQuery {
     }
 }
 
-/// Which of those who wait for a label are wanted, and in which namespace that is.
+/// Which waiters of a label are wanted, and the namespace of the label.
 #[derive(Debug)]
 pub(in crate::introspect) struct WaiterQuery {
     pub(in crate::introspect) offset: usize,
@@ -155,7 +155,7 @@ fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
 }
 
 fn unknown(key: &str) -> Problem {
-    Problem::invalid(format_args!("there is no parameter {key:?} here"))
+    Problem::invalid(format_args!("unknown parameter {key:?} of this path"))
 }
 
 fn number<N>(key: &str, value: &str, least: N, most: N) -> Result<N, Problem>

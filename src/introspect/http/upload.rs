@@ -68,7 +68,7 @@ impl<B: Body> Upload<B> {
         loop {
             match ready!(this.body.as_mut().poll_frame(cx)) {
                 None => return Poll::Ready(note(this.admission, this.read)),
-                Some(Err(_)) => return Poll::Ready(Err(Problem::invalid("the body broke off"))),
+                Some(Err(_)) => return Poll::Ready(Err(Problem::invalid("the body ended early"))),
                 Some(Ok(frame)) => {
                     let Ok(mut data) = frame.into_data() else { continue };
                     if this.read.len() + data.remaining() > LONGEST {

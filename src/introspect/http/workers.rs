@@ -1,4 +1,4 @@
-//! Heartbeats of workers over HTTP, for those who have no handle. Off unless asked for.
+//! Heartbeats over HTTP, for workers without a handle. Off unless enabled.
 
 use std::{fmt, hint::black_box, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Nothing is no token: whoever has none to give gets no route.
+    /// `None` for an empty token: there is no route then.
     pub(super) fn new(token: &str) -> Option<Self> {
         (!token.is_empty()).then(|| Self(token.as_bytes().into()))
     }
@@ -81,7 +81,7 @@ impl Heartbeat {
             .map(|(field, class, value)| {
                 let slots = value.as_u64().and_then(|slots| usize::try_from(slots).ok());
                 let slots = slots.ok_or_else(|| {
-                    Problem::invalid(format_args!("{field}: found {value}, allowed is a whole number from 0 on"))
+                    Problem::invalid(format_args!("{field}: found {value}, allowed is a whole number, 0 or more"))
                 })?;
                 Ok((class, slots))
             })
@@ -105,7 +105,9 @@ pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem
     let heartbeat: Heartbeat = serde_json::from_slice(body).map_err(Problem::invalid)?;
     let slots = heartbeat.slots()?;
     if slots.is_empty() {
-        return Err(Problem::invalid(format_args!("there is no field {SLOTS}, nor {SLOTS}_ and a class")));
+        return Err(Problem::invalid(format_args!(
+            "found no slots, allowed is {SLOTS}, or {SLOTS}_ and the name of a class"
+        )));
     }
     if heartbeat.ttl > LONGEST_TTL {
         let found = heartbeat.ttl;
@@ -113,7 +115,9 @@ pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem
     }
     for class in slots.iter().filter_map(|(class, _)| *class) {
         if !admission.shared.look(|engine, _| engine.has_class(class)) {
-            return Err(Problem::invalid(format_args!("{SLOTS}_{class}: there is no class {class:?} with rules")));
+            return Err(Problem::invalid(format_args!(
+                "{SLOTS}_{class}: unknown class {class:?}, allowed are classes with rules"
+            )));
         }
     }
     for (class, slots) in slots {
@@ -121,7 +125,7 @@ pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem
         if heartbeat.ttl == 0 {
             admission.remove_worker(&report);
         } else if !admission.report_worker(&report) {
-            let detail = "worker_id or task_queue is empty, or there is no room for one more of them";
+            let detail = "worker_id or task_queue is empty, or the table of workers or labels is full";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
     }

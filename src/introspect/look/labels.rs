@@ -12,7 +12,7 @@ use crate::{
     ticket::normal,
 };
 
-/// So many entries are looked at in one turn: nobody who wants a slot waits for longer than that takes.
+/// Entries that are read in one turn: a request that wants a slot waits for no more than that.
 const AT_ONCE: usize = 256;
 
 /// The rows of one label, one for each class, and what they are together.

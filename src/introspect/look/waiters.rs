@@ -1,4 +1,4 @@
-//! Who waits for a label, a page at a time.
+//! The waiters of a label, a page at a time.
 
 use crate::{
     engine::Subject,

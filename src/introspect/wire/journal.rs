@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::EntryKind;
 use crate::engine::{self, ChangeEntry, JournalEvent};
 
-/// Some entries of the journal. `E` is what is made of an entry: [`JournalEntry`], or its JSON.
+/// A page of the journal. `E` is the type of an entry: [`JournalEntry`], or its JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct JournalPage<E = JournalEntry> {
-    /// How many decisions are remembered, and as many changes.
+    /// The number of decisions that the journal keeps, and of changes.
     pub capacity: usize,
-    /// The number of the newest entry that there is.
+    /// The number of the newest entry.
     pub newest: u64,
-    /// After which entry the next page starts; there is none, if this is all.
+    /// The `since` of the next page; `None` on the last page.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub next_since: Option<u64>,
     /// The entries, the oldest first.
@@ -28,7 +28,7 @@ pub struct JournalPage<E = JournalEntry> {
 pub struct JournalEntry {
     #[serde(default)]
     pub sequence: u64,
-    /// In seconds since the handle was made.
+    /// The time of the entry, in seconds since the handle was made.
     pub at_seconds: f64,
     /// `decision` or `change`; see [`EntryKind`].
     #[serde(default)]
@@ -76,7 +76,7 @@ pub struct JournalEntry {
     pub waiting: usize,
 }
 
-/// What was before a change.
+/// The value before a change.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -85,7 +85,7 @@ pub enum Before {
     Limit(usize),
     /// A mode, or a state of the store.
     Word(String),
-    /// What a server of a later version says.
+    /// A value of a later version of the server.
     Other(serde_json::Value),
 }
 

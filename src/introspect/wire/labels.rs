@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::Section;
 
-/// Some of the labels that are known.
+/// A page of the known labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct LabelPage {
-    /// How many are known.
+    /// The number of known labels.
     pub total: usize,
-    /// How many of them are wanted.
+    /// The number of labels that match the filters.
     pub matched: usize,
-    /// How many of those whose names are wanted have which status, whatever status is wanted.
+    /// The number of labels by status, of all labels whose names match.
     pub by_status: BTreeMap<String, usize>,
-    /// How many labels come before these.
+    /// The number of labels before this page.
     #[serde(default)]
     pub offset: usize,
-    /// How many labels were asked for.
+    /// The greatest number of labels of a page.
     #[serde(default)]
     pub limit: usize,
-    /// Where the next page starts; there is none, if this is the last.
+    /// The offset of the next page; `None` on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// The labels, in the order that was asked for.
+    /// The labels, in the requested order.
     pub labels: Vec<Label>,
 }
 
@@ -37,11 +37,11 @@ pub struct Label {
     pub namespace: String,
     /// The label.
     pub label: String,
-    /// Whether labels share it for which there is no room.
+    /// Whether this is the entry that further labels share while the table is full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow: bool,
-    /// The worst of its classes; see [`LabelStatus`](crate::snapshot::LabelStatus).
+    /// The worst status of its classes; see [`LabelStatus`](crate::snapshot::LabelStatus).
     pub status: String,
-    /// By class of work; `*` is for work whose class has no rules of its own.
+    /// The sections by class of work; `*` is for requests whose class has no rules.
     pub admission: BTreeMap<String, Section>,
 }

@@ -1,4 +1,4 @@
-//! What introspection tells, as types that are written by the server and read by clients.
+//! The answers of introspection, as types that the server writes and clients read.
 //!
 //! Names and order of the fields are those of `GET /admission/openapi.json`. A field that a client can do without has a default,
 //! so that the answers of other versions are read as well.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::LabelPage;
 use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot};
 
-/// All there is to see, of the labels one page; see [`Snapshot`](crate::snapshot::Snapshot).
+/// The handle, its partitions and a page of its labels; see [`Snapshot`](crate::snapshot::Snapshot).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
@@ -42,13 +42,13 @@ pub struct Overview {
     pub shadow: Option<Shadow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Store>,
-    /// Whether requests are taken.
+    /// Whether requests are admitted.
     #[serde(default)]
     pub ready: bool,
-    /// How many slots are free.
+    /// The number of free slots.
     #[serde(default)]
     pub available: usize,
-    /// Which part of the slots is taken.
+    /// The used part of the slots.
     #[serde(default)]
     pub utilisation: f64,
     pub partitions: Vec<Partition>,
@@ -105,18 +105,18 @@ pub struct Partition {
     pub rtt: Quantiles,
     #[serde(default)]
     pub wait: Quantiles,
-    /// What is told about labels, as far as partitions have it.
+    /// The fields of labels that partitions have as well.
     #[serde(default)]
     pub admission: PartitionSection,
-    /// How often which round-trip time was met since the handle was made, in seconds: the difference between two answers is what
-    /// happened in between.
+    /// The round-trip times since the handle was made, as pairs of seconds and counts. The difference of two answers is
+    /// the time between them.
     pub rtt_counts: Vec<(f64, u64)>,
-    /// The same of waits.
+    /// The same for waits.
     #[serde(default)]
     pub wait_counts: Vec<(f64, u64)>,
 }
 
-/// What is told about labels, as far as partitions have it: their share is their slots.
+/// The fields of labels that partitions have as well; the slots of a partition are its share.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names are those of operators' tools")]
@@ -174,7 +174,7 @@ pub struct Store {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Readiness {
-    /// Whether they are.
+    /// Whether requests are admitted.
     pub ready: bool,
     /// Whether the handle drains.
     pub draining: bool,

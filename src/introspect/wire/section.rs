@@ -1,11 +1,11 @@
-//! What is told about one class of work of a label, in the words of operators' tools for task queues. A field whose cap is
-//! not set is absent.
+//! One class of work of a label, in the words of operators' tools for task queues. A field whose cap is not set is
+//! absent.
 
 use serde::{Deserialize, Serialize, Serializer, ser::Error};
 
 use crate::engine::{LabelSnapshot, LabelStatus, RuleSnapshot};
 
-/// The name under which work is shown whose class has no rules of its own; also what overrides call it.
+/// The name of the class for requests whose class has no rules; overrides use it too.
 const OTHERS: &str = "*";
 
 /// A label in one class of work, in the words of operators' tools for task queues. A field whose cap is not set is absent.
@@ -72,7 +72,7 @@ pub struct Section {
     pub budget_source: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_budget_source: Option<String>,
-    /// What is in the way of the next request.
+    /// The obstacle of the next request.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "as_value")]
     pub blocked_by: Option<BlockedBy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Section {
     pub rules: Vec<Rule>,
 }
 
-/// What is in the way of a label's next request; see [`BlockedBy`](crate::snapshot::BlockedBy).
+/// The obstacle of the next request of a label; see [`BlockedBy`](crate::snapshot::BlockedBy).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]

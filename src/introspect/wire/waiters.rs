@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::BlockedBy;
 use crate::engine::WaiterSnapshot;
 
-/// Some of the waiters of a label.
+/// A page of the waiters of a label.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct WaiterPage {
@@ -15,18 +15,18 @@ pub struct WaiterPage {
     /// The label.
     #[serde(default)]
     pub label: String,
-    /// How many wait.
+    /// The number of waiters of the label.
     pub total: usize,
-    /// How many waiters come before these.
+    /// The number of waiters before this page.
     #[serde(default)]
     pub offset: usize,
-    /// How many waiters were asked for.
+    /// The greatest number of waiters of a page.
     #[serde(default)]
     pub limit: usize,
-    /// Where the next page starts; there is none, if this is the last.
+    /// The offset of the next page; `None` on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// In the order in which they came.
+    /// The waiters, in the order of arrival.
     pub waiters: Vec<Waiter>,
 }
 

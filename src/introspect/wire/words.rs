@@ -1,6 +1,6 @@
 //! Words that a request for introspection may say.
 
-/// What labels are sorted by. Those that are equal in it are sorted by name.
+/// The order of labels. Labels that are equal in it are sorted by name.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -15,7 +15,7 @@ pub enum LabelSort {
 }
 
 impl LabelSort {
-    /// All of them.
+    /// All words.
     pub const ALL: [Self; 7] =
         [Self::Label, Self::Status, Self::Leased, Self::Ready, Self::OldestWait, Self::Admitted, Self::Rejected];
 
@@ -44,7 +44,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// All of them.
+    /// All words.
     pub const ALL: [Self; 2] = [Self::Decision, Self::Change];
 
     /// The machine word.

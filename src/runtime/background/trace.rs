@@ -83,7 +83,7 @@ mod with {
                     info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
                 }
                 (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
-                (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules fails no more"),
+                (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules answers again"),
             }
         });
     }
@@ -133,7 +133,7 @@ mod with {
                 info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
             }
             if now.draining && !self.draining {
-                info!(limiter, "admission drains: nobody is let in any more");
+                info!(limiter, "admission is draining: no request is admitted any more");
             }
             if now.law_panics > self.law_panics {
                 warn!(
@@ -144,7 +144,7 @@ mod with {
                 );
             }
             if now.overdue > self.overdue {
-                warn!(limiter, slots = now.overdue - self.overdue, "slots were taken back from holders that hang");
+                warn!(limiter, slots = now.overdue - self.overdue, "permits exceeded their time to live");
             }
             if !enabled!(Level::DEBUG) {
                 return;
