@@ -105,7 +105,7 @@ async fn a_label_that_is_not_known_is_compared_with_those_that_are() {
         (&["describe", "payments"], "the label exists in a namespace: --namespace \"production\""),
         (&["describe", "paymnets"], "did you mean \"payments\" --namespace \"production\"?"),
         (&["describe", "alone", "--namespace", "production"], "the label exists without a namespace"),
-        (&["describe", "nothing-like-it"], "`admission list` shows those that are known"),
+        (&["describe", "nothing-like-it"], "`admission list` shows the known labels"),
     ] {
         let said = site.run(arguments).await.with(1);
         assert!(said.starts_with("admission: there is no label") && said.contains(why), "{said}");

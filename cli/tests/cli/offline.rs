@@ -48,7 +48,7 @@ async fn a_plan_says_what_a_burst_needs() {
 async fn a_plan_predicts_what_settings_do() {
     let before = [&INCIDENT[..], &["--limit", "800", "--queue", "0", "--exit-code"]].concat();
     let text = run(&before).await.with(1);
-    assert!(text.contains("rejected        2904 (78.4 %)") && text.contains("waits in vain: set a queue"), "{text}");
+    assert!(text.contains("rejected        2904 (78.4 %)") && text.contains("is in vain: set a queue"), "{text}");
     let without_limit = run(&INCIDENT).await.with(2);
     assert!(without_limit.contains("--patience"), "{without_limit}");
     let smallest = run(&[&INCIDENT[..], &["--patience", "10m", "--json", "--exit-code"]].concat()).await.json();

@@ -58,7 +58,7 @@ async fn another_server_is_told_from_an_introspection() {
     all_fail(&url, "it answers 200 OK and text/html").await;
     server.abort();
     let (url, server) = serve(Router::new().fallback(get(async || Json(json!({ "up": true }))))).await;
-    all_fail(&url, "of another version, or of something else").await;
+    all_fail(&url, "of another version, or of another program").await;
     server.abort();
 }
 
