@@ -156,10 +156,11 @@ impl Capacity {
     ///
     /// Beyond its share, a partition leaves the slots alone that are held back for others.
     #[inline]
-    pub(crate) fn may_run(&self, partition: u16) -> bool {
+    pub(crate) fn may_run(&self, partition: u16, cost: usize) -> bool {
         let it = &self.partitions[partition as usize];
         let reserved = if it.running < it.owed { 0 } else { self.reserved.slots_for_partitions() };
-        (self.running + reserved < self.limit && it.running < it.cap) || it.running < it.overcommit
+        let (in_all, in_partition) = (self.running + cost, it.running + cost);
+        (in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit
     }
 
     /// Whether anything is held back.
@@ -169,11 +170,11 @@ impl Capacity {
     }
 
     /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
-    pub(crate) fn leaves_reserved(&self, partition: u16, level: u8, is_label_below: bool) -> bool {
+    pub(crate) fn leaves_reserved(&self, partition: u16, level: u8, is_label_below: bool, cost: usize) -> bool {
         let it = &self.partitions[partition as usize];
         let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
         let for_levels = self.reserved.slots_above(usize::from(level), self.limit);
-        it.running < it.overcommit || self.running + for_labels.max(for_levels) < self.limit
+        it.running + cost <= it.overcommit || self.running + cost + for_labels.max(for_levels) <= self.limit
     }
 
     /// Counts a request that takes a slot; returns how many requests run then. `is_label_below` its fair share is only
@@ -181,10 +182,10 @@ impl Capacity {
     #[inline]
     pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        let level = usize::from(holder.level);
+        let (level, cost) = (usize::from(holder.level), holder.cost());
         if holder.shadow & OVER_LIMIT != 0 {
-            self.over_limit += 1;
-            self.partitions[holder.partition as usize].over_limit += 1;
+            self.over_limit += cost;
+            self.partitions[holder.partition as usize].over_limit += cost;
             return number(self.running + self.over_limit);
         }
         let it = &mut self.partitions[holder.partition as usize];
@@ -192,20 +193,20 @@ impl Capacity {
             let left = self.limit.saturating_sub(self.running);
             self.reserved.draw_on_slots(left, it.running < it.owed, is_label_below(), level);
         }
-        it.running += 1;
-        self.running += 1;
-        self.levels[level] += 1;
+        it.running += cost;
+        self.running += cost;
+        self.levels[level] += cost;
         number(self.running)
     }
 
     /// The same for a request of the limit, while nothing is held back; and when it started.
     #[inline]
-    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: u16, level: u8) -> u32 {
+    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: u16, level: u8, cost: usize) -> u32 {
         let it = &mut self.partitions[partition as usize];
-        it.running += 1;
+        it.running += cost;
         it.stall.started(now);
-        self.running += 1;
-        self.levels[usize::from(level)] += 1;
+        self.running += cost;
+        self.levels[usize::from(level)] += cost;
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
@@ -218,16 +219,16 @@ impl Capacity {
     /// Gives back what [`take`](Self::take) took.
     #[inline]
     pub(crate) fn release(&mut self, holder: &Holder) {
-        let it = &mut self.partitions[holder.partition as usize];
+        let (it, cost) = (&mut self.partitions[holder.partition as usize], holder.cost());
         if holder.shadow & OVER_LIMIT != 0 {
-            self.over_limit -= 1;
-            it.over_limit -= 1;
+            self.over_limit -= cost;
+            it.over_limit -= cost;
             return;
         }
-        it.running -= 1;
+        it.running -= cost;
         it.stall.freed();
-        self.running -= 1;
-        self.levels[usize::from(holder.level)] -= 1;
+        self.running -= cost;
+        self.levels[usize::from(holder.level)] -= cost;
     }
 
     /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share

@@ -162,17 +162,18 @@ impl Label {
     /// Counts a request that takes a slot, or gives it back.
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
-        let (outside, over_quota) =
-            ((holder.shadow & OVER_LIMIT != 0) as usize, (holder.shadow & OVER_QUOTA != 0) as usize);
+        let cost = holder.cost();
+        let outside = if holder.shadow & OVER_LIMIT != 0 { cost } else { 0 };
+        let over_quota = if holder.shadow & OVER_QUOTA != 0 { cost } else { 0 };
         match by {
             UsedBy::Start => {
-                self.running += 1;
+                self.running += cost;
                 self.outside += outside;
                 self.over_quota += over_quota;
                 self.over_quota_running += over_quota;
             }
             UsedBy::End => {
-                self.running -= 1;
+                self.running -= cost;
                 self.outside -= outside;
                 self.over_quota -= over_quota;
                 self.over_quota_running -= over_quota;

@@ -204,10 +204,10 @@ impl Labels {
 
     /// A request without a label starts.
     #[inline]
-    pub(super) fn start_plainly(&mut self) {
+    pub(super) fn start_plainly(&mut self, cost: usize) {
         let label = &mut self.entries[0];
         self.active += usize::from(!label.is_active());
-        label.running += 1;
+        label.running += cost;
     }
 
     /// Notes that the name of an entry was told; returns whether that is new.

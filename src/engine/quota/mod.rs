@@ -246,8 +246,8 @@ impl Quotas {
 
     /// A request without a label takes a slot, where there are no rules.
     #[inline]
-    pub(crate) fn started_plainly(&mut self) {
-        self.labels.start_plainly();
+    pub(crate) fn started_plainly(&mut self, cost: usize) {
+        self.labels.start_plainly(cost);
     }
 
     /// Notes that a request of a label gives its slot back.
@@ -255,7 +255,7 @@ impl Quotas {
     pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
         let throttle = self.labels.change(holder.label, |label| label.count(holder, UsedBy::End));
         if !self.rules.is_empty() {
-            self.rules.release(self.labels.get(holder.label), holder.shadow & OVER_QUOTA != 0);
+            self.rules.release(self.labels.get(holder.label), holder);
         }
         throttle
     }
@@ -305,7 +305,7 @@ impl Quotas {
     #[inline]
     pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder) {
         if !self.rules.is_empty() {
-            self.rules.charge(now, self.labels.get_mut(holder.label), holder.shadow & OVER_QUOTA != 0);
+            self.rules.charge(now, self.labels.get_mut(holder.label), holder);
         }
     }
 

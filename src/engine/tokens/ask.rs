@@ -30,6 +30,9 @@ impl Subject<'_> {
 }
 
 impl Ask<'_> {
+    /// How many slots a request takes.
+    pub(crate) const COST: usize = 1;
+
     /// Returns a request of `partition` without a label, whose caller waits for ever.
     pub(crate) const fn of(partition: u16) -> Self {
         Self { partition, class: 0, criticality: Criticality::Critical, subject: None, deadline: Timestamp::NEVER }

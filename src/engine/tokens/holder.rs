@@ -1,5 +1,6 @@
 //! The holder of a slot.
 
+use super::Ask;
 use crate::engine::ids::LabelId;
 
 /// The request that a slot belongs to: partition, label and level.
@@ -10,4 +11,12 @@ pub(crate) struct Holder {
     pub(crate) level: u8,
     /// What the request exceeds, as marks of a slot.
     pub(crate) shadow: u8,
+}
+
+impl Holder {
+    /// How many slots the request takes. All requests take one so far; the arithmetic of slots, caps and meters asks here.
+    #[inline]
+    pub(crate) const fn cost(&self) -> usize {
+        Ask::COST
+    }
 }

@@ -2,7 +2,7 @@
 
 mod ask;
 mod dry_run;
-mod full;
+mod exhausted_rule;
 mod holder;
 mod request;
 mod shared_rules;
@@ -14,7 +14,7 @@ mod waiter;
 pub(crate) use self::{
     ask::{Ask, Subject},
     dry_run::DryRunOutcome,
-    full::{ExhaustedRule, InForce, Need},
+    exhausted_rule::{ExhaustedRule, InForce, Need},
     holder::Holder,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},

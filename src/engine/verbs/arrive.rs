@@ -63,13 +63,13 @@ impl Engine {
             return None;
         }
         let partition = self.capacity.in_force(ask.partition);
-        if self.capacity.has_reserved() || ask.deadline <= now || !self.capacity.may_run(partition) {
+        if self.capacity.has_reserved() || ask.deadline <= now || !self.capacity.may_run(partition, Ask::COST) {
             return None;
         }
         let level = ask.criticality.level();
-        let in_flight = self.capacity.take_plainly(now, partition, level);
+        let in_flight = self.capacity.take_plainly(now, partition, level, Ask::COST);
         self.estimates.started(now);
-        self.quotas.started_plainly();
+        self.quotas.started_plainly(Ask::COST);
         self.telemetry.admitted_plainly(now, partition, self.gauges());
         #[cfg(test)]
         self.check();

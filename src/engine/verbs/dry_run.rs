@@ -110,7 +110,7 @@ impl Engine {
             self.queue.take_along(key, would);
         }
         if self.lets_all_through(partition) {
-            if shadow == 0 && !self.capacity.may_run(partition) {
+            if shadow == 0 && !self.capacity.may_run(partition, Ask::COST) {
                 let would = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.record_would(now, request, Ok(()));
                 shadow = OVER_QUOTA;

@@ -91,10 +91,10 @@ impl Engine {
     /// Whether a request may run, as far as slots and its label go.
     pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         let level = ask.criticality.level();
-        self.capacity.may_run(ask.partition)
+        self.capacity.may_run(ask.partition, Ask::COST)
             && !self.quotas.is_full(label)
             && (!self.capacity.has_reserved()
-                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label)))
+                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label), Ask::COST))
     }
 
     pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
@@ -109,7 +109,7 @@ impl Engine {
 
     /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
     pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
-        self.capacity.partition(partition).observes() || self.capacity.may_run(partition)
+        self.capacity.partition(partition).observes() || self.capacity.may_run(partition, Ask::COST)
     }
 
     /// Whether the bounds of a partition stop no request.

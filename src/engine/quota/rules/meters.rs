@@ -14,7 +14,7 @@ use crate::{
         ids::{LabelId, MeterId},
         plan::rules::{RateRule, Rule},
         stall::Stall,
-        tokens::Need,
+        tokens::{Holder, Need, OVER_QUOTA},
     },
     time::Timestamp,
 };
@@ -205,12 +205,12 @@ impl Meters {
         });
     }
 
-    /// Counts one running request less.
-    pub(super) fn release(&mut self, id: MeterId, over_quota: bool) {
-        let meter = self.get_mut(id);
-        meter.running -= 1;
+    /// Gives back what a running request took.
+    pub(super) fn release(&mut self, id: MeterId, holder: &Holder) {
+        let (meter, cost) = (self.get_mut(id), holder.cost());
+        meter.running -= cost;
         meter.stall.freed();
-        meter.over_quota -= usize::from(over_quota);
+        meter.over_quota -= if holder.shadow & OVER_QUOTA != 0 { cost } else { 0 };
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }

@@ -30,7 +30,7 @@ use crate::{
         ids::{LabelId, MeterId},
         plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
         stall::Stall,
-        tokens::{ExhaustedRule, InForce, Need},
+        tokens::{ExhaustedRule, Holder, InForce, Need, OVER_QUOTA},
     },
     rejection::Reason,
     time::Timestamp,
@@ -195,16 +195,17 @@ impl Rules {
 
     /// Charges one start to all rules that count it. A request beyond what observing rules allow is not charged to
     /// these.
-    pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
+    pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
         let Some(account) = label.account.as_deref_mut() else { return };
+        let (cost, over_quota) = (holder.cost(), holder.shadow & OVER_QUOTA != 0);
         let is_seen = self.observes && !over_quota;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             account.rate.charge_for(now, rule);
         }
         let namespace = self.meters.get_mut(account.namespace);
-        namespace.running += 1;
+        namespace.running += cost;
         namespace.stall.started(now);
-        namespace.over_quota += usize::from(over_quota);
+        namespace.over_quota += if over_quota { cost } else { 0 };
         if let Some(rule) = account.rules.per_minute_per_namespace {
             namespace.charge(now, rule, is_seen);
         }
@@ -232,9 +233,9 @@ impl Rules {
     }
 
     /// Gives back what a request held while it ran.
-    pub(in crate::engine::quota) fn release(&mut self, label: &Label, over_quota: bool) {
+    pub(in crate::engine::quota) fn release(&mut self, label: &Label, holder: &Holder) {
         if let Some(account) = label.account.as_deref() {
-            self.meters.release(account.namespace, over_quota);
+            self.meters.release(account.namespace, holder);
         }
     }
 
