@@ -126,7 +126,7 @@ impl Setting for Discipline {
 }
 
 /// What a percentage looks like, for messages.
-const A_PERCENTAGE: &str = "a percentage such as \"60%\" or 0.6";
+const A_PERCENTAGE: &str = "a percentage such as \"60%\", or a fraction of 1 such as 0.6";
 
 /// A percentage of the limit, without a mode.
 struct Percent(f64);
