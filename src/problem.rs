@@ -37,7 +37,7 @@ impl fmt::Display for Problem {
 }
 
 /// The error of invalid settings. Names every problem, not just the first.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct BuildError {
     problems: Vec<Problem>,
 }
@@ -51,6 +51,13 @@ impl BuildError {
     /// All problems; never empty.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+}
+
+/// The same text as [`Display`](fmt::Display): a `main` that returns this error prints it so.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -142,7 +142,12 @@ impl Setting for LimitConfig {
                 rest.require_threshold(&mut law.threshold);
                 Self::WindowedAimd(law)
             }),
-            _ => FixedConfig::read(&rest).map(Self::Fixed),
+            "fixed" => FixedConfig::read(&rest).map(Self::Fixed),
+            // A kind that is known and not read here is a mistake of ours, and no fixed limit.
+            kind => {
+                rest.problem(format!("kind {kind} can't be read"));
+                None
+            }
         }
     }
 
