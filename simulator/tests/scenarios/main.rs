@@ -231,7 +231,7 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_path() {
     let starts = [
         "arrivals.jitter: unknown field; known here are process, rate",
         "arrivals.rate: found -1, allowed is a number of 0.0 or more",
-        "changes[1].at: comes before the end of the change before it",
+        "changes[1].at: begins before the end of the previous change",
         "changes[1].capacity: found 0.0, allowed is a number of 0.001 or more",
         "colour: unknown field; known here are about, arrivals,",
         "compare.without: missing",
