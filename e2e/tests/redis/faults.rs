@@ -26,6 +26,8 @@ struct Crowd {
     stop: Arc<AtomicBool>,
     failed: Arc<AtomicU64>,
     longest: Arc<AtomicU64>,
+    /// Decisions that took longer than [`LATE`].
+    late: Arc<AtomicU64>,
     processes: Vec<Leases>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -37,6 +39,7 @@ impl Crowd {
             stop: Arc::default(),
             failed: Arc::default(),
             longest: Arc::default(),
+            late: Arc::default(),
             processes: Vec::new(),
             tasks: Vec::new(),
         };
@@ -48,13 +51,16 @@ impl Crowd {
             for _ in 0..6 {
                 let (leases, ledger, stop) = (leases.clone(), crowd.ledger.clone(), Arc::clone(&crowd.stop));
                 let (failed, longest) = (Arc::clone(&crowd.failed), Arc::clone(&crowd.longest));
+                let late = Arc::clone(&crowd.late);
                 crowd.tasks.push(tokio::spawn(async move {
                     let eight = claims([cap("eight", CAP)]);
                     while !stop.load(Ordering::Relaxed) {
                         ledger.attempt();
                         let asked = Instant::now();
                         let answer = leases.admit(&eight).await;
-                        longest.fetch_max(u64::try_from(asked.elapsed().as_micros()).unwrap(), Ordering::Relaxed);
+                        let took = asked.elapsed();
+                        longest.fetch_max(u64::try_from(took.as_micros()).unwrap(), Ordering::Relaxed);
+                        late.fetch_add(u64::from(took > LATE), Ordering::Relaxed);
                         match answer {
                             Ok(held) => {
                                 let entry = ledger.enter();
@@ -106,6 +112,8 @@ impl Crowd {
 
 const QUIET: AfterRestart = AfterRestart::Quiet(EXPIRY);
 const TIMEOUT: Duration = ms(50);
+/// The time limit, and what a busy machine adds to it.
+const LATE: Duration = ms(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_server_delays_nobody_and_lets_nobody_in_twice() {
@@ -128,9 +136,12 @@ async fn a_stopped_server_delays_nobody_and_lets_nobody_in_twice() {
         }
         let longest = Duration::from_micros(crowd.longest.load(Ordering::Relaxed));
         println!("longest decision: {longest:?}");
-        // The time limit, and what a busy machine adds to it: less than the server was away, so no decision waited for it.
-        let allowed = TIMEOUT * 2 + if soak() { ms(200) } else { ms(1_000) };
-        assert!(longest < allowed, "{longest:?}");
+        // Alone, no decision is late. Beside all other tests a decision in a thousand may be, and none takes as long as the
+        // server was away: none waited for it.
+        let (late, attempts) = (crowd.late.load(Ordering::Relaxed), crowd.ledger.attempts());
+        println!("longer than {LATE:?}: {late} of {attempts}");
+        assert!(longest < if soak() { LATE } else { ms(1_100) }, "{longest:?}");
+        assert!(late * 1_000 <= attempts, "{late} of {attempts}");
         assert!(crowd.failed() > 0, "control: it was noticed");
         assert_eq!(crowd.ends("stopped").await.over(), 0);
     }
