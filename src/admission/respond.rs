@@ -52,7 +52,7 @@ impl Rejections {
     /// Sets the HTTP status for `reason`.
     ///
     /// A request that is rejected [after its maximum wait](Rejection::timed_out) gets the status of
-    /// [`Reason::QueueTimeout`], whatever rule was full.
+    /// [`Reason::QueueTimeout`], also where a rule was full.
     pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
         self.statuses[reason.index()] = status;
         self.bodies[reason.index()] = problem_details(reason, status, "");

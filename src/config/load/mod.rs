@@ -1,6 +1,6 @@
 //! Configuration from files, texts, environment variables and code.
 //!
-//! Whatever the source, it becomes a tree of [values](value) that know where they came from. The trees are laid over each
+//! Each source becomes a tree of [values](value) that know where they came from. The trees are laid over each
 //! other, and what comes out is [read](super::schema::setting) setting by setting, so that everything that is wrong is found
 //! at once and can be shown where it was written.
 

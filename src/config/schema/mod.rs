@@ -62,7 +62,7 @@ settings! {
         pub mode: Mode = Mode::default(),
         /// How many requests may run at once: a number, or a law that learns it.
         pub limit: LimitConfig = LimitConfig::default(),
-        /// A law that only observes (dry run), beside the one that decides.
+        /// A law that only observes (dry run), beside the law that decides.
         pub shadow_law: Option<LimitConfig> = None,
         /// How many requests may wait in line for a slot.
         pub queue: usize = Waiting::DEFAULT.queue,

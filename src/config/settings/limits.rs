@@ -268,7 +268,7 @@ impl ClassLimits {
         self
     }
 
-    /// Sets a budget: one rate for all labels of a namespace with the same `group`, whatever their class, such as the
+    /// Sets a budget: one rate for all labels of a namespace with the same `group`, across all classes, such as the
     /// quota of a downstream service. Further requests are rejected unless the rate says otherwise.
     pub fn budget(mut self, group: impl Into<String>, rate: impl Into<Rate>) -> Self {
         self.budget = Some((group.into(), rate.into()));

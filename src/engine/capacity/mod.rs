@@ -149,7 +149,7 @@ impl Capacity {
         if self.partitions[partition as usize].retired { 0 } else { partition }
     }
 
-    /// Whether a request of this partition may take a slot now, whatever its label and its importance.
+    /// Whether a request of this partition may take a slot now: label and importance are not asked here.
     ///
     /// Whether another request came first is never asked: after every verb no waiter may run, so a request that may run
     /// overtakes none that could have.
