@@ -1,6 +1,6 @@
 //! The rules that a request has to ask a store for.
 
-use std::{any::Any, fmt, num::NonZeroU32, sync::OnceLock};
+use std::{fmt, num::NonZeroU32};
 
 use crate::{
     engine::plan::rules::{OnStoreFailure, RateRule, Resolved, Rule, WhenFull},
@@ -71,8 +71,6 @@ pub(crate) struct SharedRules {
     pub(crate) label: Box<str>,
     pub(crate) group: Option<Box<str>>,
     pub(crate) rules: Vec<SharedRule>,
-    /// Claims that the store limiter has made of these rules, once for all requests.
-    pub(crate) prepared: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl SharedRules {
@@ -101,7 +99,6 @@ impl SharedRules {
             label: label.into(),
             group,
             rules,
-            prepared: OnceLock::new(),
         })
     }
 

@@ -12,7 +12,10 @@ use std::{
     },
 };
 
-use super::request::{Answer, RemoteRequest};
+use super::{
+    prepared::Prepared,
+    request::{Answer, RemoteRequest},
+};
 #[cfg(feature = "config")]
 use crate::{config::StoreSettings, problem::BuildError};
 use crate::{
@@ -35,6 +38,7 @@ pub(super) struct Noted {
 pub(in crate::runtime) struct RemoteLimiter {
     pub(super) leases: Leases,
     keys: Keys,
+    prepared: Prepared,
     /// Settings of the store, if it comes from a configuration.
     #[cfg(feature = "config")]
     pub(in crate::runtime) settings: Option<StoreSettings>,
@@ -55,6 +59,7 @@ impl RemoteLimiter {
         Self {
             leases,
             keys,
+            prepared: Prepared::default(),
             #[cfg(feature = "config")]
             settings: None,
             granted: AtomicU64::new(0),
@@ -85,22 +90,22 @@ impl RemoteLimiter {
         self.leases.health() == Health::Up
     }
 
-    /// Returns the claims of these rules; made once and stored with them.
-    pub(super) fn claims<'r>(&self, rules: &'r SharedRules) -> Option<&'r Claims> {
-        let prepared = rules.prepared.get_or_init(|| Box::new(claims(&self.keys, rules).ok()));
-        prepared.downcast_ref::<Option<Claims>>()?.as_ref()
+    /// Returns the claims of these rules; made once for all requests.
+    pub(super) fn claims(&self, rules: &Arc<SharedRules>) -> Option<Arc<Claims>> {
+        self.prepared.claims(rules, |rules| claims(&self.keys, rules).ok())
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(in crate::runtime) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::Held>> {
-        let held = self.leases.admit_from_here(self.claims(rules)?)?;
+    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::Held>> {
+        let claims = self.claims(rules)?;
+        let held = self.leases.admit_from_here(&claims)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
         Some(Box::new(held))
     }
 
     /// Returns a question to the store.
     pub(in crate::runtime) fn ask(&self, rules: Arc<SharedRules>) -> RemoteRequest {
-        let (leases, claims) = (self.leases.clone(), self.claims(&rules).cloned());
+        let (leases, claims) = (self.leases.clone(), self.claims(&rules));
         let own = Arc::clone(&rules);
         let answer = async move {
             let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;

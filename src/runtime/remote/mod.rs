@@ -2,6 +2,7 @@
 
 mod limiter;
 mod outage;
+mod prepared;
 mod request;
 mod watch;
 
