@@ -1,5 +1,117 @@
 //! Numbers by which rooms name each other's things, each of a type of its own.
 
+use crate::criticality::Criticality;
+
+/// The number of a partition, for as long as the handle lives.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct PartitionId(u16);
+
+impl PartitionId {
+    /// The partition of all requests that name none, or one that is unknown.
+    pub(crate) const DEFAULT: Self = Self(0);
+
+    /// Returns the partition at this place, if there may be so many.
+    pub(crate) fn from_index(index: usize) -> Option<Self> {
+        u16::try_from(index).ok().map(Self)
+    }
+
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn number(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns all numbers that there may be, in their order.
+    pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
+        (0..=u16::MAX).map(Self)
+    }
+}
+
+/// The number of a kind of work: times are compared within their kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ClassId(u8);
+
+impl ClassId {
+    /// All kinds of work that are not told apart.
+    pub(crate) const OTHERS: Self = Self(0);
+
+    /// Returns the class at this place; that of all others, if it is too far.
+    pub(crate) fn from_index(index: usize) -> Self {
+        u8::try_from(index).map_or(Self::OTHERS, Self)
+    }
+
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The number of a class that has rules. Not that of its kind of work: most kinds have no rules of their own.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct RuleClassId(u8);
+
+impl RuleClassId {
+    /// The class of all requests whose class has no rules of its own.
+    pub(crate) const OTHERS: Self = Self(0);
+
+    pub(crate) const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns all numbers that there may be, in their order.
+    pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
+        (0..=u8::MAX).map(Self)
+    }
+}
+
+/// The importance of a request, in the order in which requests are served: the most important ones first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Level(u8);
+
+impl Level {
+    /// How many levels there are.
+    pub(crate) const COUNT: usize = Criticality::ALL.len();
+    /// The most important requests.
+    pub(crate) const FIRST: Self = Self(0);
+    /// Beyond all levels, where a range of flows ends.
+    const END: Self = Self(u8::MAX);
+
+    pub(crate) const fn of(criticality: Criticality) -> Self {
+        Self(criticality.level())
+    }
+
+    /// Returns the level that the two lowest bits stand for.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits & 3)
+    }
+
+    pub(crate) const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the levels of requests that are less important, the most important ones of these first.
+    pub(crate) fn below(self) -> impl Iterator<Item = Self> {
+        Criticality::ALL.into_iter().map(Self::of).skip(self.index() + 1)
+    }
+}
+
+const _: () = assert!(Level::COUNT == 4, "a level is two bits of the marks of a slot");
+
 /// The number of a label's entry, as long as it is in use.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct LabelId(u32);
@@ -53,14 +165,15 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct FlowKey {
     pub(crate) label: LabelId,
-    pub(crate) partition: u16,
-    pub(crate) level: u8,
+    pub(crate) partition: PartitionId,
+    pub(crate) level: Level,
 }
 
 impl FlowKey {
     /// Returns the first and the last key that a flow of this label can have.
     pub(crate) const fn all_of(label: LabelId) -> (Self, Self) {
-        (Self { label, partition: 0, level: 0 }, Self { label, partition: u16::MAX, level: u8::MAX })
+        let first = Self { label, partition: PartitionId::DEFAULT, level: Level::FIRST };
+        (first, Self { label, partition: PartitionId(u16::MAX), level: Level::END })
     }
 }
 

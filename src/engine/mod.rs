@@ -61,7 +61,7 @@ pub use self::{
     },
 };
 pub(crate) use self::{
-    ids::{Key, LabelId, TtlId},
+    ids::{ClassId, Key, LabelId, PartitionId, TtlId},
     plan::rules,
     telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
     tokens::{Arrival, Ask, Counted, Place, Refusal, SharedBound, SharedRules, Slot, StoreChange, StoreState, Subject},

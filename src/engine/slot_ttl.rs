@@ -125,17 +125,27 @@ impl SlotTtl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ids::LabelId;
+    use crate::{
+        criticality::Criticality,
+        engine::{
+            ids::{LabelId, Level, PartitionId},
+            tokens::Marks,
+        },
+    };
 
     #[test]
     fn a_slot_is_taken_back_once_and_given_back_once() {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
-        let holder = |partition| Holder { partition, label: LabelId::DEFAULT, level: 1, shadow: 0 };
+        let partition = |index| PartitionId::from_index(index).unwrap();
+        let holder = |number| {
+            let level = Level::of(Criticality::Critical);
+            Holder { partition: partition(number), label: LabelId::DEFAULT, level, shadow: Marks::NONE }
+        };
         let mut slots = SlotTtl::new(Some(Duration::from_secs(4)));
         let late = slots.issue(at(1), holder(1), || SeriesId::OTHERS);
         let good = slots.issue(at(5), holder(2), || SeriesId::NONE);
         assert!(slots.expire(at(4)).is_none());
-        assert_eq!(slots.expire(at(5)).map(|it| it.partition), Some(1));
+        assert_eq!(slots.expire(at(5)).map(|it| it.partition), Some(partition(1)));
         assert!(slots.expire(at(5)).is_none());
         assert!(slots.is_expired(late) && !slots.is_expired(good) && !slots.is_expired(TtlId::NONE));
         assert_eq!(slots.series(late), SeriesId::OTHERS, "a request that is late is still counted");

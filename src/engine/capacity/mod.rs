@@ -14,9 +14,10 @@ pub(crate) use self::partition::Partition;
 use self::reservations::{Below, Reservations};
 use crate::{
     engine::{
+        ids::{Level, PartitionId},
         plan::{PartitionMode, PartitionPlan},
         shares::allocate,
-        tokens::{Holder, OVER_LIMIT},
+        tokens::{Holder, Marks},
     },
     time::Timestamp,
 };
@@ -36,7 +37,7 @@ pub(crate) struct Capacity {
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     /// Running requests by level of importance.
-    levels: [usize; 4],
+    levels: [usize; Level::COUNT],
 }
 
 impl Capacity {
@@ -50,7 +51,7 @@ impl Capacity {
             shares: Vec::new(),
             reserved: Reservations::none(),
             overcommits: false,
-            levels: [0; 4],
+            levels: [0; Level::COUNT],
         };
         capacity.replace(plans);
         capacity.resize(limit);
@@ -125,18 +126,18 @@ impl Capacity {
         self.partitions.iter().any(Partition::observes)
     }
 
-    pub(crate) fn partition(&self, number: u16) -> &Partition {
-        &self.partitions[number as usize]
+    pub(crate) fn partition(&self, number: PartitionId) -> &Partition {
+        &self.partitions[number.index()]
     }
 
     /// Returns all partitions with their numbers, those included that were taken out of the settings.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
-        (0..=u16::MAX).zip(&self.partitions)
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
+        PartitionId::all().zip(&self.partitions)
     }
 
     /// Returns the numbers of all partitions.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u16> + use<> {
-        (0..=u16::MAX).take(self.partitions.len())
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = PartitionId> + Clone + use<> {
+        PartitionId::all().take(self.partitions.len())
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -145,8 +146,8 @@ impl Capacity {
 
     /// Returns the partition in force for a request: the default one, if its own was taken out of the settings.
     #[inline]
-    pub(crate) fn in_force(&self, partition: u16) -> u16 {
-        if self.partitions[partition as usize].retired { 0 } else { partition }
+    pub(crate) fn in_force(&self, partition: PartitionId) -> PartitionId {
+        if self.partitions[partition.index()].retired { PartitionId::DEFAULT } else { partition }
     }
 
     /// Whether a request of this partition may take a slot now: label and importance are not asked here.
@@ -156,8 +157,8 @@ impl Capacity {
     ///
     /// Beyond its share, a partition leaves the slots alone that are held back for others.
     #[inline]
-    pub(crate) fn may_run(&self, partition: u16, cost: usize) -> bool {
-        let it = &self.partitions[partition as usize];
+    pub(crate) fn may_run(&self, partition: PartitionId, cost: usize) -> bool {
+        let it = &self.partitions[partition.index()];
         let reserved = if it.running < it.owed { 0 } else { self.reserved.slots_for_partitions() };
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
         (in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit
@@ -170,10 +171,16 @@ impl Capacity {
     }
 
     /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
-    pub(crate) fn leaves_reserved(&self, partition: u16, level: u8, is_label_below: bool, cost: usize) -> bool {
-        let it = &self.partitions[partition as usize];
+    pub(crate) fn leaves_reserved(
+        &self,
+        partition: PartitionId,
+        level: Level,
+        is_label_below: bool,
+        cost: usize,
+    ) -> bool {
+        let it = &self.partitions[partition.index()];
         let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
-        let for_levels = self.reserved.slots_above(usize::from(level), self.limit);
+        let for_levels = self.reserved.slots_above(level, self.limit);
         it.running + cost <= it.overcommit || self.running + cost + for_labels.max(for_levels) <= self.limit
     }
 
@@ -182,45 +189,45 @@ impl Capacity {
     #[inline]
     pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        let (level, cost) = (usize::from(holder.level), holder.cost());
-        if holder.shadow & OVER_LIMIT != 0 {
+        let (level, cost) = (holder.level, holder.cost());
+        if holder.shadow.has(Marks::OVER_LIMIT) {
             self.over_limit += cost;
-            self.partitions[holder.partition as usize].over_limit += cost;
+            self.partitions[holder.partition.index()].over_limit += cost;
             return number(self.running + self.over_limit);
         }
-        let it = &mut self.partitions[holder.partition as usize];
+        let it = &mut self.partitions[holder.partition.index()];
         if self.reserved.next_decay() != Timestamp::NEVER {
             let left = self.limit.saturating_sub(self.running);
             self.reserved.draw_on_slots(left, it.running < it.owed, is_label_below(), level);
         }
         it.running += cost;
         self.running += cost;
-        self.levels[level] += cost;
+        self.levels[level.index()] += cost;
         number(self.running)
     }
 
     /// The same for a request of the limit, while nothing is held back; and when it started.
     #[inline]
-    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: u16, level: u8, cost: usize) -> u32 {
-        let it = &mut self.partitions[partition as usize];
+    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: PartitionId, level: Level, cost: usize) -> u32 {
+        let it = &mut self.partitions[partition.index()];
         it.running += cost;
         it.stall.started(now);
         self.running += cost;
-        self.levels[usize::from(level)] += cost;
+        self.levels[level.index()] += cost;
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
     /// Notes when a request took a slot of the limit.
     #[inline]
-    pub(crate) fn started(&mut self, now: Timestamp, partition: u16) {
-        self.partitions[partition as usize].stall.started(now);
+    pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {
+        self.partitions[partition.index()].stall.started(now);
     }
 
     /// Gives back what [`take`](Self::take) took.
     #[inline]
     pub(crate) fn release(&mut self, holder: &Holder) {
-        let (it, cost) = (&mut self.partitions[holder.partition as usize], holder.cost());
-        if holder.shadow & OVER_LIMIT != 0 {
+        let (it, cost) = (&mut self.partitions[holder.partition.index()], holder.cost());
+        if holder.shadow.has(Marks::OVER_LIMIT) {
             self.over_limit -= cost;
             it.over_limit -= cost;
             return;
@@ -228,7 +235,7 @@ impl Capacity {
         it.running -= cost;
         it.stall.freed();
         self.running -= cost;
-        self.levels[usize::from(holder.level)] -= cost;
+        self.levels[holder.level.index()] -= cost;
     }
 
     /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share
@@ -238,27 +245,26 @@ impl Capacity {
         &mut self,
         now: Timestamp,
         hold: Duration,
-        partition: u16,
-        level: u8,
+        partition: PartitionId,
+        level: Level,
         is_label_below: Option<bool>,
     ) {
         if self.running < self.limit {
             return;
         }
-        let it = &self.partitions[partition as usize];
+        let it = &self.partitions[partition.index()];
         let for_all = is_label_below.filter(|_| it.running < it.cap);
-        let level = usize::from(level);
         let below = Below {
             partition: it.running < it.owed && it.plan.mode != PartitionMode::Overcommit,
             label: for_all == Some(true),
-            level: for_all.filter(|_| self.levels[level + 1..].iter().any(|&running| running > 0)).map(|_| level),
+            level: for_all.filter(|_| level.below().any(|it| self.levels[it.index()] > 0)).map(|_| level),
         };
         self.reserved.reserve_slot(now, hold, self.limit, below);
     }
 
     /// Returns the share that a partition has of so many places in line.
-    pub(crate) fn share_of(&self, partition: u16, places: usize) -> usize {
-        self.partitions[partition as usize].share_of(places)
+    pub(crate) fn share_of(&self, partition: PartitionId, places: usize) -> usize {
+        self.partitions[partition.index()].share_of(places)
     }
 
     /// Reserves a place in line for a request that is rejected since all `places` are used.
@@ -268,13 +274,13 @@ impl Capacity {
 
     /// Returns how many of so many places in line a partition that uses `used` of them has to leave alone: none below
     /// its share.
-    pub(crate) fn places_reserved_from(&self, partition: u16, used: usize, places: usize) -> usize {
+    pub(crate) fn places_reserved_from(&self, partition: PartitionId, used: usize, places: usize) -> usize {
         let reserved = self.reserved.places(places);
         if reserved == 0 || used < self.share_of(partition, places) { 0 } else { reserved }
     }
 
     /// Notes that a request of a partition that uses `used` of so many places takes one of the `left` places.
-    pub(crate) fn draw_on_places(&mut self, partition: u16, used: usize, places: usize, left: usize) {
+    pub(crate) fn draw_on_places(&mut self, partition: PartitionId, used: usize, places: usize, left: usize) {
         if self.has_reserved() && used < self.share_of(partition, places) {
             self.reserved.draw_on_places(left);
         }
@@ -313,7 +319,7 @@ impl Capacity {
     }
 
     /// Returns how many requests of each level run.
-    pub(crate) const fn levels(&self) -> [usize; 4] {
+    pub(crate) const fn levels(&self) -> [usize; Level::COUNT] {
         self.levels
     }
 }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::reservation::{Reservation, most_places, most_slots};
-use crate::time::Timestamp;
+use crate::{engine::ids::Level, time::Timestamp};
 
 /// All reservations.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Reservations {
     partitions: Reservation,
     places: Reservation,
     labels: Reservation,
-    levels: [Reservation; 4],
+    levels: [Reservation; Level::COUNT],
     /// Time when any of them may shrink by itself; never, where nothing is held back.
     next_decay: Timestamp,
 }
@@ -34,8 +34,8 @@ impl Reservations {
     }
 
     /// Returns how many slots are held back for requests more important than `level`.
-    fn above(&self, level: usize) -> usize {
-        self.levels[..level].iter().map(Reservation::count).sum()
+    fn above(&self, level: Level) -> usize {
+        self.levels[..level.index()].iter().map(Reservation::count).sum()
     }
 
     /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
@@ -51,7 +51,7 @@ impl Reservations {
     /// Whether anything is held back where no request can wait.
     #[cfg(test)]
     pub(super) fn are_for_labels_or_levels(&self) -> bool {
-        self.labels.count() + self.above(4) > 0
+        self.labels.count() + self.levels.iter().map(Reservation::count).sum::<usize>() > 0
     }
 
     fn all(&self) -> impl Iterator<Item = &Reservation> {
@@ -75,7 +75,7 @@ impl Reservations {
         self.labels.count()
     }
 
-    pub(super) fn slots_above(&self, level: usize, limit: usize) -> usize {
+    pub(super) fn slots_above(&self, level: Level, limit: usize) -> usize {
         self.above(level).min(most_slots(limit))
     }
 
@@ -94,7 +94,7 @@ impl Reservations {
             self.labels.reserve(now, hold, most);
         }
         if let Some(level) = below.level {
-            self.levels[level].reserve(now, hold, most);
+            self.levels[level.index()].reserve(now, hold, most);
         }
         self.find_next_decay();
     }
@@ -105,7 +105,7 @@ impl Reservations {
     }
 
     /// Notes on which reservations a request draws that takes one of the `left` slots.
-    pub(super) fn draw_on_slots(&mut self, left: usize, is_owed: bool, is_label_below: bool, level: usize) {
+    pub(super) fn draw_on_slots(&mut self, left: usize, is_owed: bool, is_label_below: bool, level: Level) {
         if is_owed {
             self.partitions.take(left);
         }
@@ -113,7 +113,7 @@ impl Reservations {
             self.labels.take(left);
         }
         let above = self.above(level);
-        self.levels[level].take(left.saturating_sub(above));
+        self.levels[level.index()].take(left.saturating_sub(above));
     }
 
     pub(super) fn draw_on_places(&mut self, left: usize) {
@@ -139,5 +139,5 @@ impl Reservations {
 pub(super) struct Below {
     pub(super) partition: bool,
     pub(super) label: bool,
-    pub(super) level: Option<usize>,
+    pub(super) level: Option<Level>,
 }

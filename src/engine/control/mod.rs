@@ -11,7 +11,11 @@ use std::{
 pub use self::shadow_law::ShadowSnapshot;
 use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
-    engine::limit::{LimitAlgorithm, LimitInputs, Sample},
+    engine::{
+        ids::ClassId,
+        limit::{LimitAlgorithm, LimitInputs, Sample},
+        tokens::Marks,
+    },
     rejection::Reason,
 };
 
@@ -89,17 +93,17 @@ impl Controller {
     }
 
     /// Returns the number of a kind of work; 0 for kinds that are not told apart.
-    pub(crate) fn class(&mut self, name: &str) -> u8 {
+    pub(crate) fn class(&mut self, name: &str) -> ClassId {
         self.rtts.number(name)
     }
 
     /// Returns the number of a kind of work, if it is known; else 0.
-    pub(crate) fn find_class(&self, name: &str) -> u8 {
+    pub(crate) fn find_class(&self, name: &str) -> ClassId {
         self.rtts.find(name)
     }
 
     /// Returns what a round-trip time would have been, had the request been of the first class.
-    pub(crate) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
+    pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
         self.rtts.normalise(class, rtt)
     }
 
@@ -110,8 +114,8 @@ impl Controller {
 
     /// Counts a request that takes a slot; returns the mark of a slot that the request would have under the shadow law
     /// as well. `waits` where requests may wait.
-    pub(crate) fn enter_shadow(&mut self, waits: bool) -> u8 {
-        if self.shadow.is_on() { self.shadow.enter(waits) } else { 0 }
+    pub(crate) fn enter_shadow(&mut self, waits: bool) -> Marks {
+        if self.shadow.is_on() { self.shadow.enter(waits) } else { Marks::NONE }
     }
 
     /// Counts a request with that mark that gives its slot back.

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use crate::time::nanos;
+use crate::{engine::ids::ClassId, time::nanos};
 
 /// No more classes than this are told apart; all further ones are one.
 const MAX_CLASSES: usize = 64;
@@ -31,7 +31,7 @@ const WARM_UP: f64 = 64.0;
 #[derive(Debug, Default)]
 pub(crate) struct RttByClass {
     /// Sorted by name; the number of a class is its place in `offsets`.
-    names: Vec<(Box<str>, u8)>,
+    names: Vec<(Box<str>, ClassId)>,
     level: Option<f64>,
     reference: usize,
     offsets: Vec<Offset>,
@@ -45,32 +45,32 @@ struct Offset {
 
 impl RttByClass {
     /// Returns the number of the class of this name; 0 for classes that are not told apart.
-    pub(crate) fn number(&mut self, name: &str) -> u8 {
+    pub(crate) fn number(&mut self, name: &str) -> ClassId {
         match self.names.binary_search_by(|(known, _)| (**known).cmp(name)) {
             Ok(place) => self.names[place].1,
             Err(place) if self.names.len() + 1 < MAX_CLASSES => {
-                let number = u8::try_from(self.names.len() + 1).unwrap_or(0);
+                let number = ClassId::from_index(self.names.len() + 1);
                 self.names.insert(place, (name.into(), number));
                 number
             }
-            Err(_) => 0,
+            Err(_) => ClassId::OTHERS,
         }
     }
 
     /// Returns the number of the class of this name, if it is known; else 0.
-    pub(crate) fn find(&self, name: &str) -> u8 {
+    pub(crate) fn find(&self, name: &str) -> ClassId {
         let found = self.names.binary_search_by(|(known, _)| (**known).cmp(name));
-        found.map_or(0, |place| self.names[place].1)
+        found.map_or(ClassId::OTHERS, |place| self.names[place].1)
     }
 
     /// Learns from a round-trip time and returns what it would have been for an average request.
-    pub(crate) fn normalise(&mut self, class: u8, rtt: Duration) -> Duration {
+    pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
         if self.names.is_empty() {
             return rtt;
         }
         #[expect(clippy::cast_precision_loss, reason = "a latency in nanoseconds")]
         let ln_rtt = (nanos(rtt).max(1) as f64).ln();
-        let class = usize::from(class);
+        let class = class.index();
         if self.offsets.len() <= class {
             self.offsets.resize(class + 1, Offset::default());
         }
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn without_classes_nothing_is_changed_and_strangers_share_one() {
         let mut classes = RttByClass::default();
-        assert_eq!(classes.normalise(0, Duration::from_millis(7)), Duration::from_millis(7));
+        assert_eq!(classes.normalise(ClassId::OTHERS, Duration::from_millis(7)), Duration::from_millis(7));
         let numbers: Vec<_> = (0..1_000).map(|i| classes.number(&i.to_string())).collect();
-        assert_eq!(numbers.iter().filter(|&&number| number == 0).count(), 1_000 - (MAX_CLASSES - 1));
+        assert_eq!(numbers.iter().filter(|&&number| number == ClassId::OTHERS).count(), 1_000 - (MAX_CLASSES - 1));
         assert_eq!(classes.number("0"), numbers[0]);
         for rtt in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1)] {
-            classes.normalise(3, rtt);
+            classes.normalise(ClassId::from_index(3), rtt);
         }
         assert!(classes.level.unwrap().is_finite());
     }

@@ -4,7 +4,7 @@ use super::step;
 use crate::{
     engine::{
         limit::{Fixed, LimitAlgorithm, Sample},
-        tokens::IN_SHADOW,
+        tokens::Marks,
     },
     rejection::Reason,
 };
@@ -69,13 +69,13 @@ impl ShadowLaw {
     }
 
     /// Counts a request that gets a slot; returns the mark of a slot that the request would have got here as well.
-    pub(crate) fn enter(&mut self, waits: bool) -> u8 {
+    pub(crate) fn enter(&mut self, waits: bool) -> Marks {
         if self.running < self.limit {
             self.running += 1;
-            return IN_SHADOW;
+            return Marks::IN_SHADOW;
         }
         *(if waits { &mut self.would_queue } else { &mut self.would_reject }) += 1;
-        0
+        Marks::NONE
     }
 
     pub(crate) fn leave(&mut self) {

@@ -6,7 +6,10 @@ mod service_time;
 use std::time::Duration;
 
 use self::{hold_time::HoldTime, service_time::ServiceTime};
-use crate::{engine::stall::Stall, time::Timestamp};
+use crate::{
+    engine::{ids::ClassId, stall::Stall},
+    time::Timestamp,
+};
 
 /// The estimates.
 #[derive(Debug, Default)]
@@ -29,7 +32,7 @@ impl Estimates {
     }
 
     /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
-    pub(crate) fn answered(&mut self, class: u8, rtt: Duration, is_within_limit: bool) {
+    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration, is_within_limit: bool) {
         if is_within_limit {
             self.hold.answered(rtt);
         }
@@ -54,7 +57,7 @@ impl Estimates {
     }
 
     /// Returns how long work of this class takes nearly always, if enough of it was seen.
-    pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
+    pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
         self.service.likely(class)
     }
 

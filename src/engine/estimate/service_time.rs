@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::nanos;
+use crate::{engine::ids::ClassId, time::nanos};
 
 /// Fewer answers than this say nothing.
 const FEWEST: u32 = 16;
@@ -22,8 +22,8 @@ struct Kind {
 
 impl ServiceTime {
     /// Takes the round-trip time of an answer.
-    pub(crate) fn answered(&mut self, class: u8, rtt: Duration) {
-        let class = usize::from(class);
+    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration) {
+        let class = class.index();
         if self.kinds.len() <= class {
             self.kinds.resize(class + 1, Kind::default());
         }
@@ -39,8 +39,8 @@ impl ServiceTime {
 
     /// Returns how long such work takes nearly always: the mean and four times the distance from it, as TCP waits for
     /// an answer.
-    pub(crate) fn likely(&self, class: u8) -> Option<Duration> {
-        let kind = self.kinds.get(usize::from(class)).filter(|kind| kind.answers >= FEWEST)?;
+    pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
+        let kind = self.kinds.get(class.index()).filter(|kind| kind.answers >= FEWEST)?;
         Some(Duration::from_nanos(kind.mean.saturating_add(kind.distance.saturating_mul(4))))
     }
 }
@@ -51,15 +51,15 @@ mod tests {
 
     #[test]
     fn an_even_spread_is_covered_and_few_answers_say_nothing() {
-        let mut work = ServiceTime::default();
+        let (mut work, class) = (ServiceTime::default(), ClassId::from_index);
         for i in 0..1_000_u64 {
-            assert_eq!(work.likely(3).is_some(), i >= u64::from(FEWEST));
-            work.answered(3, Duration::from_millis(1_000 + i * 617 % 1_000));
+            assert_eq!(work.likely(class(3)).is_some(), i >= u64::from(FEWEST));
+            work.answered(class(3), Duration::from_millis(1_000 + i * 617 % 1_000));
         }
-        let likely = work.likely(3).unwrap();
+        let likely = work.likely(class(3)).unwrap();
         assert!((2_300..2_900).contains(&likely.as_millis()), "{likely:?}");
-        assert_eq!((work.likely(0), work.likely(9)), (None, None));
-        work.answered(0, Duration::MAX);
-        work.answered(0, Duration::ZERO);
+        assert_eq!((work.likely(class(0)), work.likely(class(9))), (None, None));
+        work.answered(class(0), Duration::MAX);
+        work.answered(class(0), Duration::ZERO);
     }
 }

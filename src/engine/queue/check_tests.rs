@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::WaitQueue;
 use crate::{
     engine::{
-        ids::{JobId, Key, LabelId},
+        ids::{JobId, Key, LabelId, PartitionId},
         tokens::{Stage, Standing, Waiter},
     },
     time::Timestamp,
@@ -13,7 +13,7 @@ use crate::{
 
 impl WaitQueue {
     /// Asserts what is counted in every verb.
-    pub(crate) fn check(&self, partitions: impl Iterator<Item = u16> + Clone) {
+    pub(crate) fn check(&self, partitions: impl Iterator<Item = PartitionId> + Clone) {
         let in_line: usize = partitions.clone().map(|it| self.in_line_of(it)).sum();
         assert_eq!(self.in_line, in_line, "waiters in line are conserved");
         assert_eq!(self.at_gate, partitions.map(|it| self.at_gate_of(it)).sum::<usize>(), "and at the gate");

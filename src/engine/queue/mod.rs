@@ -17,9 +17,9 @@ use self::{burst_allowance::BurstAllowance, fair::FairQueue, jobs::Jobs};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{FlowKey, JobId, Key, LabelId},
+        ids::{FlowKey, JobId, Key, LabelId, Level, PartitionId},
         plan::{Bound, Discipline, QueuePlan},
-        tokens::{Ask, DryRunOutcome, Refusal, Stage, Standing, Waiter},
+        tokens::{Ask, DryRunOutcome, Marks, Refusal, Stage, Standing, Waiter},
     },
     time::Timestamp,
 };
@@ -100,11 +100,11 @@ impl WaitQueue {
         self.at_gate
     }
 
-    pub(crate) fn in_line_of(&self, partition: u16) -> usize {
+    pub(crate) fn in_line_of(&self, partition: PartitionId) -> usize {
         self.flows.in_line(partition)
     }
 
-    pub(crate) fn at_gate_of(&self, partition: u16) -> usize {
+    pub(crate) fn at_gate_of(&self, partition: PartitionId) -> usize {
         self.flows.at_gate(partition)
     }
 
@@ -181,7 +181,7 @@ impl WaitQueue {
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        (in_flight, shadow): (u32, u8),
+        (in_flight, shadow): (u32, Marks),
     ) -> Option<Key> {
         let key = self.insert(now, ask, label, JobId::NONE)?;
         let waiter = self.flows.get_mut(key);
@@ -235,7 +235,7 @@ impl WaitQueue {
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
         (waiter.deadline, waiter.job) = (Timestamp::NEVER, JobId::NONE);
-        Some(Left { label, is_beyond: shadow != 0, start })
+        Some(Left { label, is_beyond: !shadow.is_empty(), start })
     }
 
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
@@ -268,7 +268,7 @@ impl WaitQueue {
 
     /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
     /// earlier.
-    pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
+    pub(crate) fn next(&self, partition: PartitionId) -> Option<(Key, u64)> {
         self.flows.next(partition)
     }
 
@@ -278,7 +278,7 @@ impl WaitQueue {
     }
 
     /// Returns the waiter that came to the gate of a partition first.
-    pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
+    pub(crate) fn first_at_gate(&self, partition: PartitionId) -> Option<Key> {
         self.flows.first_at_gate(partition)
     }
 
@@ -299,7 +299,7 @@ impl WaitQueue {
     }
 
     /// Returns the tag of the flow that was served last in a partition, at a level.
-    pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
+    pub(crate) fn served(&self, partition: PartitionId, level: Level) -> u64 {
         self.flows.served(partition, level)
     }
 
@@ -312,7 +312,7 @@ impl WaitQueue {
     }
 
     /// Gives a waiter that left the line its slot.
-    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, shadow: u8) {
+    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, shadow: Marks) {
         let waiter = self.flows.get_mut(key);
         (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: Some(until) }, shadow);
     }
@@ -323,7 +323,7 @@ impl WaitQueue {
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
-    pub(crate) fn mark(&mut self, key: Key, shadow: u8, would: DryRunOutcome) {
+    pub(crate) fn mark(&mut self, key: Key, shadow: Marks, would: DryRunOutcome) {
         let waiter = self.flows.get_mut(key);
         (waiter.shadow, waiter.would) = (shadow, would);
     }
@@ -335,7 +335,7 @@ impl WaitQueue {
 
     /// Takes the marks of a waiter that gives its slot back.
     pub(crate) fn unmark(&mut self, key: Key) {
-        self.flows.get_mut(key).shadow = 0;
+        self.flows.get_mut(key).shadow = Marks::NONE;
     }
 
     /// Stops the turns of a label, or lets it have them again.

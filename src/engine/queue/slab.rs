@@ -211,14 +211,15 @@ mod tests {
     use super::*;
     use crate::{
         engine::{
-            ids::{JobId, LabelId},
+            ids::{JobId, LabelId, PartitionId},
             tokens::Ask,
         },
         time::Timestamp,
     };
 
     fn add(waiters: &mut Waiters, list: &mut List, sequence: u64) -> Key {
-        let waiter = Waiter::new(&Ask::of(0), LabelId::DEFAULT, JobId::NONE, sequence, Timestamp::ZERO);
+        let waiter =
+            Waiter::new(&Ask::of(PartitionId::DEFAULT), LabelId::DEFAULT, JobId::NONE, sequence, Timestamp::ZERO);
         let key = waiters.insert(waiter).unwrap();
         waiters.push_back(list, key);
         key

@@ -8,9 +8,10 @@ use super::{
 };
 use crate::{
     engine::{
+        ids::RuleClassId,
         plan::{LabelRule, rules::Rule},
         stall::Stall,
-        tokens::{Holder, OVER_LIMIT, OVER_QUOTA, one_turn},
+        tokens::{Holder, Marks, one_turn},
     },
     time::{Timestamp, nanos},
 };
@@ -29,7 +30,7 @@ pub(super) enum UsedBy {
 #[derive(Debug)]
 pub(crate) struct Label {
     /// The class of work whose rules hold for it.
-    pub(super) class: u8,
+    pub(super) class: RuleClassId,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
     /// Whether the entry stands for labels of any namespace but the empty one.
@@ -62,7 +63,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    pub(super) fn new(class: u8, namespace: &str, name: &str, rule: LabelRule) -> Self {
+    pub(super) fn new(class: RuleClassId, namespace: &str, name: &str, rule: LabelRule) -> Self {
         Self {
             class,
             namespace: namespace.into(),
@@ -87,7 +88,7 @@ impl Label {
     }
 
     /// Returns the class of work whose rules hold for the label.
-    pub(crate) const fn class(&self) -> u8 {
+    pub(crate) const fn class(&self) -> RuleClassId {
         self.class
     }
 
@@ -163,8 +164,8 @@ impl Label {
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
         let cost = holder.cost();
-        let outside = if holder.shadow & OVER_LIMIT != 0 { cost } else { 0 };
-        let over_quota = if holder.shadow & OVER_QUOTA != 0 { cost } else { 0 };
+        let outside = if holder.shadow.has(Marks::OVER_LIMIT) { cost } else { 0 };
+        let over_quota = if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
         match by {
             UsedBy::Start => {
                 self.running += cost;

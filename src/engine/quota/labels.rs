@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     engine::{
-        ids::LabelId,
+        ids::{LabelId, RuleClassId},
         plan::{LabelPlan, LabelRule},
         tokens::{Standing, Subject},
     },
@@ -55,11 +55,11 @@ pub(super) struct Labels {
 
 impl Labels {
     pub(super) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
-        let mut entries = vec![Label::new(0, "", "", LabelRule::default())];
+        let mut entries = vec![Label::new(RuleClassId::OTHERS, "", "", LabelRule::default())];
         // Where no rules count by namespace, labels of all namespaces share the same entry.
         for spans_namespaces in if rules.is_empty() { &[false][..] } else { &[false, true] } {
             let spans_namespaces = *spans_namespaces;
-            for class in 0..rules.classes().max(1) {
+            for class in RuleClassId::all().take(usize::from(rules.classes().max(1))) {
                 let mut shared = Label { spans_namespaces, ..Label::new(class, "", "", plan.default) };
                 shared.account = rules.open(&shared);
                 shared.find_cap(plan.enforce_workers);
@@ -144,7 +144,13 @@ impl Labels {
     }
 
     /// Returns the label of this name, which is made if it is new.
-    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>, rules: &mut Rules) -> LabelId {
+    pub(super) fn intern(
+        &mut self,
+        now: Timestamp,
+        class: RuleClassId,
+        subject: &Subject<'_>,
+        rules: &mut Rules,
+    ) -> LabelId {
         let &Subject { namespace, label: name, .. } = subject;
         if let Some(known) = self.find(class, namespace, name) {
             return known;
@@ -157,10 +163,10 @@ impl Labels {
         label.account = rules.open(&label);
         label.find_cap(self.plan.enforce_workers);
         self.entries[id.index() as usize] = label;
-        if self.numbers.len() <= usize::from(class) {
-            self.numbers.resize_with(usize::from(class) + 1, HashMap::new);
+        if self.numbers.len() <= class.index() {
+            self.numbers.resize_with(class.index() + 1, HashMap::new);
         }
-        let namespaces = &mut self.numbers[usize::from(class)];
+        let namespaces = &mut self.numbers[class.index()];
         let names = match namespaces.get_mut(namespace) {
             Some(names) => names,
             None => namespaces.entry(namespace.into()).or_default(),
@@ -170,8 +176,8 @@ impl Labels {
         id
     }
 
-    pub(super) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
-        self.numbers.get(usize::from(class))?.get(namespace)?.get(label).map(|&number| LabelId::from_index(number))
+    pub(super) fn find(&self, class: RuleClassId, namespace: &str, label: &str) -> Option<LabelId> {
+        self.numbers.get(class.index())?.get(namespace)?.get(label).map(|&number| LabelId::from_index(number))
     }
 
     /// Changes what a label runs, waits or may run; returns whether its cap throttles it since, or does so no more.

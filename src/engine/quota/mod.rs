@@ -20,10 +20,10 @@ use self::{label::UsedBy, labels::Labels, rules::Rules};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{LabelId, MeterId},
+        ids::{ClassId, LabelId, MeterId, RuleClassId},
         plan::{LabelPlan, rules::RulesPlan},
         stall::Stall,
-        tokens::{ExhaustedRule, Holder, InForce, OVER_QUOTA, Standing, Subject},
+        tokens::{ExhaustedRule, Holder, InForce, Marks, Standing, Subject},
     },
     time::Timestamp,
 };
@@ -65,7 +65,7 @@ impl Quotas {
         now: Timestamp,
         labels: LabelPlan,
         rules: RulesPlan,
-        number: impl FnMut(&str) -> u8,
+        number: impl FnMut(&str) -> ClassId,
     ) {
         self.rules.replace(now, rules);
         self.rules.number_classes(number);
@@ -73,7 +73,7 @@ impl Quotas {
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
-    pub(crate) fn number_classes(&mut self, number: impl FnMut(&str) -> u8) {
+    pub(crate) fn number_classes(&mut self, number: impl FnMut(&str) -> ClassId) {
         self.rules.number_classes(number);
     }
 
@@ -112,17 +112,17 @@ impl Quotas {
 
     /// Returns the class whose rules hold for this kind of work.
     #[inline]
-    pub(crate) fn class_of(&self, kind: u8) -> u8 {
+    pub(crate) fn class_of(&self, kind: ClassId) -> RuleClassId {
         self.rules.class_of(kind)
     }
 
     /// Returns the name of a class; empty for the class of all other requests.
-    pub(crate) fn class_name(&self, class: u8) -> &str {
+    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
         self.rules.class_name(class)
     }
 
     /// Returns the classes that settings name and bound, by number.
-    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
         self.rules.named_classes()
     }
 
@@ -133,12 +133,12 @@ impl Quotas {
     }
 
     /// Returns the label of this name, made if it is new, and whether its number has this name only from now on.
-    pub(crate) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> (LabelId, bool) {
+    pub(crate) fn intern(&mut self, now: Timestamp, class: RuleClassId, subject: &Subject<'_>) -> (LabelId, bool) {
         let id = self.labels.intern(now, class, subject, &mut self.rules);
         (id, self.labels.tell(id))
     }
 
-    pub(crate) fn find(&self, class: u8, namespace: &str, label: &str) -> Option<LabelId> {
+    pub(crate) fn find(&self, class: RuleClassId, namespace: &str, label: &str) -> Option<LabelId> {
         self.labels.find(class, namespace, label)
     }
 
@@ -321,7 +321,7 @@ impl Quotas {
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
-        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow & OVER_QUOTA != 0);
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow.has(Marks::OVER_QUOTA));
     }
 
     /// Notes for how long a slot was held by a request of a label.

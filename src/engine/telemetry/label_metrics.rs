@@ -16,7 +16,7 @@ use std::{
 
 pub(crate) use self::counts::{LabelCounts, LabelOutcome};
 use crate::engine::{
-    ids::{LabelId, SeriesId},
+    ids::{LabelId, RuleClassId, SeriesId},
     plan::{
         LabelPlan,
         rules::{ClassPlan, RulesPlan, Target},
@@ -36,7 +36,7 @@ pub(crate) struct SeriesName {
 #[derive(Debug)]
 struct Series {
     name: SeriesName,
-    class: u8,
+    class: RuleClassId,
     /// Entry that the label had last.
     entry: LabelId,
     /// Requests of the label that may run here, as far as settings say.
@@ -83,7 +83,7 @@ pub(crate) enum Named<'a> {
     /// Labels for which the table has no room.
     Overflow,
     Label {
-        class: u8,
+        class: RuleClassId,
         namespace: &'a str,
         label: &'a str,
     },
@@ -104,8 +104,8 @@ impl LabelMetrics {
     }
 
     /// Returns the series of a label, made if it has none and there is a place; else the series that labels share.
-    fn find_or_open(&mut self, plans: Plans<'_>, class: u8, namespace: &str, label: &str) -> SeriesId {
-        let known = self.numbers.get(usize::from(class)).and_then(|names| names.get(namespace)?.get(label));
+    fn find_or_open(&mut self, plans: Plans<'_>, class: RuleClassId, namespace: &str, label: &str) -> SeriesId {
+        let known = self.numbers.get(class.index()).and_then(|names| names.get(namespace)?.get(label));
         if let Some(&known) = known {
             return known;
         }
@@ -113,13 +113,13 @@ impl LabelMetrics {
         if self.list.len() > self.most || id == SeriesId::OTHERS {
             return SeriesId::OTHERS;
         }
-        if self.numbers.len() <= usize::from(class) {
-            self.numbers.resize_with(usize::from(class) + 1, HashMap::new);
+        if self.numbers.len() <= class.index() {
+            self.numbers.resize_with(class.index() + 1, HashMap::new);
         }
         let (_, rules) = plans;
-        let class_name = rules.classes.get(usize::from(class)).map_or("", |class| &class.name);
+        let class_name = rules.classes.get(class.index()).map_or("", |class| &class.name);
         let name = SeriesName { class: class_name.into(), namespace: namespace.into(), label: label.into() };
-        let names = self.numbers[usize::from(class)].entry(Arc::clone(&name.namespace)).or_default();
+        let names = self.numbers[class.index()].entry(Arc::clone(&name.namespace)).or_default();
         names.insert(Arc::clone(&name.label), id);
         let (cap, counts) = (settled_cap(plans, class, namespace, label), LabelCounts::default());
         self.list.push(Series { name, class, entry: LabelId::DEFAULT, cap, counts });
@@ -160,7 +160,7 @@ impl LabelMetrics {
         if self.list.is_empty() {
             let name = SeriesName { class: "".into(), namespace: "".into(), label: "".into() };
             let (entry, counts) = (LabelId::OVERFLOW, LabelCounts::default());
-            self.list.push(Series { name, class: 0, entry, cap: None, counts });
+            self.list.push(Series { name, class: RuleClassId::OTHERS, entry, cap: None, counts });
         }
         for (class, namespace, label) in named(plans.0, plans.1) {
             self.find_or_open(plans, class, &namespace, &label);
@@ -196,7 +196,7 @@ impl LabelMetrics {
 
 /// Returns the labels that settings name exactly, by class, namespace and label. A setting for any namespace names the
 /// label without one: other namespaces may be invented.
-pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<str>, Box<str>)> {
+pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(RuleClassId, Box<str>, Box<str>)> {
     fn name(target: &Target) -> Option<(Box<str>, Box<str>)> {
         match target {
             Target::Exact { namespace, label } => Some((namespace.clone(), label.clone())),
@@ -206,7 +206,7 @@ pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<
     }
     let nothing = [ClassPlan::default()];
     let classes = if rules.classes.is_empty() { &nothing[..] } else { &rules.classes };
-    let names = (0..=u8::MAX).zip(classes).flat_map(|(class, plan)| {
+    let names = RuleClassId::all().zip(classes).flat_map(|(class, plan)| {
         let overrides = plan.overrides.keys().filter_map(name);
         labels.named.iter().cloned().chain(overrides).map(move |(namespace, label)| (class, namespace, label))
     });
@@ -214,9 +214,9 @@ pub(crate) fn named(labels: &LabelPlan, rules: &RulesPlan) -> BTreeSet<(u8, Box<
 }
 
 /// Returns how many requests of a label may run here. A cap that all instances share says nothing about this one.
-fn settled_cap((labels, rules): Plans<'_>, class: u8, namespace: &str, label: &str) -> Option<usize> {
+fn settled_cap((labels, rules): Plans<'_>, class: RuleClassId, namespace: &str, label: &str) -> Option<usize> {
     let own = labels.rule(namespace, label).cap;
-    let rule = rules.classes.get(usize::from(class)).and_then(|class| class.resolve(namespace, label).in_flight);
+    let rule = rules.classes.get(class.index()).and_then(|class| class.resolve(namespace, label).in_flight);
     let rule = rule.filter(|rule| !rule.observes && rule.shared.is_none()).map(|rule| rule.bound);
     own.into_iter().chain(rule).min()
 }

@@ -1,5 +1,7 @@
 //! Which settings requests have met.
 
+use crate::engine::ids::RuleClassId;
+
 /// Which settings requests have met.
 #[derive(Debug, Default)]
 pub(super) struct Met {
@@ -11,8 +13,8 @@ pub(super) struct Met {
 
 impl Met {
     /// Notes that a request has this class.
-    pub(super) const fn note(&mut self, class: u8) {
-        self.classes[(class >> 6) as usize] |= 1 << (class & 63);
+    pub(super) const fn note(&mut self, class: RuleClassId) {
+        self.classes[class.index() >> 6] |= 1 << (class.index() & 63);
     }
 
     /// Begins anew, after so many requests.
@@ -25,7 +27,7 @@ impl Met {
         self.before
     }
 
-    pub(super) const fn has(&self, class: u8) -> bool {
-        self.classes[(class >> 6) as usize] & 1 << (class & 63) != 0
+    pub(super) const fn has(&self, class: RuleClassId) -> bool {
+        self.classes[class.index() >> 6] & 1 << (class.index() & 63) != 0
     }
 }

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     engine::{
-        ids::{LabelId, SeriesId},
+        ids::{LabelId, PartitionId, RuleClassId, SeriesId},
         plan::{LabelPlan, rules::RulesPlan},
         tokens::RequestRef,
     },
@@ -106,21 +106,21 @@ impl Telemetry {
 
     /// Counts a request that arrived.
     #[inline]
-    pub(crate) fn arrived(&mut self, partition: u16, label: LabelId) {
-        self.counts[partition as usize].arrived += 1;
+    pub(crate) fn arrived(&mut self, partition: PartitionId, label: LabelId) {
+        self.counts[partition.index()].arrived += 1;
         self.tally(label, |series| series.requests += 1);
     }
 
     /// Notes that a request had this class of rules.
     #[inline]
-    pub(crate) const fn met(&mut self, class: u8) {
+    pub(crate) const fn met(&mut self, class: RuleClassId) {
         self.met.note(class);
     }
 
     /// Records what became of a request.
     #[inline]
     pub(crate) fn record(&mut self, now: Timestamp, request: RequestRef, event: Event, gauges: Gauges) {
-        let counts = &mut self.counts[request.partition as usize];
+        let counts = &mut self.counts[request.partition.index()];
         let nothing = Blocker::NOTHING;
         let (code, request, blocker) = match event {
             Event::Admitted => {
@@ -188,8 +188,8 @@ impl Telemetry {
 
     /// A request without a label arrived and was admitted at once, where nothing is counted by label.
     #[inline]
-    pub(crate) fn admitted_plainly(&mut self, now: Timestamp, partition: u16, gauges: Gauges) {
-        let counts = &mut self.counts[partition as usize];
+    pub(crate) fn admitted_plainly(&mut self, now: Timestamp, partition: PartitionId, gauges: Gauges) {
+        let counts = &mut self.counts[partition.index()];
         counts.arrived += 1;
         counts.admitted += 1;
         let request = RequestRef::new(now, partition, LabelId::DEFAULT);
@@ -226,8 +226,8 @@ impl Telemetry {
     }
 
     /// Counts how a request of a partition ended, and how long it took.
-    pub(crate) fn ended(&mut self, partition: u16, series: SeriesId, outcome: Outcome, rtt: Duration) {
-        let counts = &mut self.counts[partition as usize];
+    pub(crate) fn ended(&mut self, partition: PartitionId, series: SeriesId, outcome: Outcome, rtt: Duration) {
+        let counts = &mut self.counts[partition.index()];
         match outcome {
             Outcome::Cancelled => counts.cancelled += 1,
             Outcome::Ignore => counts.ignored += 1,
@@ -248,12 +248,12 @@ impl Telemetry {
     }
 
     /// Counts an overload that trailers told of after the sample of the request was taken.
-    pub(crate) fn ended_late(&mut self, partition: u16) {
-        self.counts[partition as usize].late_overloads += 1;
+    pub(crate) fn ended_late(&mut self, partition: PartitionId) {
+        self.counts[partition.index()].late_overloads += 1;
     }
 
-    pub(crate) fn counts(&self, partition: u16) -> &Counts {
-        &self.counts[partition as usize]
+    pub(crate) fn counts(&self, partition: PartitionId) -> &Counts {
+        &self.counts[partition.index()]
     }
 
     /// Returns what became of the requests of a label.
@@ -325,7 +325,7 @@ impl Telemetry {
     }
 
     /// Whether any request had this class of rules.
-    pub(crate) const fn has_met(&self, class: u8) -> bool {
+    pub(crate) const fn has_met(&self, class: RuleClassId) -> bool {
         self.met.has(class)
     }
 
@@ -340,8 +340,8 @@ impl Telemetry {
     /// Returns what most rejections of the last seconds stand for in a partition, if more requests were rejected than
     /// admitted.
     #[cfg(feature = "introspect")]
-    pub(crate) fn recently(&self, now: Timestamp, partition: u16) -> Option<Fares> {
-        let partition = partition as usize;
+    pub(crate) fn recently(&self, now: Timestamp, partition: PartitionId) -> Option<Fares> {
+        let partition = partition.index();
         self.recent[partition].mostly_refused(now, &self.counts[partition])
     }
 

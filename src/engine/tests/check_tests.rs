@@ -3,14 +3,14 @@
 use crate::engine::{
     Engine, Key,
     plan::Mode,
-    tokens::{Holder, OVER_LIMIT, Stage, Waiter},
+    tokens::{Holder, Marks, Stage, Waiter},
 };
 
 impl Engine {
     /// Asserts what holds after every verb. See the module `engine`.
     pub(crate) fn check(&self) {
         self.capacity.check(self.queue.places(self.capacity.limit()) > 0);
-        self.queue.check(0..u16::try_from(self.capacity.len()).unwrap());
+        self.queue.check(self.capacity.numbers());
         for partition in self.capacity.numbers() {
             let stuck = self.is_served(partition) && self.queue.next(partition).is_some();
             assert!(!stuck || !self.lifecycle.enforces(), "a free slot and a waiter that may take it coexist");
@@ -70,9 +70,9 @@ impl Engine {
         for id in self.quotas.ids() {
             at_most(self.quotas.label(id).running(), holders.iter().filter(|it| it.label == id).count());
         }
-        holders.retain(|holder| holder.shadow & OVER_LIMIT == 0);
+        holders.retain(|holder| !holder.shadow.has(Marks::OVER_LIMIT));
         for (level, running) in self.capacity.levels().into_iter().enumerate() {
-            at_most(running, holders.iter().filter(|it| usize::from(it.level) == level).count());
+            at_most(running, holders.iter().filter(|it| it.level.index() == level).count());
         }
         for (partition, it) in self.capacity.partitions() {
             at_most(it.running(), holders.iter().filter(|holder| holder.partition == partition).count());

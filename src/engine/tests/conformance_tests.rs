@@ -6,7 +6,7 @@
 use std::{collections::HashMap, fs, path::Path, time::Duration};
 
 use crate::engine::{
-    Ask, Engine, Slot,
+    Ask, Engine, PartitionId, Slot,
     limit::{Aimd, Fixed, Gradient2, Limit, LimitAlgorithm, NetflixWindow, QueueSize, Sample, Vegas},
     plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
 };
@@ -153,7 +153,7 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
     for row in rows(text) {
         let now = Timestamp::from_nanos(row[1].parse().unwrap());
         let partition = known.iter().position(|(name, _)| name == row[3]).map_or(0, |index| index + 1);
-        let partition = u16::try_from(partition).unwrap();
+        let partition = PartitionId::from_index(partition).unwrap();
         let mut answer = "";
         let mut touched = partition;
         match row[2] {
@@ -185,10 +185,10 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
             }
         }
         let snapshot = engine.snapshot();
-        let it = &snapshot.partitions[usize::from(touched)];
+        let it = &snapshot.partitions[touched.index()];
         let mut found = vec![answer.to_owned(), snapshot.limit.to_string(), snapshot.in_flight.to_string()];
         let mut expected = row[5..8].to_vec();
-        if row.len() > 9 && !row[9].is_empty() && touched > 0 {
+        if row.len() > 9 && !row[9].is_empty() && touched != PartitionId::DEFAULT {
             found.extend([it.share.to_string(), it.in_flight.to_string()]);
             expected.extend(&row[8..10]);
         }

@@ -7,7 +7,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, task::Poll, time::Duration};
 
 use crate::engine::{
-    Arrival, Ask, Engine, Place, Slot,
+    Arrival, Ask, Engine, PartitionId, Place, Slot,
     limit::{Fixed, Limit},
     plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -82,7 +82,7 @@ fn run(plan: Plan, spread: Duration) -> Report {
         } else {
             let Reverse((_, number)) = agenda.pop().unwrap();
             match events.remove(&number).unwrap() {
-                Event::Arrive => match engine.arrive(now, &Ask::of(0)) {
+                Event::Arrive => match engine.arrive(now, &Ask::of(PartitionId::DEFAULT)) {
                     Arrival::Admit(slot) => started.push((number, slot)),
                     Arrival::Wait(place) => waiting.push((number, now, place)),
                     Arrival::Ask(..) => unreachable!("no rule is shared"),

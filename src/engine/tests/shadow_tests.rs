@@ -3,7 +3,7 @@
 use std::{sync::Arc, task::Poll, time::Duration};
 
 use crate::engine::{
-    Arrival, Ask, Engine, Place, Slot, Subject,
+    Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject,
     limit::{Aimd, Fixed, Limit},
     plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -116,8 +116,8 @@ impl Scene {
     }
 
     fn arrive(&mut self) {
-        let class = if self.dice.one_in(2) { self.engine.class("bulk") } else { 0 };
-        let partition = u16::try_from(self.dice.roll(3)).unwrap_or(0);
+        let class = if self.dice.one_in(2) { self.engine.class("bulk") } else { ClassId::OTHERS };
+        let partition = PartitionId::from_index(self.dice.roll(3)).unwrap_or(PartitionId::DEFAULT);
         let label = LABELS[self.dice.roll(3)];
         let subject = self.dice.one_in(2).then_some(Subject { namespace: "ns", label, run: None });
         let ask = Ask { class, subject, ..Ask::of(partition) };

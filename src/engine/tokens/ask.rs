@@ -1,13 +1,17 @@
 //! A request as the engine sees it.
 
-use crate::{criticality::Criticality, time::Timestamp};
+use crate::{
+    criticality::Criticality,
+    engine::ids::{ClassId, PartitionId},
+    time::Timestamp,
+};
 
 /// What a request asks for: names of labels as text, all other fields as numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
-    pub(crate) partition: u16,
+    pub(crate) partition: PartitionId,
     /// The kind of work; see [`Engine::class`](crate::engine::Engine::class).
-    pub(crate) class: u8,
+    pub(crate) class: ClassId,
     pub(crate) criticality: Criticality,
     /// Label of the request; `None` without one.
     pub(crate) subject: Option<Subject<'a>>,
@@ -34,7 +38,13 @@ impl Ask<'_> {
     pub(crate) const COST: usize = 1;
 
     /// Returns a request of `partition` without a label, whose caller waits for ever.
-    pub(crate) const fn of(partition: u16) -> Self {
-        Self { partition, class: 0, criticality: Criticality::Critical, subject: None, deadline: Timestamp::NEVER }
+    pub(crate) const fn of(partition: PartitionId) -> Self {
+        Self {
+            partition,
+            class: ClassId::OTHERS,
+            criticality: Criticality::Critical,
+            subject: None,
+            deadline: Timestamp::NEVER,
+        }
     }
 }

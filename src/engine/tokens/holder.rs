@@ -1,16 +1,16 @@
 //! The holder of a slot.
 
-use super::Ask;
-use crate::engine::ids::LabelId;
+use super::{Ask, Marks};
+use crate::engine::ids::{LabelId, Level, PartitionId};
 
 /// The request that a slot belongs to: partition, label and level.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
-    pub(crate) partition: u16,
+    pub(crate) partition: PartitionId,
     pub(crate) label: LabelId,
-    pub(crate) level: u8,
+    pub(crate) level: Level,
     /// What the request exceeds, as marks of a slot.
-    pub(crate) shadow: u8,
+    pub(crate) shadow: Marks,
 }
 
 impl Holder {

@@ -4,6 +4,7 @@ mod ask;
 mod dry_run;
 mod exhausted_rule;
 mod holder;
+mod marks;
 mod request;
 mod shared_rules;
 mod slot;
@@ -16,6 +17,7 @@ pub(crate) use self::{
     dry_run::DryRunOutcome,
     exhausted_rule::{ExhaustedRule, InForce, Need},
     holder::Holder,
+    marks::Marks,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},
     slot::*,

@@ -1,14 +1,14 @@
 //! The request that an event is about.
 
 use crate::{
-    engine::ids::{JobId, LabelId},
+    engine::ids::{JobId, LabelId, PartitionId},
     time::Timestamp,
 };
 
 /// The request that a decision is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestRef {
-    pub(crate) partition: u16,
+    pub(crate) partition: PartitionId,
     pub(crate) label: LabelId,
     pub(crate) job: JobId,
     /// Time when its wait began, if it has waited.
@@ -17,7 +17,7 @@ pub(crate) struct RequestRef {
 
 impl RequestRef {
     /// Returns a request that has just come, and whose job is of no interest.
-    pub(crate) const fn new(now: Timestamp, partition: u16, label: LabelId) -> Self {
+    pub(crate) const fn new(now: Timestamp, partition: PartitionId, label: LabelId) -> Self {
         Self { partition, label, job: JobId::NONE, since: now }
     }
 }

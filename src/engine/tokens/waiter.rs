@@ -1,8 +1,8 @@
 //! A request that waits.
 
-use super::{Ask, DryRunOutcome, Holder, Refusal, RequestRef};
+use super::{Ask, DryRunOutcome, Holder, Marks, Refusal, RequestRef};
 use crate::{
-    engine::ids::{FlowKey, JobId, LabelId},
+    engine::ids::{ClassId, FlowKey, JobId, LabelId, Level, PartitionId},
     time::Timestamp,
 };
 
@@ -24,12 +24,11 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) stage: Stage,
-    pub(crate) partition: u16,
-    pub(crate) class: u8,
-    /// Level of importance, 0 the most important; see [`Criticality::level`](crate::criticality::Criticality::level).
-    pub(crate) level: u8,
+    pub(crate) partition: PartitionId,
+    pub(crate) class: ClassId,
+    pub(crate) level: Level,
     /// What the waiter exceeds, as marks of a slot.
-    pub(crate) shadow: u8,
+    pub(crate) shadow: Marks,
     pub(crate) would: DryRunOutcome,
     pub(crate) label: LabelId,
     /// Job that the waiter is a part of.
@@ -50,8 +49,8 @@ impl Waiter {
             stage: Stage::Line,
             partition: ask.partition,
             class: ask.class,
-            level: ask.criticality.level(),
-            shadow: 0,
+            level: Level::of(ask.criticality),
+            shadow: Marks::NONE,
             would: DryRunOutcome::NOTHING,
             label,
             job,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::{
     engine::{
         Engine,
+        ids::RuleClassId,
         plan::{Mode, PartitionPlan, Plan},
         telemetry::{ChangeEvent, short},
         tokens::{StoreChange, StoreState, Subject},
@@ -129,7 +130,7 @@ impl Engine {
     }
 
     /// Returns the number of the class whose rules hold for work of this name.
-    pub(in crate::engine) fn rule_class(&self, class: Option<&str>) -> u8 {
-        class.map_or(0, |name| self.quotas.class_of(self.controller.find_class(name)))
+    pub(in crate::engine) fn rule_class(&self, class: Option<&str>) -> RuleClassId {
+        class.map_or(RuleClassId::OTHERS, |name| self.quotas.class_of(self.controller.find_class(name)))
     }
 }

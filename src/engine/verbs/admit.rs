@@ -5,11 +5,9 @@ use std::sync::Arc;
 use crate::{
     engine::{
         Engine,
-        ids::LabelId,
+        ids::{LabelId, Level},
         telemetry::Event,
-        tokens::{
-            Arrival, Ask, DryRunOutcome, ExhaustedRule, Holder, OVER_LIMIT, OVER_QUOTA, Place, RequestRef, SharedRules,
-        },
+        tokens::{Arrival, Ask, DryRunOutcome, ExhaustedRule, Holder, Marks, Place, RequestRef, SharedRules},
     },
     rejection::Reason,
     time::Timestamp,
@@ -24,19 +22,19 @@ impl Engine {
         {
             return self.start_beyond(now, ask, label, full, may_wait);
         }
-        self.start(now, ask, label, 0)
+        self.start(now, ask, label, Marks::NONE)
     }
 
     /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
-    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: u8) -> Arrival {
-        let mut holder = Holder { partition: ask.partition, label, level: ask.criticality.level(), shadow };
+    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: Marks) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), shadow };
         let in_flight = self.take_slot(&mut holder);
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
             self.quotas.served_at_once(now, label, served);
         }
         self.quotas.charge(now, &holder);
-        if shadow & OVER_LIMIT == 0 {
+        if !shadow.has(Marks::OVER_LIMIT) {
             self.note_started(now, ask.partition);
         }
         if let Some(rules) = self.needs_remote(label) {
@@ -91,7 +89,7 @@ impl Engine {
         let would = DryRunOutcome::have(place, || self.reason_for_not_waiting(ask.partition, label));
         self.reserve_as_if(now, ask, label, place, may_wait);
         self.record_would(now, self.request_of(now, ask, label), place);
-        let arrival = self.start(now, ask, label, OVER_QUOTA | OVER_LIMIT);
+        let arrival = self.start(now, ask, label, Marks::OVER_QUOTA.with(Marks::OVER_LIMIT));
         Some(self.take_along(arrival, would))
     }
 

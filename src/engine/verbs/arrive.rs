@@ -3,8 +3,8 @@
 use crate::{
     engine::{
         Engine,
-        ids::{LabelId, SeriesId, TtlId},
-        tokens::{Arrival, Ask, Holder, OBSERVED, Slot, Subject},
+        ids::{ClassId, LabelId, Level, RuleClassId, SeriesId, TtlId},
+        tokens::{Arrival, Ask, Holder, Marks, Slot, Subject},
     },
     time::Timestamp,
 };
@@ -18,7 +18,7 @@ impl Engine {
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         if self.lifecycle.is_off() {
-            return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, OBSERVED));
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, Marks::OBSERVED));
         }
         let label = self.label_of(now, ask);
         self.telemetry.arrived(ask.partition, label);
@@ -66,14 +66,14 @@ impl Engine {
         if self.capacity.has_reserved() || ask.deadline <= now || !self.capacity.may_run(partition, Ask::COST) {
             return None;
         }
-        let level = ask.criticality.level();
+        let level = Level::of(ask.criticality);
         let in_flight = self.capacity.take_plainly(now, partition, level, Ask::COST);
         self.estimates.started(now);
         self.quotas.started_plainly(Ask::COST);
         self.telemetry.admitted_plainly(now, partition, self.gauges());
         #[cfg(test)]
         self.check();
-        let holder = Holder { partition, label: LabelId::DEFAULT, level, shadow: 0 };
+        let holder = Holder { partition, label: LabelId::DEFAULT, level, shadow: Marks::NONE };
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE))
     }
 
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Returns the number of a kind of work, for [`Ask::class`]: times are compared within their kind.
-    pub(crate) fn class(&mut self, name: &str) -> u8 {
+    pub(crate) fn class(&mut self, name: &str) -> ClassId {
         self.controller.class(name)
     }
 
@@ -100,7 +100,7 @@ impl Engine {
     #[inline]
     pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.quotas.class_of(ask.class);
-        if class > 0 {
+        if class != RuleClassId::OTHERS {
             self.telemetry.met(class);
         }
         match &ask.subject {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     engine::{
         Engine,
-        ids::{FlowKey, Key, LabelId},
+        ids::{FlowKey, Key, LabelId, Level, PartitionId},
         plan::{PartitionMode, rules::WhenFull},
         telemetry::{Blocker, BlockingBound},
         tokens::{Ask, ExhaustedRule, Refusal, Stage},
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
-    pub(super) fn refusal(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Refusal {
+    pub(super) fn refusal(&self, now: Timestamp, partition: PartitionId, label: LabelId, reason: Reason) -> Refusal {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let it = self.capacity.partition(partition);
         let (ahead, slots, stall) = match reason {
@@ -86,7 +86,7 @@ impl Engine {
     pub(super) fn refusal_by_rule(
         &self,
         now: Timestamp,
-        partition: u16,
+        partition: PartitionId,
         label: LabelId,
         full: ExhaustedRule,
     ) -> Refusal {
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Returns the bound for which a request was rejected.
-    pub(super) fn blocker(&self, now: Timestamp, partition: u16, label: LabelId, reason: Reason) -> Blocker {
+    pub(super) fn blocker(&self, now: Timestamp, partition: PartitionId, label: LabelId, reason: Reason) -> Blocker {
         let limit = self.capacity.limit();
         match reason {
             Reason::Deadline => Blocker::new(BlockingBound::Deadline, 0, 0),
@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Returns what keeps a request from running: the first bound in the order in which they are checked.
-    pub(super) fn obstacle(&self, now: Timestamp, partition: u16, label: LabelId) -> Blocker {
+    pub(super) fn obstacle(&self, now: Timestamp, partition: PartitionId, label: LabelId) -> Blocker {
         let it = self.capacity.partition(partition);
         if self.quotas.is_full(label) {
             let (label, binds) = (self.quotas.label(label), self.quotas.label_plan().enforce_workers);
@@ -206,7 +206,7 @@ impl Engine {
         }
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let (one, it) = (self.quotas.label(label), self.capacity.partition(ask.partition));
-        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
+        let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
         let (in_partition, in_all) = self.queue.turns_before(now, key, one.weight());
         let by_limit = self.estimates.wait(in_all + running.saturating_sub(limit), limit);
         let by_share = (it.share() > 0).then(|| {

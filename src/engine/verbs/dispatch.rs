@@ -1,7 +1,7 @@
 //! Which waiter runs next.
 
 use crate::{
-    engine::{Engine, ids::Key, plan::rules::WhenFull, telemetry::Event, tokens::OVER_LIMIT},
+    engine::{Engine, ids::Key, plan::rules::WhenFull, telemetry::Event, tokens::Marks},
     rejection::Reason,
     time::Timestamp,
 };
@@ -70,7 +70,7 @@ impl Engine {
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Event::Granted { asks });
-        if holder.shadow & OVER_LIMIT == 0 {
+        if !holder.shadow.has(Marks::OVER_LIMIT) {
             self.note_started(now, holder.partition);
         }
         self.queue.grant(key, in_flight, waiter.deadline, holder.shadow);

@@ -14,7 +14,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::rules::WhenFull,
         telemetry::Event,
-        tokens::{Ask, DryRunOutcome, ExhaustedRule, OVER_LIMIT, OVER_QUOTA, RequestRef, Slot},
+        tokens::{Ask, DryRunOutcome, ExhaustedRule, Marks, RequestRef, Slot},
     },
     rejection::Reason,
     time::Timestamp,
@@ -29,12 +29,13 @@ impl Engine {
         request: RequestRef,
         full: ExhaustedRule,
         may_wait: bool,
-    ) -> (u8, DryRunOutcome) {
+    ) -> (Marks, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room(request.partition);
         let place = if waits { Ok(()) } else { Err(full.reason) };
         self.record_would(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();
-        (if observes { OVER_QUOTA | OVER_LIMIT } else { OVER_QUOTA }, DryRunOutcome::have(place, || full.reason))
+        let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
+        (over, DryRunOutcome::have(place, || full.reason))
     }
 
     pub(super) fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
@@ -92,16 +93,16 @@ impl Engine {
     pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
         self.record_would(now, request, Err(full.reason));
-        self.queue.mark(key, OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
+        self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
         self.quotas.waits_beyond(request.label);
     }
 
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
-    pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> u8 {
+    pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> Marks {
         let waiter = self.queue.get(key);
         let (request, mut shadow) = (waiter.request(), waiter.shadow);
         let RequestRef { partition, label, .. } = request;
-        if shadow == 0
+        if shadow.is_empty()
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
@@ -110,14 +111,14 @@ impl Engine {
             self.queue.take_along(key, would);
         }
         if self.lets_all_through(partition) {
-            if shadow == 0 && !self.capacity.may_run(partition, Ask::COST) {
+            if shadow.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
                 let would = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.record_would(now, request, Ok(()));
-                shadow = OVER_QUOTA;
+                shadow = Marks::OVER_QUOTA;
                 self.queue.take_along(key, would);
             }
-            if shadow != 0 {
-                shadow |= OVER_LIMIT;
+            if !shadow.is_empty() {
+                shadow = shadow.with(Marks::OVER_LIMIT);
             }
         }
         shadow

@@ -9,7 +9,7 @@ use crate::{
         ids::SeriesId,
         limit::Sample,
         telemetry::{ChangeEvent, short},
-        tokens::{OBSERVED, Slot},
+        tokens::{Marks, Slot},
     },
     outcome::Outcome,
     time::Timestamp,
@@ -22,7 +22,7 @@ impl Engine {
         if slot.is_observed() {
             return;
         }
-        slot.marks |= OBSERVED;
+        slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
         let rtt = now.since(slot.start);
         self.telemetry.ended(slot.partition, self.series_of(slot), outcome, rtt);

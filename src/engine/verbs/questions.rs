@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     engine::{
         Engine,
-        ids::{FlowKey, Key, LabelId},
+        ids::{FlowKey, Key, LabelId, Level, PartitionId},
         plan::rules::WhenFull,
         tokens::{Ask, ExhaustedRule, InForce, RequestRef, SharedRules},
     },
@@ -46,7 +46,7 @@ impl Engine {
     }
 
     /// Returns the reason to reject a request that doesn't wait.
-    pub(super) fn reason_for_not_waiting(&self, partition: u16, label: LabelId) -> Reason {
+    pub(super) fn reason_for_not_waiting(&self, partition: PartitionId, label: LabelId) -> Reason {
         match self.reason_for_rejecting(partition, label) {
             reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
             _ => Reason::Limit,
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Returns the reason to reject a request that finds neither a slot nor a place.
-    pub(super) fn reason_for_rejecting(&self, partition: u16, label: LabelId) -> Reason {
+    pub(super) fn reason_for_rejecting(&self, partition: PartitionId, label: LabelId) -> Reason {
         if self.quotas.is_full(label) {
             Reason::LabelCap
         } else if self.capacity.partition(partition).is_at_hard_cap() {
@@ -70,7 +70,7 @@ impl Engine {
 
     /// Whether a further request of this partition may wait in line. Beyond its share, a partition leaves the places
     /// alone that are held back for others.
-    pub(in crate::engine) fn line_has_room(&self, partition: u16) -> bool {
+    pub(in crate::engine) fn line_has_room(&self, partition: PartitionId) -> bool {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let used = self.queue.in_line_of(partition);
         let reserved = self.capacity.places_reserved_from(partition, used, self.queue.places(limit));
@@ -84,13 +84,13 @@ impl Engine {
         if self.queue.places(self.capacity.limit()) == 0 {
             return None;
         }
-        let key = FlowKey { label, partition: ask.partition, level: ask.criticality.level() };
+        let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
         self.queue.victim(key, self.quotas.label(label).weight())
     }
 
     /// Whether a request may run, as far as slots and its label go.
     pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let level = ask.criticality.level();
+        let level = Level::of(ask.criticality);
         self.capacity.may_run(ask.partition, Ask::COST)
             && !self.quotas.is_full(label)
             && (!self.capacity.has_reserved()
@@ -108,12 +108,12 @@ impl Engine {
     }
 
     /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
-    pub(in crate::engine) fn is_served(&self, partition: u16) -> bool {
+    pub(in crate::engine) fn is_served(&self, partition: PartitionId) -> bool {
         self.capacity.partition(partition).observes() || self.capacity.may_run(partition, Ask::COST)
     }
 
     /// Whether the bounds of a partition stop no request.
-    pub(in crate::engine) fn lets_all_through(&self, partition: u16) -> bool {
+    pub(in crate::engine) fn lets_all_through(&self, partition: PartitionId) -> bool {
         self.capacity.partition(partition).observes() && self.lifecycle.enforces()
     }
 

@@ -7,7 +7,7 @@ use crate::{
         Engine,
         ids::{Key, TtlId},
         telemetry::Event,
-        tokens::{COUNTED, IN_SHADOW, Place, Refusal, Slot, Stage},
+        tokens::{Marks, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
 };
@@ -68,7 +68,7 @@ impl Engine {
     /// Gives a slot back, once.
     pub(crate) fn finish(&mut self, now: Timestamp, slot: &mut Slot) {
         let (is_counted, within_limit, holder) = (slot.is_counted(), slot.is_within_limit(), slot.holder());
-        slot.marks &= !(COUNTED | IN_SHADOW);
+        slot.marks = slot.marks.without(Marks::COUNTED.with(Marks::IN_SHADOW));
         if !is_counted {
             return self.leave_shadow(&holder);
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::{
     engine::{
         Engine,
-        ids::{Key, LabelId},
+        ids::{Key, LabelId, PartitionId},
         plan::rules::WhenFull,
         telemetry::Event,
         tokens::{Counted, Place, Refusal, SharedRules, Stage},
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// Gives back the slot of a request that asked, as if the request had never had it.
-    fn give_up(&mut self, now: Timestamp, key: Key) -> (u16, LabelId) {
+    fn give_up(&mut self, now: Timestamp, key: Key) -> (PartitionId, LabelId) {
         let waiter = *self.queue.get(key);
         let holder = waiter.holder();
         self.queue.unmark(key);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::{
     engine::{
         Engine,
-        ids::{Key, LabelId},
+        ids::{ClassId, Key, LabelId, Level, PartitionId, RuleClassId},
         quota::{Quotas, Throttle},
         telemetry::Named,
-        tokens::{Ask, ExhaustedRule, Holder, IN_SHADOW, OVER_LIMIT, Slot, Stage, Subject},
+        tokens::{Ask, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
     },
     time::Timestamp,
 };
@@ -19,14 +19,14 @@ impl Engine {
     pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
         if self.controller.has_shadow() {
             let waits = self.queue.places(self.capacity.limit()) > 0;
-            holder.shadow |= self.controller.enter_shadow(waits);
+            holder.shadow = holder.shadow.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
         let limit = capacity.limit();
         let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
-            holder.shadow & OVER_LIMIT != 0
+            holder.shadow.has(Marks::OVER_LIMIT)
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
                 || self.capacity.partition(holder.partition).is_within_overcommit(),
@@ -39,7 +39,7 @@ impl Engine {
 
     /// Notes when a request took a slot of the limit.
     #[inline]
-    pub(super) fn note_started(&mut self, now: Timestamp, partition: u16) {
+    pub(super) fn note_started(&mut self, now: Timestamp, partition: PartitionId) {
         self.estimates.started(now);
         self.capacity.started(now, partition);
     }
@@ -48,7 +48,7 @@ impl Engine {
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        if holder.shadow & OVER_LIMIT == 0 {
+        if !holder.shadow.has(Marks::OVER_LIMIT) {
             self.estimates.freed();
         }
         self.leave_shadow(holder);
@@ -58,7 +58,7 @@ impl Engine {
 
     #[inline]
     pub(super) fn leave_shadow(&mut self, holder: &Holder) {
-        if holder.shadow & IN_SHADOW != 0 {
+        if holder.shadow.has(Marks::IN_SHADOW) {
             self.controller.leave_shadow();
         }
     }
@@ -131,7 +131,7 @@ impl Engine {
     pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
         let none_waits = self.queue.places(self.capacity.limit()) == 0;
         let is_label_below = none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label));
-        let (hold, level) = (self.estimates.reservation_time(), ask.criticality.level());
+        let (hold, level) = (self.estimates.reservation_time(), Level::of(ask.criticality));
         self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below);
     }
 
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// Returns the label of this name. From now on, counts and journal entries of its number are about this label.
-    pub(super) fn intern(&mut self, now: Timestamp, class: u8, subject: &Subject<'_>) -> LabelId {
+    pub(super) fn intern(&mut self, now: Timestamp, class: RuleClassId, subject: &Subject<'_>) -> LabelId {
         let (id, is_new) = self.quotas.intern(now, class, subject);
         if is_new {
             self.telemetry.name(id, name_of(&self.quotas, id), self.quotas.plans());
@@ -173,7 +173,7 @@ impl Engine {
 
     /// Returns the token of a slot that was taken.
     #[inline]
-    pub(super) fn slot(&mut self, now: Timestamp, class: u8, holder: Holder, in_flight: u32) -> Slot {
+    pub(super) fn slot(&mut self, now: Timestamp, class: ClassId, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;
         let ttl = self.slot_ttl.issue(now, holder, || telemetry.series_of(holder.label));
         Slot::counted(now, in_flight, holder, class, ttl)

@@ -1,14 +1,19 @@
 //! What a recorder of every step of the engine sees, or a replay of the steps.
 
 use crate::{
-    engine::{Engine, ids::Key, plan::Mode, tokens::Stage},
+    engine::{
+        Engine,
+        ids::{Key, PartitionId},
+        plan::Mode,
+        tokens::Stage,
+    },
     rejection::Reason,
 };
 
 impl Engine {
     /// Whether nothing has happened yet that a decision could depend on.
     pub(crate) fn is_fresh(&self) -> bool {
-        let unused = |(number, it): (u16, &crate::engine::capacity::Partition)| {
+        let unused = |(number, it): (PartitionId, &crate::engine::capacity::Partition)| {
             let counts = self.telemetry.counts(number);
             it.running() == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
         };

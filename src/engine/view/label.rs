@@ -1,9 +1,11 @@
 //! What can be seen of labels from outside.
 
 use super::{BlockedBy, LabelStatus};
+#[cfg(feature = "introspect")]
+use crate::engine::ids::RuleClassId;
 use crate::engine::{
     Engine,
-    ids::LabelId,
+    ids::{LabelId, PartitionId},
     quota::{Label, RuleSnapshot},
     tokens::{Ask, Subject},
 };
@@ -63,7 +65,7 @@ pub struct LabelSnapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct LabelRow {
     id: LabelId,
-    pub(crate) class: u8,
+    pub(crate) class: RuleClassId,
     pub(crate) namespace: Box<str>,
     pub(crate) name: Box<str>,
     pub(crate) overflow: bool,
@@ -120,7 +122,7 @@ impl Engine {
     /// Returns the state of one label, once for each class of work that it has.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_in_all_classes(&self, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
-        let ids = (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
+        let ids = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
         ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
     }
 
@@ -207,7 +209,7 @@ impl Engine {
     fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
         let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
         let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
-        Ask { subject: Some(subject), ..Ask::of(waiter.map_or(0, |waiter| waiter.partition)) }
+        Ask { subject: Some(subject), ..Ask::of(waiter.map_or(PartitionId::DEFAULT, |waiter| waiter.partition)) }
     }
 
     fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {

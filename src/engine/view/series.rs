@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Engine,
-    ids::LabelId,
+    ids::{LabelId, RuleClassId},
     quota::Label,
     telemetry::{LabelCounts, SeriesName, SeriesRef},
     tokens::Subject,
@@ -62,7 +62,7 @@ impl Engine {
     fn of_others(&self) -> (usize, usize) {
         let own = self.telemetry.series().filter(|series| !series.is_shared).filter_map(|series| series.entry);
         let Subject { namespace, label, .. } = Subject::NOBODY;
-        let without = (0..=u8::MAX).take(usize::from(self.quotas.classes()));
+        let without = RuleClassId::all().take(usize::from(self.quotas.classes()));
         let without = without.filter_map(|class| self.quotas.find(class, namespace, label));
         let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {

@@ -7,6 +7,7 @@ use crate::engine::{
     Engine,
     capacity::Partition,
     control::ShadowSnapshot,
+    ids::PartitionId,
     telemetry::{Counts, Histogram},
 };
 use crate::rejection::Reason;
@@ -183,7 +184,7 @@ impl Snapshot {
 
 impl Engine {
     /// Returns the number, name and counts of each partition that is shown.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &str, &Counts)> {
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, &str, &Counts)> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         shown.map(|(number, it)| (number, &**it.name(), self.telemetry.counts(number)))
     }
@@ -223,7 +224,7 @@ impl Engine {
 }
 
 impl Engine {
-    fn partition_snapshot(&self, number: u16, it: &Partition) -> PartitionSnapshot {
+    fn partition_snapshot(&self, number: PartitionId, it: &Partition) -> PartitionSnapshot {
         let Counts {
             admitted,
             queued,

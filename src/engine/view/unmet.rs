@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Engine, capacity::Partition};
+use crate::engine::{
+    Engine,
+    capacity::Partition,
+    ids::{ClassId, RuleClassId},
+};
 
 /// Requests that have to come before anything is said.
 const ENOUGH: u64 = 1_000;
@@ -45,6 +49,6 @@ impl Engine {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
         let kind = self.controller.find_class(&twin);
         let class = self.quotas.class_of(kind);
-        (kind > 0 && (class == 0 || self.telemetry.has_met(class))).then_some(twin)
+        (kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class))).then_some(twin)
     }
 }

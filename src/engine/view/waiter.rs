@@ -3,7 +3,7 @@
 use super::BlockedBy;
 use crate::engine::{
     Engine,
-    ids::LabelId,
+    ids::{LabelId, RuleClassId},
     tokens::{Ask, Stage, Subject, Waiter},
 };
 use crate::{criticality::Criticality, time::Timestamp};
@@ -50,7 +50,7 @@ impl Engine {
         count: usize,
     ) -> Option<(Vec<WaiterSnapshot>, usize)> {
         let ids: Vec<LabelId> =
-            (0..=u8::MAX).filter_map(|class| self.quotas.find(class, subject.namespace, subject.label)).collect();
+            RuleClassId::all().filter_map(|class| self.quotas.find(class, subject.namespace, subject.label)).collect();
         let total = ids.iter().map(|&id| self.quotas.label(id).waiting()).sum();
         let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.all_of(id)).take(MOST).collect();
         found.sort_unstable_by_key(|(_, waiter)| waiter.sequence);
@@ -62,7 +62,7 @@ impl Engine {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn waiter_snapshot(&self, place: usize, waiter: &Waiter) -> WaiterSnapshot {
         let (id, label) = (waiter.label, self.quotas.label(waiter.label));
-        let criticality = Criticality::ALL[usize::from(waiter.level)];
+        let criticality = Criticality::ALL[waiter.level.index()];
         let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
         let others = self.queue.count_of(waiter.flow_key());

@@ -83,7 +83,7 @@ fn rows(admission: &Admission, query: &LabelQuery) -> (Vec<LabelRow>, usize) {
     (rows, total)
 }
 
-fn identity(row: &LabelRow) -> (&str, &str, bool, u8) {
+fn identity(row: &LabelRow) -> impl Ord {
     (&row.namespace, &row.name, row.overflow, row.class)
 }
 

@@ -17,7 +17,7 @@ use crate::runtime::{
     shared::Shared,
 };
 use crate::{
-    engine::{Arrival, Ask, Refusal, Subject},
+    engine::{Arrival, Ask, ClassId, PartitionId, Refusal, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -69,14 +69,14 @@ impl Shared {
         rejection
     }
 
-    fn arrive(self: &Arc<Self>, partition: u16, ticket: &Ticket<'_>) -> Arrival {
+    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>) -> Arrival {
         self.ask(partition, ticket, |state, now, ask| state.arrive(now, ask, ticket))
     }
 
     /// Brings a ticket before the engine, in one turn.
     fn ask<R>(
         self: &Arc<Self>,
-        partition: u16,
+        partition: PartitionId,
         ticket: &Ticket<'_>,
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> R,
     ) -> R {
@@ -87,7 +87,7 @@ impl Shared {
             run: ticket.run_name(),
         });
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
-        let mut ask = Ask { partition, class: 0, criticality: ticket.how_critical(), subject, deadline };
+        let mut ask = Ask { partition, class: ClassId::OTHERS, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;
         let answer = self.with_engine(|state, _| {
             is_stale = state.schedule.is_stale(now);
@@ -117,7 +117,7 @@ pub struct Admit {
 
 #[derive(Debug)]
 enum AdmitState {
-    Arriving { shared: Arc<Shared>, partition: u16, ticket: Box<Ticket<'static>> },
+    Arriving { shared: Arc<Shared>, partition: PartitionId, ticket: Box<Ticket<'static>> },
     Waiting(Waiting<Arc<Shared>>),
     Done,
 }

@@ -20,10 +20,13 @@ use std::{
 pub use replay::{ReplayError, Replayed};
 
 use self::line::{Header, VERSION};
-use crate::runtime::{
-    Admission,
-    core::{End, Tape},
-    shared::Shared,
+use crate::{
+    engine::PartitionId,
+    runtime::{
+        Admission,
+        core::{End, Tape},
+        shared::Shared,
+    },
 };
 
 /// Rows that may wait to be written, unless set.
@@ -159,7 +162,7 @@ impl Capture {
                 return Err(CaptureError::NotFresh);
             }
             state.tape = Some(Box::new(tape));
-            let partitions = state.engine.partitions().filter(|&(number, ..)| number != 0);
+            let partitions = state.engine.partitions().filter(|&(number, ..)| number != PartitionId::DEFAULT);
             let partitions: HashSet<String> = partitions.map(|(_, name, _)| name.to_owned()).collect();
             Ok((state.engine.mode(), state.engine.limit(), partitions))
         });

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     criticality::Criticality,
     engine::{
-        Arrival, Ask, Engine, Place, Slot, Subject,
+        Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject,
         plan::{Mode, Plan},
     },
     outcome::Outcome,
@@ -191,7 +191,7 @@ enum Whereabouts {
 
 struct Replay {
     engine: Engine,
-    partitions: HashMap<String, u16>,
+    partitions: HashMap<String, PartitionId>,
     requests: HashMap<u64, Whereabouts>,
     waiting: HashMap<u32, u64>,
     limit: usize,
@@ -258,7 +258,7 @@ impl Replay {
         let added = self.engine.reload(now, plan);
         let known = self.partitions.len();
         let numbered =
-            added.iter().zip(known..).filter_map(|(name, at)| Some((name.to_string(), u16::try_from(at).ok()?)));
+            added.iter().zip(known..).filter_map(|(name, at)| Some((name.to_string(), PartitionId::from_index(at)?)));
         self.partitions.extend(numbered);
     }
 
@@ -278,8 +278,9 @@ impl Replay {
     }
 
     fn arrive(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<String, String> {
-        let class = line.class.as_deref().map_or(0, |class| self.engine.class(class));
-        let partition = line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(0);
+        let class = line.class.as_deref().map_or(ClassId::OTHERS, |class| self.engine.class(class));
+        let partition =
+            line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(PartitionId::DEFAULT);
         let word = line.criticality.as_deref().unwrap_or("critical");
         let criticality = Criticality::from_word(word).ok_or("criticality: is unknown")?;
         let subject = line.label.as_deref().map(|label| Subject {

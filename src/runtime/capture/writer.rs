@@ -14,6 +14,7 @@ use super::{
     line::{CaptureRow, Header, Verb},
 };
 use crate::{
+    engine::PartitionId,
     outcome::Outcome,
     rejection::Reason,
     runtime::core::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
@@ -163,7 +164,7 @@ impl Names {
     fn arrive(&mut self, line: &mut CaptureRow, arrive: Arrive) {
         let Arrive { waits, partition, number, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
         // A request that was on its way here when a reload added its partition went to the default one.
-        let partition = partition.filter(|name| number != 0 || !self.partitions.contains(name));
+        let partition = partition.filter(|name| number != PartitionId::DEFAULT || !self.partitions.contains(name));
         self.requests += 1;
         line.verb = Verb::Arrive;
         line.id = Some(self.requests);

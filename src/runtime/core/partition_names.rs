@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use crate::engine::Engine;
+use crate::engine::{Engine, PartitionId};
 
 /// Names that are compared one by one, at most: most names that differ do so in length, which is quicker than any
 /// order.
@@ -16,7 +16,7 @@ const FEW: usize = 16;
 pub(super) struct PartitionNames {
     /// Names by number, and their numbers sorted by name.
     names: Vec<Arc<str>>,
-    sorted: Vec<u16>,
+    sorted: Vec<PartitionId>,
     /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
     added: RwLock<Vec<Arc<str>>>,
     has_added: AtomicBool,
@@ -25,8 +25,8 @@ pub(super) struct PartitionNames {
 impl PartitionNames {
     pub(super) fn of(engine: &Engine) -> Self {
         let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
-        let mut sorted: Vec<u16> = (0..=u16::MAX).take(names.len()).collect();
-        sorted.sort_unstable_by_key(|&partition| &names[partition as usize]);
+        let mut sorted: Vec<_> = PartitionId::all().take(names.len()).collect();
+        sorted.sort_unstable_by_key(|&partition| &names[partition.index()]);
         Self { names, sorted, added: RwLock::default(), has_added: AtomicBool::new(false) }
     }
 
@@ -36,26 +36,26 @@ impl PartitionNames {
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
-    pub(super) fn number(&self, name: Option<&str>) -> u16 {
-        let Some(name) = name else { return 0 };
+    pub(super) fn number(&self, name: Option<&str>) -> PartitionId {
+        let Some(name) = name else { return PartitionId::DEFAULT };
         let found = if self.names.len() <= FEW {
             let found = self.names.iter().position(|known| **known == *name);
-            found.and_then(|partition| u16::try_from(partition).ok())
+            found.and_then(PartitionId::from_index)
         } else {
-            let found = self.sorted.binary_search_by(|&partition| (*self.names[partition as usize]).cmp(name));
+            let found = self.sorted.binary_search_by(|&partition| (*self.names[partition.index()]).cmp(name));
             found.ok().map(|position| self.sorted[position])
         };
-        found.or_else(|| self.added_number(name)).unwrap_or(0)
+        found.or_else(|| self.added_number(name)).unwrap_or(PartitionId::DEFAULT)
     }
 
     /// Returns the number of a partition that came with a reload.
-    fn added_number(&self, name: &str) -> Option<u16> {
+    fn added_number(&self, name: &str) -> Option<PartitionId> {
         if !self.has_added.load(Ordering::Acquire) {
             return None;
         }
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
         let position = added.iter().position(|known| **known == *name)?;
-        u16::try_from(self.names.len() + position).ok()
+        PartitionId::from_index(self.names.len() + position)
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.
@@ -67,8 +67,8 @@ impl PartitionNames {
     }
 
     /// Returns the name of the partition with this number.
-    pub(super) fn name(&self, partition: u16) -> Arc<str> {
-        let partition = usize::from(partition);
+    pub(super) fn name(&self, partition: PartitionId) -> Arc<str> {
+        let partition = partition.index();
         self.names.get(partition).cloned().unwrap_or_else(|| {
             let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
             added.get(partition - self.names.len()).cloned().unwrap_or_else(|| Arc::from(""))

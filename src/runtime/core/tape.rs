@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     criticality::Criticality,
-    engine::{Arrival, Ask, Engine, Place, Refusal, Slot, Subject, plan::Mode},
+    engine::{Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject, plan::Mode},
     outcome::Outcome,
     rejection::Reason,
     ticket::Ticket,
@@ -114,7 +114,7 @@ pub(crate) struct Arrive {
     pub(in crate::runtime) waits: bool,
     pub(in crate::runtime) partition: Option<String>,
     /// Partition number of the request.
-    pub(in crate::runtime) number: u16,
+    pub(in crate::runtime) number: PartitionId,
     pub(in crate::runtime) class: Option<String>,
     pub(in crate::runtime) namespace: String,
     pub(in crate::runtime) label: Option<String>,

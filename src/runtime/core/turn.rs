@@ -9,7 +9,7 @@ use std::{
 use super::{drivers::Drivers, foreign::wake, lock::lock, partition_names::PartitionNames, state::State};
 use crate::{
     clock::TimeSource,
-    engine::{Engine, Refusal},
+    engine::{Engine, PartitionId, Refusal},
     rejection::Rejection,
     time::Timestamp,
 };
@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
-    pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> u16 {
+    pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> PartitionId {
         self.partitions.number(name)
     }
 
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Returns the name of the partition with this number.
-    pub(in crate::runtime) fn partition_name(&self, partition: u16) -> Arc<str> {
+    pub(in crate::runtime) fn partition_name(&self, partition: PartitionId) -> Arc<str> {
         self.partitions.name(partition)
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FairQueue, LEVELS, flow::Flow};
+use super::{FairQueue, flow::Flow};
 use crate::engine::{
-    ids::{FlowKey, Key, LabelId},
+    ids::{FlowKey, Key, LabelId, Level, PartitionId},
     tokens::{STRIDE, Stage, Standing, Waiter},
 };
 
@@ -24,7 +24,7 @@ impl FairQueue {
             assert_eq!(flow.key, *key, "a flow knows its key");
             self.check_flow(flow, standing(key.label));
         }
-        for partition in 0..u16::try_from(self.lines.len()).unwrap() {
+        for partition in PartitionId::all().take(self.lines.len()) {
             self.check_line(partition);
         }
     }
@@ -67,14 +67,14 @@ impl FairQueue {
             let first = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate)).unwrap();
             assert_eq!(flow.start, self.waiters.get(first).sequence, "a flow stands where its first one arrived");
         } else if !flow.throttled {
-            let served = self.lines[flow.key.partition as usize].served[usize::from(flow.key.level)];
+            let served = self.lines[flow.key.partition.index()].served[flow.key.level.index()];
             let turn = STRIDE / u64::from(flow.weight);
             assert!((served..=served + turn).contains(&flow.start), "nobody is further than one turn ahead or behind");
         }
     }
 
-    fn check_line(&self, partition: u16) {
-        let line = &self.lines[partition as usize];
+    fn check_line(&self, partition: PartitionId) {
+        let line = &self.lines[partition.index()];
         let flows = || {
             let all = self.numbers.iter().filter(|(key, _)| key.partition == partition);
             all.map(|(_, &number)| (number, &self.flows[number as usize]))
@@ -90,8 +90,8 @@ impl FairQueue {
         let first = |flow: &Flow| Some(self.waiters.get(self.waiters.front(flow.gate)?).sequence);
         let gates: BTreeSet<_> = flows().filter_map(|(number, flow)| Some((first(flow)?, number))).collect();
         assert_eq!(line.gates, gates, "flows at the gate stand by the arrival of their first one");
-        for level in 0..LEVELS {
-            let of_level = || flows().filter(|(_, flow)| usize::from(flow.key.level) == level && !flow.throttled);
+        for level in 0..Level::COUNT {
+            let of_level = || flows().filter(|(_, flow)| flow.key.level.index() == level && !flow.throttled);
             let waiting: usize = of_level().map(|(_, flow)| flow.line.len() + flow.gate.len()).sum();
             assert_eq!(line.waiting[level], waiting, "those of a level are counted");
             let weights: u64 = of_level().map(|(_, flow)| u64::from(flow.weight)).sum();

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{LEVELS, List};
-use crate::engine::{ids::FlowKey, tokens::STRIDE};
+use super::List;
+use crate::engine::{
+    ids::{FlowKey, Level},
+    tokens::STRIDE,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
@@ -32,7 +35,7 @@ impl Flow {
 /// The order in which flows get their turn.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Turn {
-    pub(super) level: u8,
+    pub(super) level: Level,
     pub(super) start: u64,
     pub(super) stamp: u64,
     pub(super) flow: u32,
@@ -46,21 +49,20 @@ pub(super) struct PartitionFlows {
     /// Flows that may be served, throttled ones left out.
     pub(super) ready: BTreeSet<Turn>,
     /// Flows by level and by the number of their waiters in line.
-    pub(super) lengths: BTreeSet<(u8, u64, u32)>,
+    pub(super) lengths: BTreeSet<(Level, u64, u32)>,
     /// Flows by the arrival of their first waiter at the gate.
     pub(super) gates: BTreeSet<(u64, u32)>,
     /// The start tag that was served last, for each level: a level that is passed over does not move on.
-    pub(super) served: [u64; LEVELS],
-    pub(super) passed_over: [u32; LEVELS],
+    pub(super) served: [u64; Level::COUNT],
+    pub(super) passed_over: [u32; Level::COUNT],
     /// Waiters in flows that are ready, and the weights of these flows, by level.
-    pub(super) waiting: [usize; LEVELS],
-    pub(super) weights: [u64; LEVELS],
+    pub(super) waiting: [usize; Level::COUNT],
+    pub(super) weights: [u64; Level::COUNT],
 }
 
 impl PartitionFlows {
     /// Returns the first flow of a level that may be served.
-    pub(super) fn first_of(&self, level: usize) -> Option<&Turn> {
-        let level = u8::try_from(level).ok()?;
+    pub(super) fn first_of(&self, level: Level) -> Option<&Turn> {
         let from = Turn { level, start: 0, stamp: 0, flow: 0 };
         self.ready.range(from..).next().filter(|turn| turn.level == level)
     }

@@ -26,11 +26,9 @@ use std::{collections::BTreeMap, ops::Bound};
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::engine::{
-    ids::{FlowKey, Key, LabelId},
+    ids::{FlowKey, Key, LabelId, Level, PartitionId},
     tokens::{STRIDE, Stage, Standing, Waiter},
 };
-
-const LEVELS: usize = 4;
 
 /// All waiters.
 #[derive(Debug)]
@@ -88,11 +86,11 @@ impl FairQueue {
         let flows: Vec<u32> = self.numbers.range(first..=last).map(|(_, &number)| number).collect();
         for number in flows {
             let flow = &mut self.flows[number as usize];
-            let line = &mut self.lines[flow.key.partition as usize];
+            let line = &mut self.lines[flow.key.partition.index()];
             let level = flow.key.level;
             line.lengths.remove(&(level, flow.length(), number));
             if !flow.throttled {
-                let weights = &mut line.weights[usize::from(level)];
+                let weights = &mut line.weights[level.index()];
                 *weights = *weights - u64::from(flow.weight) + u64::from(weight);
             }
             flow.weight = weight;
@@ -101,24 +99,24 @@ impl FairQueue {
             }
             if !self.by_arrival {
                 self.requeue(number, |flow, line| {
-                    let served = line.served[usize::from(flow.key.level)];
+                    let served = line.served[flow.key.level.index()];
                     flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
                 });
             }
         }
     }
 
-    pub(crate) fn in_line(&self, partition: u16) -> usize {
-        self.lines[partition as usize].in_line
+    pub(crate) fn in_line(&self, partition: PartitionId) -> usize {
+        self.lines[partition.index()].in_line
     }
 
     /// Returns the start tag that was served last.
-    pub(crate) fn served(&self, partition: u16, level: u8) -> u64 {
-        self.lines[partition as usize].served[usize::from(level)]
+    pub(crate) fn served(&self, partition: PartitionId, level: Level) -> u64 {
+        self.lines[partition.index()].served[level.index()]
     }
 
-    pub(crate) fn at_gate(&self, partition: u16) -> usize {
-        self.lines[partition as usize].at_gate
+    pub(crate) fn at_gate(&self, partition: PartitionId) -> usize {
+        self.lines[partition.index()].at_gate
     }
 
     #[cfg(any(test, feature = "introspect"))]
@@ -168,7 +166,7 @@ impl FairQueue {
         let flow_key = self.waiters.get(key).flow_key();
         let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, standing));
         let flow = &mut self.flows[number as usize];
-        let line = &mut self.lines[flow_key.partition as usize];
+        let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
             line.in_line += 1;
             line.lengths.remove(&(flow_key.level, flow.length(), number));
@@ -181,7 +179,7 @@ impl FairQueue {
                 line.gates.insert((self.waiters.get(key).sequence, number));
             }
         }
-        line.waiting[usize::from(flow_key.level)] += usize::from(!flow.throttled);
+        line.waiting[flow_key.level.index()] += usize::from(!flow.throttled);
         self.waiters.get_mut(key).stage = stage;
         self.follow_arrivals(number);
     }
@@ -192,7 +190,7 @@ impl FairQueue {
         let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
         let number = *self.numbers.get(&flow_key)?;
         let flow = &mut self.flows[number as usize];
-        let line = &mut self.lines[flow_key.partition as usize];
+        let line = &mut self.lines[flow_key.partition.index()];
         match stage {
             Stage::Line => {
                 line.in_line -= 1;
@@ -212,7 +210,7 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        line.waiting[usize::from(flow_key.level)] -= usize::from(!flow.throttled);
+        line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
         if flow.line.len() + flow.gate.len() == 0 {
             return Some(self.end(number));
         }
@@ -234,7 +232,7 @@ impl FairQueue {
     /// Changes a flow, and with that its place among the flows that are ready.
     fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &PartitionFlows)) {
         let flow = &mut self.flows[number as usize];
-        let line = &mut self.lines[flow.key.partition as usize];
+        let line = &mut self.lines[flow.key.partition.index()];
         let before = flow.turn(number);
         let was_ready = !flow.throttled;
         change(flow, line);
@@ -249,9 +247,9 @@ impl FairQueue {
 
     fn begin(&mut self, key: FlowKey, standing: Standing) -> u32 {
         self.stamp += 1;
-        let line = &mut self.lines[key.partition as usize];
+        let line = &mut self.lines[key.partition.index()];
         let stride = STRIDE / u64::from(standing.weight);
-        let served = line.served[usize::from(key.level)];
+        let served = line.served[key.level.index()];
         let flow = Flow {
             key,
             line: List::default(),
@@ -269,17 +267,17 @@ impl FairQueue {
         self.numbers.insert(key, number);
         if !flow.throttled {
             line.ready.insert(flow.turn(number));
-            line.weights[usize::from(key.level)] += u64::from(flow.weight);
+            line.weights[key.level.index()] += u64::from(flow.weight);
         }
         number
     }
 
     fn end(&mut self, number: u32) -> u64 {
         let flow = self.flows[number as usize];
-        let line = &mut self.lines[flow.key.partition as usize];
+        let line = &mut self.lines[flow.key.partition.index()];
         line.ready.remove(&flow.turn(number));
         if !flow.throttled {
-            line.weights[usize::from(flow.key.level)] -= u64::from(flow.weight);
+            line.weights[flow.key.level.index()] -= u64::from(flow.weight);
         }
         self.numbers.remove(&flow.key);
         self.free.push(number);
@@ -292,11 +290,11 @@ impl FairQueue {
         let Some(&number) = self.numbers.get(&self.waiters.get(key).flow_key()) else { return };
         self.stamp += 1;
         let (stamp, by_arrival) = (self.stamp, self.by_arrival);
-        let line = &mut self.lines[partition as usize];
-        let level = usize::from(level);
-        line.served[level] = line.served[level].max(self.flows[number as usize].start);
-        line.passed_over[level] = 0;
-        for other in level + 1..LEVELS {
+        let line = &mut self.lines[partition.index()];
+        let served = &mut line.served[level.index()];
+        *served = (*served).max(self.flows[number as usize].start);
+        line.passed_over[level.index()] = 0;
+        for other in level.below().map(Level::index) {
             let passed = line.waiting[other] > 0;
             line.passed_over[other] = line.passed_over[other].saturating_add(u32::from(passed));
         }
@@ -313,8 +311,8 @@ impl FairQueue {
         while let Some((&key, &number)) = self.numbers.range((rest, Bound::Included(last))).next() {
             rest = Bound::Excluded(key);
             let flow = &self.flows[number as usize];
-            let level = usize::from(key.level);
-            let line = &mut self.lines[key.partition as usize];
+            let level = key.level.index();
+            let line = &mut self.lines[key.partition.index()];
             let (waiting, weight) = (flow.line.len() + flow.gate.len(), u64::from(flow.weight));
             match (flow.throttled, throttled) {
                 (false, true) => {
@@ -331,7 +329,7 @@ impl FairQueue {
                 if flow.throttled && !throttled {
                     // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.
                     let stride = STRIDE / u64::from(flow.weight);
-                    let served = line.served[usize::from(flow.key.level)];
+                    let served = line.served[flow.key.level.index()];
                     flow.start = flow.start.clamp(served, served + stride);
                 }
                 flow.throttled = throttled;

@@ -1,25 +1,26 @@
 //! Questions to the queue: which waiter has the next turn, which one has to make room, and how long a wait takes.
 
 use super::{
-    FairQueue, LEVELS,
+    FairQueue,
     flow::{Flow, PartitionFlows},
 };
 use crate::engine::{
-    ids::{FlowKey, Key, LabelId},
+    ids::{FlowKey, Key, LabelId, PartitionId},
     tokens::{STRIDE, Waiter},
 };
 
 impl FairQueue {
     /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
     /// earlier.
-    pub(crate) fn next(&self, partition: u16) -> Option<(Key, u64)> {
-        let line = &self.lines[partition as usize];
+    pub(crate) fn next(&self, partition: PartitionId) -> Option<(Key, u64)> {
+        let line = &self.lines[partition.index()];
         let first = line.ready.first()?;
         let starving = || {
             let aging = self.aging?;
-            (usize::from(first.level) + 1..LEVELS)
-                .filter(|&level| line.passed_over[level] >= aging)
-                .filter_map(|level| Some((line.passed_over[level], line.first_of(level)?)))
+            let below = first.level.below().map(|level| (line.passed_over[level.index()], level));
+            below
+                .filter(|&(passed_over, _)| passed_over >= aging)
+                .filter_map(|(passed_over, level)| Some((passed_over, line.first_of(level)?)))
                 .max_by_key(|&(passed_over, _)| passed_over)
                 .map(|(_, turn)| turn)
         };
@@ -41,8 +42,8 @@ impl FairQueue {
     }
 
     /// Returns the waiter that came to the gate of a partition first.
-    pub(crate) fn first_at_gate(&self, partition: u16) -> Option<Key> {
-        let &(_, number) = self.lines[partition as usize].gates.first()?;
+    pub(crate) fn first_at_gate(&self, partition: PartitionId) -> Option<Key> {
+        let &(_, number) = self.lines[partition.index()].gates.first()?;
         self.waiters.front(self.flows[number as usize].gate)
     }
 
@@ -56,7 +57,7 @@ impl FairQueue {
     /// least important flow if that is less important, else of the longest flow of the same level if it stays the
     /// longest without it. Where waiters are served in the order of arrival, lengths of flows don't count.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
-        let line = &self.lines[key.partition as usize];
+        let line = &self.lines[key.partition.index()];
         let &(level, length, number) = line.lengths.last()?;
         let own = self.numbers.get(&key).map_or(0, |&own| self.flows[own as usize].line.len());
         let own = (own as u64 + 1) * (STRIDE / u64::from(weight));
@@ -74,7 +75,7 @@ impl FairQueue {
         let counted = flow.is_some_and(|flow| !flow.throttled);
         let (other, new) = if counted { (0, 0) } else { (own, u64::from(weight)) };
         let ahead = if newest_first { 0 } else { own };
-        let levels = ..=usize::from(key.level);
+        let levels = ..=key.level.index();
         let turns = |lines: &mut dyn Iterator<Item = &PartitionFlows>| {
             let (mut waiting, mut weights) = (other, new);
             for line in lines {
@@ -87,7 +88,7 @@ impl FairQueue {
             let fair = ((ahead as u64 + 1) * weights).div_ceil(u64::from(weight));
             (waiting + 1).min(usize::try_from(fair).unwrap_or(usize::MAX))
         };
-        let one = turns(&mut std::iter::once(&self.lines[key.partition as usize]));
+        let one = turns(&mut std::iter::once(&self.lines[key.partition.index()]));
         (one, turns(&mut self.lines.iter()))
     }
 

@@ -2,7 +2,7 @@
 //! entries.
 
 use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp};
-use crate::engine::ids::LabelId;
+use crate::engine::ids::{LabelId, RuleClassId};
 
 impl Labels {
     /// Puts a label at the end of the list.
@@ -49,7 +49,7 @@ impl Labels {
         const TRIES: usize = 8;
         self.unlabelled += usize::from(name.is_empty());
         if name.is_empty() || self.known() < self.plan.max_labels {
-            self.entries.push(Label::new(0, "", "", LabelRule::default()));
+            self.entries.push(Label::new(RuleClassId::OTHERS, "", "", LabelRule::default()));
             return u32::try_from(self.entries.len() - 1).ok().map(LabelId::from_index);
         }
         for _ in 0..TRIES {
@@ -67,14 +67,14 @@ impl Labels {
 
     /// Returns the entry for a label that finds none: apart for the empty namespace, so that invented namespaces use up
     /// nothing that other labels are allowed.
-    pub(super) fn shared_entry(&self, class: u8, namespace: &str) -> LabelId {
+    pub(super) fn shared_entry(&self, class: RuleClassId, namespace: &str) -> LabelId {
         // A class that came with a reload has no shared entry of its own.
         let (mut first, mut shared) = (LabelId::OVERFLOW.index(), self.last_fixed.index());
         if shared > 1 {
             shared /= 2;
             first += if namespace.is_empty() { 0 } else { shared };
         }
-        LabelId::from_index(first + u32::from(class).min(shared - 1))
+        LabelId::from_index(first + u32::from(class.number()).min(shared - 1))
     }
 
     /// Frees the entry of an idle label.
@@ -86,7 +86,7 @@ impl Labels {
             rules.close(now, &account);
         }
         let (namespace, name) = (std::mem::take(&mut label.namespace), std::mem::take(&mut label.name));
-        let namespaces = &mut self.numbers[usize::from(label.class)];
+        let namespaces = &mut self.numbers[label.class.index()];
         if let Some(names) = namespaces.get_mut(&namespace) {
             names.remove(&name);
             if names.is_empty() {

@@ -51,7 +51,7 @@ impl Rules {
     /// Returns an account for a new label, if its class has rules.
     pub(in crate::engine::quota) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
         let Label { class, namespace, name: label, spans_namespaces, .. } = label;
-        let plan = self.plan.classes.get(usize::from(*class))?;
+        let plan = self.plan.classes.get(class.index())?;
         let rules = plan.resolve(namespace, label);
         let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
         let remote = shared.map(Remote::of);

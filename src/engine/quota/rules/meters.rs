@@ -11,10 +11,10 @@ use super::rate::Rate;
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{LabelId, MeterId},
+        ids::{LabelId, MeterId, RuleClassId},
         plan::rules::{RateRule, Rule},
         stall::Stall,
-        tokens::{Holder, Need, OVER_QUOTA},
+        tokens::{Holder, Marks, Need},
     },
     time::Timestamp,
 };
@@ -50,13 +50,13 @@ pub(super) struct MeterKey {
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum MeterOf {
-    Class(u8),
+    Class(RuleClassId),
     Group(Box<str>),
 }
 
 impl Default for MeterOf {
     fn default() -> Self {
-        Self::Class(0)
+        Self::Class(RuleClassId::OTHERS)
     }
 }
 
@@ -210,7 +210,7 @@ impl Meters {
         let (meter, cost) = (self.get_mut(id), holder.cost());
         meter.running -= cost;
         meter.stall.freed();
-        meter.over_quota -= if holder.shadow & OVER_QUOTA != 0 { cost } else { 0 };
+        meter.over_quota -= if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }

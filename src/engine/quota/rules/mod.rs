@@ -27,10 +27,10 @@ use self::{account::Throttled, meters::Meters, rate::Rate, shared::counted_here}
 use super::label::Label;
 use crate::{
     engine::{
-        ids::{LabelId, MeterId},
+        ids::{ClassId, LabelId, MeterId, RuleClassId},
         plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
         stall::Stall,
-        tokens::{ExhaustedRule, Holder, InForce, Need, OVER_QUOTA},
+        tokens::{ExhaustedRule, Holder, InForce, Marks, Need},
     },
     rejection::Reason,
     time::Timestamp,
@@ -41,7 +41,7 @@ use crate::{
 pub(in crate::engine::quota) struct Rules {
     plan: RulesPlan,
     /// Class of rules by the number of the kind of work.
-    by_kind: Vec<u8>,
+    by_kind: Vec<RuleClassId>,
     meters: Meters,
     /// Whether any rule is or was shared.
     are_shared: bool,
@@ -56,15 +56,15 @@ impl Rules {
     }
 
     /// Asks for the number of each kind of work that has rules of its own.
-    pub(in crate::engine::quota) fn number_classes(&mut self, mut number: impl FnMut(&str) -> u8) {
+    pub(in crate::engine::quota) fn number_classes(&mut self, mut number: impl FnMut(&str) -> ClassId) {
         self.by_kind.clear();
-        for (class, plan) in (0..).zip(&self.plan.classes).skip(1) {
-            let kind = usize::from(number(&plan.name));
+        for (class, plan) in RuleClassId::all().zip(&self.plan.classes).skip(1) {
+            let kind = number(&plan.name).index();
             if self.by_kind.len() <= kind {
-                self.by_kind.resize(kind + 1, 0);
+                self.by_kind.resize(kind + 1, RuleClassId::OTHERS);
             }
             // Kind 0 is all kinds that are not told apart.
-            self.by_kind[kind] = if kind > 0 { class } else { 0 };
+            self.by_kind[kind] = if kind > 0 { class } else { RuleClassId::OTHERS };
         }
     }
 
@@ -80,8 +80,8 @@ impl Rules {
     }
 
     /// Returns the class whose rules hold for requests of this kind of work.
-    pub(in crate::engine::quota) fn class_of(&self, class: u8) -> u8 {
-        self.by_kind.get(usize::from(class)).copied().unwrap_or(0)
+    pub(in crate::engine::quota) fn class_of(&self, kind: ClassId) -> RuleClassId {
+        self.by_kind.get(kind.index()).copied().unwrap_or(RuleClassId::OTHERS)
     }
 
     /// Whether any rule is or was shared.
@@ -197,7 +197,7 @@ impl Rules {
     /// these.
     pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        let (cost, over_quota) = (holder.cost(), holder.shadow & OVER_QUOTA != 0);
+        let (cost, over_quota) = (holder.cost(), holder.shadow.has(Marks::OVER_QUOTA));
         let is_seen = self.observes && !over_quota;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             account.rate.charge_for(now, rule);

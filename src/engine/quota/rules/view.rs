@@ -3,6 +3,7 @@
 use super::{Rate, Rules};
 use crate::{
     engine::{
+        ids::RuleClassId,
         plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, RulesPlan, Source},
         quota::label::Label,
         tokens::ExhaustedRule,
@@ -68,9 +69,9 @@ impl RuleSnapshot {
 
 impl Rules {
     /// Returns the classes that settings name and bound, by number.
-    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (u8, &str)> {
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
         let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
-        let classes = (0..).zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
+        let classes = RuleClassId::all().zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
         classes.map(|(number, class)| (number, &*class.name))
     }
 
@@ -86,8 +87,8 @@ impl Rules {
     }
 
     /// Returns the name of a class; empty for the class without rules of its own.
-    pub(crate) fn class_name(&self, class: u8) -> &str {
-        self.plan.classes.get(usize::from(class)).map_or("", |class| &class.name)
+    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
+        self.plan.classes.get(class.index()).map_or("", |class| &class.name)
     }
 
     /// Returns how much is used of a rule that is full.

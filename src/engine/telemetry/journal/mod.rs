@@ -17,7 +17,7 @@ pub(crate) use self::view::{Names, Wanted};
 use super::event::{Blocker, BlockingBound, ChangeEvent, Gauges};
 use crate::{
     engine::{
-        ids::{JobId, LabelId},
+        ids::{JobId, LabelId, PartitionId},
         tokens::RequestRef,
     },
     rejection::Reason,
@@ -82,7 +82,7 @@ pub(crate) struct Record {
     in_flight: u32,
     limit: u32,
     waiting: u32,
-    partition: u16,
+    partition: PartitionId,
     code: DecisionCode,
     by: BlockingBound,
 }
@@ -261,7 +261,7 @@ const BLANK_RECORD: Record = Record {
     in_flight: 0,
     limit: 0,
     waiting: 0,
-    partition: 0,
+    partition: PartitionId::DEFAULT,
     code: DecisionCode::ADMITTED,
     by: BlockingBound::Nothing,
 };

@@ -4,7 +4,7 @@ use super::{DecisionCode, DecisionEntry, DecisionKind, JournalEvent, Ring, Wante
 use crate::{
     criticality::Criticality,
     engine::{
-        Arrival, Ask, ChangeEntry, Engine, JournalEntry, Subject,
+        Arrival, Ask, ChangeEntry, ClassId, Engine, JournalEntry, PartitionId, Subject,
         ids::JobId,
         limit::{Aimd, Fixed, Limit},
         plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
@@ -32,7 +32,13 @@ fn at(millis: u64) -> Timestamp {
 
 fn ask<'a>(label: &'a str, run: Option<&'a str>) -> Ask<'a> {
     let subject = Some(Subject { namespace: "", label, run });
-    Ask { partition: 0, class: 0, criticality: Criticality::Critical, subject, deadline: Timestamp::NEVER }
+    Ask {
+        partition: PartitionId::DEFAULT,
+        class: ClassId::OTHERS,
+        criticality: Criticality::Critical,
+        subject,
+        deadline: Timestamp::NEVER,
+    }
 }
 
 /// Admits a request and ends it.

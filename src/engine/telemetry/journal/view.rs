@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
-    engine::ids::{JobId, LabelId},
+    engine::ids::{JobId, LabelId, PartitionId},
     rejection::Reason,
 };
 
@@ -280,7 +280,7 @@ impl Record {
     }
 
     /// Returns the partition, the label and the job of the request.
-    pub(crate) const fn about(&self) -> (u16, LabelId, JobId) {
+    pub(crate) const fn about(&self) -> (PartitionId, LabelId, JobId) {
         (self.partition, self.label, self.job)
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::LabelOutcome;
 use crate::{
     engine::{
-        Arrival, Ask, Engine, LabelSeries, Place, Refusal, Slot, Subject,
+        Arrival, Ask, Engine, LabelSeries, PartitionId, Place, Refusal, Slot, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
         rules::{ClassPlan, RulesPlan},
@@ -35,7 +35,7 @@ fn plan(metrics: usize, max_labels: usize, named: &[&str]) -> Plan {
 }
 
 fn ask<'a>(namespace: &'a str, label: &'a str) -> Ask<'a> {
-    Ask { subject: Some(Subject { namespace, label, run: None }), ..Ask::of(0) }
+    Ask { subject: Some(Subject { namespace, label, run: None }), ..Ask::of(PartitionId::DEFAULT) }
 }
 
 fn at(seconds: u64) -> Timestamp {
@@ -115,7 +115,7 @@ fn no_name_is_taken_for_another() {
     request(&mut engine, "a", "b");
     // A request without a label is not in this table.
     let now = engine.now();
-    let mut slot = engine.arrive_without_waiting(now, &Ask::of(0)).unwrap();
+    let mut slot = engine.arrive_without_waiting(now, &Ask::of(PartitionId::DEFAULT)).unwrap();
     engine.finish(now, &mut slot);
     let all = engine.label_series(0, usize::MAX);
     assert_eq!(all.len(), 1 + hostile.len() + 1);
@@ -187,7 +187,7 @@ fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
     let rules = RulesPlan { classes: vec![ClassPlan::default(), work] };
     let mut engine = Engine::new(Plan { rules, ..plan(5, 100, &["gold"]) });
     let class = engine.class("work");
-    let asks = [Ask { class, ..ask("", "gold") }, Ask { class, ..Ask::of(0) }];
+    let asks = [Ask { class, ..ask("", "gold") }, Ask { class, ..Ask::of(PartitionId::DEFAULT) }];
     let slots = asks.map(|ask| engine.arrive_without_waiting(at(0), &ask).unwrap());
     let all = engine.label_series(0, usize::MAX).into_iter();
     let seen: Vec<_> = all
@@ -295,7 +295,7 @@ impl Stage {
                 let deadline =
                     patience.map_or(Timestamp::NEVER, |patience| self.now.after(Duration::from_secs(patience)));
                 let subject = (!name.is_empty()).then_some(Subject { namespace: "", label: name, run: None });
-                let ask = Ask { subject, deadline, ..Ask::of(0) };
+                let ask = Ask { subject, deadline, ..Ask::of(PartitionId::DEFAULT) };
                 let overflowed = self.engine.quotas.overflowed();
                 let arrival =
                     if waits { self.engine.arrive(self.now, &ask) } else { self.engine.arrive_now(self.now, &ask) };

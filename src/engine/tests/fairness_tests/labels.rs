@@ -1,17 +1,18 @@
 //! The table of labels under a flood of names.
 
 use super::*;
+use crate::engine::ids::RuleClassId;
 
 /// Sends a request of a label that a stranger made up, and ends it at once if it is admitted.
 fn visit(engine: &mut Engine, now: Timestamp, name: &str) {
-    let ask = Ask { subject: Some(Subject { namespace: "", label: name, run: None }), ..Ask::of(0) };
+    let ask = Ask { subject: Some(Subject { namespace: "", label: name, run: None }), ..Ask::of(PartitionId::DEFAULT) };
     if let Ok(mut slot) = engine.arrive_without_waiting(now, &ask) {
         engine.finish(now, &mut slot);
     }
 }
 
 fn knows(engine: &Engine, name: &str) -> bool {
-    engine.quotas.find(0, "", name).is_some()
+    engine.quotas.find(RuleClassId::OTHERS, "", name).is_some()
 }
 
 #[test]

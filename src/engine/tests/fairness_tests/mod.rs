@@ -8,7 +8,7 @@ mod turns;
 use std::{task::Poll, time::Duration};
 
 use crate::engine::{
-    Arrival, Ask, Engine, Place, Refusal, Slot, Subject,
+    Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject,
     limit::{Fixed, Limit},
     plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -78,7 +78,7 @@ impl Room {
             criticality: Criticality::ALL[level],
             subject: Some(Subject { namespace: "", label, run }),
             deadline: patience.map_or(Timestamp::NEVER, |patience| self.now.after(patience)),
-            ..Ask::of(0)
+            ..Ask::of(PartitionId::DEFAULT)
         };
         match self.engine.arrive(self.now, &ask) {
             Arrival::Admit(slot) => self.running.push((caller, slot)),

@@ -16,7 +16,7 @@ impl Pair {
         let snapshot = self.engine.snapshot();
         prop_assert_eq!(snapshot.in_flight, self.model.used.len());
         for (number, partition) in self.engine.capacity.partitions() {
-            prop_assert_eq!(partition.running(), self.model.running_in(usize::from(number)));
+            prop_assert_eq!(partition.running(), self.model.running_in(number.index()));
         }
         for (id, place) in &self.waiting {
             let waiter = self.engine.queue.get(place.key());

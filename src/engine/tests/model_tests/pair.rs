@@ -5,7 +5,12 @@ use std::{collections::BTreeSet, task::Poll, time::Duration};
 use proptest::prelude::*;
 
 use super::{
-    super::super::{Arrival, Ask, Engine, Place, Slot, Subject, ids::LabelId, plan::Mode, tokens::Stage},
+    super::super::{
+        Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject,
+        ids::{LabelId, RuleClassId},
+        plan::Mode,
+        tokens::Stage,
+    },
     labels::Worker,
     model::{Model, Person},
     setup::{Answer, At, Hints, LABELS, Mistake, NAMESPACES, Name, RUNS, Request, Setup},
@@ -124,7 +129,7 @@ impl Pair {
                 self.engine.finish(now, &mut slot);
                 self.measure();
                 if counted {
-                    self.model.give_back(id, usize::from(slot.partition));
+                    self.model.give_back(id, slot.partition.index());
                     self.model.settle();
                 }
             }
@@ -141,7 +146,7 @@ impl Pair {
             }
             Verb::Learn(nanos) => {
                 let time = Duration::from_nanos(nanos);
-                (0..16).for_each(|_| self.engine.estimates.answered(0, time, false));
+                (0..16).for_each(|_| self.engine.estimates.answered(ClassId::OTHERS, time, false));
                 self.engine.estimates.held(time);
             }
             Verb::Report { name, worker, slots, valid } => {
@@ -168,7 +173,7 @@ impl Pair {
     /// The model takes from the engine what it learned from times.
     fn measure(&mut self) {
         self.model.hold = nanos(self.engine.estimates.reservation_time());
-        self.model.likely = self.engine.estimates.likely(0).map(nanos);
+        self.model.likely = self.engine.estimates.likely(ClassId::OTHERS).map(nanos);
     }
 
     /// Returns the labels that the engine knows.
@@ -189,8 +194,8 @@ impl Pair {
             request.patience = None;
         }
         let ask = Ask {
-            partition: u16::try_from(partition).unwrap(),
-            class: 0,
+            partition: PartitionId::from_index(partition).unwrap(),
+            class: ClassId::OTHERS,
             criticality: Criticality::ALL[request.level],
             subject: request.name.map(|name| subject(name, request.run)),
             deadline: request.patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
@@ -241,7 +246,7 @@ impl Pair {
         };
         let overflowed = self.engine.quotas.overflowed();
         let now = self.now();
-        let label = self.engine.quotas.intern(now, 0, &subject(name, None)).0;
+        let label = self.engine.quotas.intern(now, RuleClassId::OTHERS, &subject(name, None)).0;
         self.engine.quotas.set_overflowed(overflowed);
         label == LabelId::OVERFLOW
     }

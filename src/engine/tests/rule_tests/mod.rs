@@ -8,7 +8,7 @@ mod waiting;
 use std::{sync::Arc, task::Poll, time::Duration};
 
 use crate::engine::{
-    Arrival, Ask, Engine, Place, Refusal, Slot, Subject,
+    Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject,
     limit::{Fixed, Limit},
     plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -64,7 +64,7 @@ impl Desk {
 
     fn ask<'a>(&mut self, class: &str, namespace: &'a str, label: &'a str) -> Ask<'a> {
         let subject = Subject { namespace, label, run: None };
-        Ask { class: self.engine.class(class), subject: Some(subject), ..Ask::of(0) }
+        Ask { class: self.engine.class(class), subject: Some(subject), ..Ask::of(PartitionId::DEFAULT) }
     }
 
     fn arrive(&mut self, class: &str, namespace: &str, label: &str) -> Arrival {

@@ -270,8 +270,8 @@ fn bounds_for_labels_do_not_hold_for_requests_without_one() {
     settings.labels.wait = Some(Duration::from_secs(30));
     settings.labels.default.cap = Some(1);
     let mut desk = Desk::of(settings);
-    let Arrival::Admit(slot) = desk.engine.arrive(desk.now, &Ask::of(0)) else { panic!("it runs") };
-    let Arrival::Wait(place) = desk.engine.arrive(desk.now, &Ask::of(0)) else { panic!("it waits") };
+    let Arrival::Admit(slot) = desk.engine.arrive(desk.now, &Ask::of(PartitionId::DEFAULT)) else { panic!("it runs") };
+    let Arrival::Wait(place) = desk.engine.arrive(desk.now, &Ask::of(PartitionId::DEFAULT)) else { panic!("it waits") };
     let labelled = desk.waits("a");
     desk.pass(31 * SECOND);
     assert!(desk.is_pending(&place));
@@ -285,7 +285,7 @@ fn a_deadline_that_has_passed_rejects_requests_that_do_not_wait() {
     for rules in [Rules::new(), Rules::new().default_limits(ClassLimits::new().max_in_flight(5))] {
         let mut desk = Desk::new(1, rules);
         desk.pass(SECOND);
-        let ask = Ask { deadline: desk.now, ..Ask::of(0) };
+        let ask = Ask { deadline: desk.now, ..Ask::of(PartitionId::DEFAULT) };
         let refusal = desk.engine.arrive_without_waiting(desk.now, &ask).unwrap_err();
         assert_eq!(refusal.reason, Reason::Deadline);
     }

@@ -16,7 +16,7 @@ use metrics::{Label, counter, gauge, histogram};
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
 use crate::runtime::core::Core;
 use crate::{
-    engine::{Counts, Histogram, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
+    engine::{Counts, Histogram, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
     rejection::Reason,
     store::{AdmissionLock, Health},
 };
@@ -51,7 +51,7 @@ impl Recorder {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-    fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(u16, Counts)>) {
+    fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(PartitionId, Counts)>) {
         describe();
         let limiter = Label::new("limiter", Arc::clone(name));
         publish_whole(&limiter, snapshot);
@@ -61,11 +61,11 @@ impl Recorder {
         if let Some(store) = &snapshot.store {
             publish_store(&limiter, store);
         }
-        let highest = counts.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
+        let highest = counts.iter().map(|&(number, _)| number.index() + 1).max().unwrap_or(0);
         self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
         self.wait.resize_with(highest.max(self.wait.len()), Histogram::default);
         for (partition, (number, counts)) in snapshot.partitions.iter().zip(counts) {
-            let index = usize::from(number);
+            let index = number.index();
             let labels = vec![limiter.clone(), Label::new("partition", partition.name.clone())];
             let with = |key: &'static str, value: &'static str| {
                 labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect::<Vec<_>>()
