@@ -33,8 +33,12 @@ const ENGINE: &str = "
     pub fn not_exported() {}
 ";
 const INNER: &str = "
-    settings! { pub struct Fixed { /** How many. */ pub limit: usize = 100, } }
+    settings! { pub struct Fixed { pub limit: usize = 100, } }
+    with_fields! { settings! { pub struct Range } }
     impl Fixed { pub const MOST: usize = 9; setters! { \"limit\"; /** How many. */ limited } }
+    macro_rules! with_fields {
+        ($macro:ident! { $($head:tt)+ }) => { $macro! { $($head)+ { pub least: usize = 1, } } };
+    }
     macro_rules! setters {
         ($what:literal; $(#[$about:meta])* limited) => {
             $(#[$about])*
@@ -78,6 +82,11 @@ struct limit::Fixed
     const MOST: usize
     fn doubled(self, by: u8) -> Self
     fn limited(self) -> Self
+    impl Clone
+    impl Default
+
+struct limit::Range
+    field least: usize
     impl Clone
     impl Default
 
@@ -149,7 +158,12 @@ fn each_change_is_told() {
         (
             "impl Default for $name",
             "impl PartialEq for $name",
-            vec!["- struct limit::Fixed: impl Default", "+ struct limit::Fixed: impl PartialEq"],
+            vec![
+                "- struct limit::Fixed: impl Default",
+                "- struct limit::Range: impl Default",
+                "+ struct limit::Fixed: impl PartialEq",
+                "+ struct limit::Range: impl PartialEq",
+            ],
         ),
         (
             "doubled(self, by: u8)",

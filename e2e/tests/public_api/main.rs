@@ -8,6 +8,7 @@
 mod controls;
 mod list;
 mod macros;
+mod rules;
 mod text;
 mod tree;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use syn::{Attribute, ImplItem, Item, Meta, UseTree, Visibility, punctuated::Punctuated, token::Comma};
 
-use crate::macros;
+use crate::macros::{self, Definitions};
 
 /// Where files come from: the disk, or the snippet of a test.
 pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -37,7 +37,7 @@ impl Tree {
     pub(crate) fn read(files: Files<'_>) -> Self {
         let text = files("lib.rs").expect("a crate has a root");
         let mut root = Module::read(&text, "", files);
-        let mut known = BTreeMap::new();
+        let mut known = Definitions::new();
         root.collect_macros(&mut known);
         root.expand(&known);
         Self { root }
@@ -138,23 +138,23 @@ impl Module {
         module
     }
 
-    fn collect_macros(&self, known: &mut BTreeMap<String, String>) {
+    fn collect_macros(&self, known: &mut Definitions) {
         for item in &self.items {
             if let Item::Macro(defined) = item
                 && let Some(name) = &defined.ident
             {
-                known.insert(name.to_string(), defined.mac.tokens.to_string());
+                known.insert(name.to_string(), defined.mac.tokens.clone());
             }
         }
         self.modules.values().for_each(|module| module.collect_macros(known));
     }
 
-    fn expand(&mut self, known: &BTreeMap<String, String>) {
+    fn expand(&mut self, known: &Definitions) {
         let written = self.items.iter().filter_map(|item| match item {
-            Item::Macro(called) if called.ident.is_none() => Some(macros::expand(&called.mac, known)),
+            Item::Macro(called) if called.ident.is_none() => Some(macros::items(&called.mac, known)),
             _ => None,
         });
-        let written: Vec<Item> = written.flatten().collect();
+        let written: Vec<Item> = written.flatten().filter(|item| compiled(attributes(item))).collect();
         self.items.extend(written);
         for item in &mut self.items {
             let Item::Impl(block) = item else { continue };
