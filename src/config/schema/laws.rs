@@ -18,42 +18,59 @@ settings! {
     }
 }
 
-settings! {
+/// The parameters of AIMD, then the ones that only one of its two kinds has.
+macro_rules! aimd_settings {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident {
+            $(#[doc = $threshold:literal])+ pub threshold,
+            $($own:tt)+
+        }
+    ) => {
+        settings! {
+            $(#[$about])*
+            pub struct $name {
+                $(#[doc = $threshold])+
+                pub threshold: Duration = Duration::ZERO,
+                /// The limit to start with.
+                pub initial: usize = 20,
+                /// The lowest limit.
+                pub min: usize = 1,
+                /// The highest limit.
+                pub max: usize = 1_000,
+                /// The factor of the limit at a sign of overload.
+                pub backoff: f64 = 0.9,
+                /// Whether a slow request that was admitted under a higher limit is ignored.
+                pub stabilizing: bool = false,
+                $($own)+
+            }
+        }
+
+        impl $name {
+            pub(in crate::config) const fn to_aimd(&self) -> Aimd {
+                let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
+                law.backoff(self.backoff).stabilizing(self.stabilizing)
+            }
+        }
+    };
+}
+
+aimd_settings! {
     /// [`Aimd`](crate::limit::Aimd), and unless [`per_sample`](Self::per_sample) is set the default
     /// [`Windowed`](crate::limit::Windowed) before it.
     pub struct AimdConfig {
         /// Requests that take longer are a sign of overload. Has to be set.
-        pub threshold: Duration = Duration::ZERO,
-        /// The limit to start with.
-        pub initial: usize = 20,
-        /// The lowest limit.
-        pub min: usize = 1,
-        /// The highest limit.
-        pub max: usize = 1_000,
-        /// The factor of the limit at a sign of overload.
-        pub backoff: f64 = 0.9,
-        /// Whether a slow request that was admitted under a higher limit is ignored.
-        pub stabilizing: bool = false,
+        pub threshold,
         /// Whether the law judges single requests, as in conformance tests, instead of windows.
         pub per_sample: bool = false,
     }
 }
 
-settings! {
+aimd_settings! {
     /// [`Aimd`](crate::limit::Aimd) behind a [`Windowed`](crate::limit::Windowed) of your own measure.
     pub struct WindowedAimdConfig {
         /// Windows that take longer are a sign of overload. Has to be set.
-        pub threshold: Duration = Duration::ZERO,
-        /// The limit to start with.
-        pub initial: usize = 20,
-        /// The lowest limit.
-        pub min: usize = 1,
-        /// The highest limit.
-        pub max: usize = 1_000,
-        /// The factor of the limit at a sign of overload.
-        pub backoff: f64 = 0.9,
-        /// Whether a slow request that was admitted under a higher limit is ignored.
-        pub stabilizing: bool = false,
+        pub threshold,
         /// The percentile of a window that counts; its mean unless set.
         pub percentile: Option<f64> = None,
         /// The least length of a window,
@@ -147,18 +164,10 @@ settings! {
     }
 }
 
-impl AimdConfig {
-    pub(in crate::config) fn to_law(&self) -> Aimd {
-        let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
-        law.backoff(self.backoff).stabilizing(self.stabilizing)
-    }
-}
-
 impl WindowedAimdConfig {
     pub(in crate::config) fn to_law(&self) -> Windowed<impl LimitAlgorithm + 'static> {
-        let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
-        let law = Windowed::new(law.backoff(self.backoff).stabilizing(self.stabilizing));
-        law.aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))
+        Windowed::new(self.to_aimd())
+            .aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))
             .min_time(self.min_time)
             .min_samples(self.min_samples)
             .max_time(self.max_time)

@@ -92,8 +92,8 @@ impl LimitConfig {
 
     pub(in crate::config) fn to_limit(&self) -> Limit {
         match self {
-            Self::Aimd(law) if law.per_sample => Limit::per_sample(law.to_law()),
-            Self::Aimd(law) => law.to_law().into(),
+            Self::Aimd(law) if law.per_sample => Limit::per_sample(law.to_aimd()),
+            Self::Aimd(law) => law.to_aimd().into(),
             Self::Fixed(law) => Fixed::new(law.limit).into(),
             Self::Gradient(law) => law.to_law().into(),
             Self::Gradient2(law) if law.per_sample => Limit::per_sample(law.to_law()),
