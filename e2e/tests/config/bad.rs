@@ -41,6 +41,7 @@ pub(crate) const BAD: &[(Kind, Schema, &str)] = &[
     (Toml, Knows, "limit = \"100\""),
     (Toml, Knows, "[limit]\nkind = \"gradient3\""),
     (Toml, Knows, "[limit]\nkind = \"aimd\"\nbackof = 0.9"),
+    (Toml, Knows, "[limit]\nkind = \"aimd\"\nthreshold = 250"),
     (
         Toml,
         CanNot,

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
-    setting::{At, Setting, any_of},
+    setting::{At, Problems, Setting, any_of},
     times::A_TIME,
 };
 use crate::config::load::{
@@ -203,8 +203,13 @@ impl At<'_> {
 
     /// AIMD can't guess what is too long.
     fn require_threshold(&self, threshold: &mut Duration) {
-        if self.get("threshold").is_none() {
-            self.problem(format!("threshold is missing, allowed is {}", A_TIME));
+        let written = self.get("threshold");
+        if written.is_none() {
+            self.problem(format!("threshold is missing, allowed is {A_TIME}"));
+        }
+        // A threshold that can't be read is reported already, so the check must not find its default of 0 besides.
+        let reported = Problems::default();
+        if written.and_then(|at| Duration::read(&At { problems: &reported, ..at })).is_none() {
             *threshold = Duration::from_secs(1);
         }
     }
