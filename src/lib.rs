@@ -139,14 +139,16 @@ pub mod classify {
     };
 }
 
-/// Settings as data: [`AdmissionConfig`](configuration::AdmissionConfig), its parts, and the origin of each value.
-#[cfg(feature = "config")]
+/// Settings as data: with the feature `config`, `AdmissionConfig`, its parts, and the origin of each value.
 pub mod configuration {
+    pub use crate::config::LabelConfig;
+    #[cfg(feature = "config")]
     pub use crate::config::{
         AdmissionConfig, AimdConfig, ConfigError, ConfigProblem, Effective, FixedConfig, Gradient2Config,
-        GradientConfig, LabelConfig, LabelOverride, LabelsConfig, LimitConfig, Loaded, OnStoreFailureConfig, Origin,
-        Sources, StoreConfig, StoreUrl, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
+        GradientConfig, LabelOverride, LimitConfig, Loaded, OnStoreFailureConfig, Origin, Sources, StoreConfig,
+        StoreUrl, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
     };
+    #[cfg(feature = "config")]
     pub use crate::runtime::Watch;
 }
 

@@ -25,12 +25,6 @@ pub(crate) struct Matching {
     pub(crate) wildcards: bool,
 }
 
-impl Default for Matching {
-    fn default() -> Self {
-        Self { trailing_fallback: true, prefix_expand: true, wildcards: false }
-    }
-}
-
 /// The separator of segments, and the segment that stands for any other.
 const SEPARATOR: char = ':';
 const ANY: &str = "*";
@@ -46,7 +40,7 @@ pub(crate) fn has_star(name: &str) -> bool {
 }
 
 /// Values of one setting by name of label, for any namespace or for one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ByLabel<T> {
     matching: Matching,
     namespaces: HashMap<Option<Box<str>>, Names<T>>,

@@ -1,6 +1,6 @@
 //! The part of a policy that says who waits, in which order, and for how long.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use tower_admission::{AdmissionBuilder, Discipline, Labels};
 
@@ -39,7 +39,7 @@ pub(crate) fn read(node: &Node<'_>, mut builder: AdmissionBuilder) -> AdmissionB
             Some(()) => builder.aging(None),
             None => builder,
         };
-    } else if let Some(turns) = small(node, "aging") {
+    } else if let Some(turns) = small(node, "aging", 1).and_then(NonZeroU32::new) {
         builder = builder.aging(turns);
     }
     builder.labels(labels(node.child("labels")))
@@ -77,7 +77,7 @@ fn labels(node: Node<'_>) -> Labels {
     if let Some(requests) = node.count("cap", 0..) {
         labels = labels.cap(requests);
     }
-    if let Some(turns) = small(&node, "weight") {
+    if let Some(turns) = small(&node, "weight", 0) {
         labels = labels.weight(turns);
     }
     if let Some(count) = node.count("max_labels", 0..) {
@@ -91,7 +91,7 @@ fn labels(node: Node<'_>) -> Labels {
     }
     let weights = node.child("weights");
     for name in weights.keys() {
-        if let Some(turns) = small(&weights, name) {
+        if let Some(turns) = small(&weights, name, 0) {
             labels = labels.label_weight(name, turns);
         }
     }
@@ -99,6 +99,6 @@ fn labels(node: Node<'_>) -> Labels {
     labels
 }
 
-fn small(node: &Node<'_>, key: &str) -> Option<u32> {
-    node.count(key, 0..=1_000_000).and_then(|count| u32::try_from(count).ok())
+fn small(node: &Node<'_>, key: &str, least: usize) -> Option<u32> {
+    node.count(key, least..=1_000_000).and_then(|count| u32::try_from(count).ok())
 }

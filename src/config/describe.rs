@@ -1,10 +1,10 @@
 //! Settings as text that the simulator reads: `[policy]` of its scenarios.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{ClassLimits, Labels, Settings, settings::labels::Name};
+use super::{ClassLimits, Labels, Settings};
 use crate::{
     engine::{
         limit::Number,
@@ -30,61 +30,55 @@ impl Settings {
         let mut limit = Map::from_iter([("kind".to_owned(), json!(law.kind))]);
         limit.extend(law.fields.iter().map(|&(name, value)| (name.to_owned(), number(value))));
         put("law", Value::Object(limit));
-        if self.waiting.queue > 0 {
-            put("queue", json!(self.waiting.queue));
+        if self.values.queue > 0 {
+            put("queue", json!(self.values.queue));
         }
-        put("admission_timeout", time(self.waiting.admission_timeout));
+        put("admission_timeout", time(self.values.admission_timeout));
         for (name, wait) in [
-            ("max_wait", self.waiting.max_wait),
-            ("wait_timeout", self.waiting.wait_timeout),
-            ("permit_time_to_live", self.time_to_live),
+            ("max_wait", self.values.max_wait),
+            ("wait_timeout", self.values.wait_timeout),
+            ("permit_time_to_live", self.values.permit_time_to_live),
         ] {
             if let Some(wait) = wait {
                 put(name, time(wait));
             }
         }
-        if let Some(requests) = self.waiting.max_waiting {
+        if let Some(requests) = self.values.max_waiting {
             put("max_waiting", json!(requests));
         }
-        put("default_partition_mode", json!(self.partitions.default_mode.as_str()));
-        put("default_partition_observe", json!(self.partitions.default_observes));
-        put("discipline", discipline(self.waiting.discipline));
-        put("aging", self.waiting.aging.and_then(NonZeroU32::new).map_or_else(|| json!("never"), |turns| json!(turns)));
-        let partitions = self.partitions.shares.iter().map(|(name, share)| {
+        put("default_partition_mode", json!(self.values.default_partition_mode.as_str()));
+        put("default_partition_observe", json!(self.values.default_partition_observe));
+        put("discipline", discipline(self.values.discipline));
+        put("aging", self.values.aging.map_or_else(|| json!("never"), |turns| json!(turns)));
+        let partitions = self.shares.iter().map(|(name, share)| {
             let mode = PartitionMode::as_str(share.mode());
             json!({"name": name, "percent": share.as_percent(), "mode": mode, "observe": share.observes()})
         });
         put("partitions", partitions.collect());
-        put("labels", labels(&self.labels)?);
+        put("labels", labels(&self.values.labels)?);
         Ok(Value::Object(table))
     }
 }
 
 fn labels(labels: &Labels) -> Result<Value, String> {
-    let plan = &labels.plan;
-    if labels.matching != Labels::new().matching || plan.enforce_workers {
+    if labels.matching() != Labels::new().matching() || labels.enforce_workers {
         return Err("matching of labels by patterns, or workers whose slots bind".to_owned());
+    }
+    if !labels.only.is_empty() {
+        return Err("caps and weights for one namespace".to_owned());
     }
     let mut table = Map::new();
     let mut put = |name: &str, value: Value| table.insert(name.to_owned(), value);
-    put("max_labels", json!(plan.max_labels));
-    put("max_waiting", json!(plan.max_waiting));
-    put("max_waiting_per_run", json!(plan.max_waiting_per_run));
-    if let Some(wait) = plan.wait {
-        put("max_wait", time(wait));
+    put("max_labels", json!(labels.max_labels));
+    put("max_waiting", json!(labels.max_waiting));
+    put("max_waiting_per_run", json!(labels.max_waiting_per_run));
+    put("max_wait", time(labels.max_wait));
+    if labels.cap > 0 {
+        put("cap", json!(labels.cap));
     }
-    if let Some(cap) = plan.default.cap {
-        put("cap", json!(cap));
-    }
-    put("weight", json!(labels.default_weight));
-    let by_name = |(namespace, name): &Name, value: Value| match namespace {
-        Some(_) => Err("caps and weights for one namespace".to_owned()),
-        None => Ok((name.clone(), value)),
-    };
-    let caps: Result<Map<_, _>, String> = labels.caps.iter().map(|(name, cap)| by_name(name, json!(cap))).collect();
-    let weights: Result<Map<_, _>, String> = labels.weights.iter().map(|(name, it)| by_name(name, json!(it))).collect();
-    put("caps", Value::Object(caps?));
-    put("weights", Value::Object(weights?));
+    put("weight", json!(labels.weight));
+    put("caps", json!(labels.caps));
+    put("weights", json!(labels.weights));
     Ok(Value::Object(table))
 }
 

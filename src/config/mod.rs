@@ -1,6 +1,7 @@
 //! Settings as users write them, and what is wrong with them.
 
 mod check;
+mod declare;
 #[cfg(feature = "introspect")]
 mod describe;
 #[cfg(feature = "config")]
@@ -9,17 +10,19 @@ mod load;
 mod schema;
 mod settings;
 
-pub use self::settings::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent};
 #[cfg(feature = "config")]
-pub(crate) use self::settings::{ForAll, StoreSettings};
-pub(crate) use self::settings::{Hints, Partitions, Settings, Waiting};
+pub(crate) use self::settings::ForAll;
+pub use self::settings::{Cap, ClassLimits, LabelConfig, Labels, Rate, Rules, Share, percent};
+pub(crate) use self::{
+    declare::setters,
+    settings::{Settings, layer::layer_settings},
+};
 #[cfg(feature = "config")]
 pub use self::{
     load::{ConfigError, ConfigProblem, Effective, Loaded, Origin, Sources},
     schema::{
-        AdmissionConfig, AimdConfig, FixedConfig, Gradient2Config, GradientConfig, LabelConfig, LabelOverride,
-        LabelsConfig, LimitConfig, OnStoreFailureConfig, StoreConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig,
-        parse_time, write_time,
+        AimdConfig, FixedConfig, Gradient2Config, GradientConfig, LabelOverride, LimitConfig, TwoPointConfig,
+        VegasConfig, WindowedAimdConfig, parse_time, write_time,
     },
-    settings::StoreUrl,
+    settings::{OnStoreFailureConfig, StoreConfig, StoreUrl, layer::AdmissionConfig},
 };

@@ -1,12 +1,12 @@
 //! A plan for the engine, out of settings.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use super::warnings::{small_shares, warnings};
 #[cfg(feature = "config")]
-use crate::config::StoreSettings;
+use crate::config::StoreConfig;
 use crate::{
-    config::{Partitions, Settings},
+    config::{Settings, Share, settings::layer::AdmissionConfig},
     engine::{
         MOST_ENTRIES,
         limit::Limit,
@@ -22,44 +22,41 @@ pub(crate) const DEFAULT_PARTITION: &str = "default";
 impl Settings {
     /// A plan for the engine, and what is allowed and likely to be a mistake.
     pub(crate) fn into_plan(self) -> Result<(Plan, Vec<String>), BuildError> {
+        let values = &self.values;
         let law = self.limit.into_law();
         let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();
         let shadow = self.shadow.map(Limit::into_law);
         let of_shadow = shadow.iter().flat_map(|law| law.problems());
         problems.extend(of_shadow.map(|problem| problem.under("shadow_law")));
-        let partitions = partitions(&self.partitions, &mut problems);
-        if self.partitions.shares.len() >= usize::from(u16::MAX) {
+        let partitions = partitions(&self.shares, values, &mut problems);
+        if self.shares.len() >= usize::from(u16::MAX) {
             problems.push(Problem::new(
                 "partitions",
-                format!("found {}, allowed are fewer than {}", self.partitions.shares.len(), u16::MAX),
+                format!("found {}, allowed are fewer than {}", self.shares.len(), u16::MAX),
             ));
         }
-        let labels = self.labels.into_plan(&mut problems);
-        if self.time_to_live.is_some_and(|time| time.is_zero()) {
+        let labels = values.labels.to_plan(&mut problems);
+        if values.permit_time_to_live.is_some_and(|time| time.is_zero()) {
             problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
         }
-        if self.waiting.aging == Some(0) {
-            problems.push(Problem::new("aging", "found 0, allowed is 1 or more, or none"));
-        }
-        if self.journal > MOST_ENTRIES {
+        if values.journal > MOST_ENTRIES {
             problems
-                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", self.journal)));
+                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", values.journal)));
         }
         #[cfg(feature = "config")]
-        problems.extend(self.sharing.store.iter().flat_map(StoreSettings::problems));
+        problems.extend(self.sharing.store.iter().flat_map(StoreConfig::problems));
         let rules = self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.when_gone), &mut problems);
         BuildError::check(problems)?;
 
-        let Self { waiting, time_to_live, journal, hints, .. } = self;
-        let extra = waiting.max_waiting.map_or(Places::Limit, Places::Exactly);
-        let (line, gate, queue) = if waiting.queue == 0 {
-            let wait = waiting.wait_timeout.unwrap_or(GATELESS_WAIT);
+        let extra = values.max_waiting.map_or(Places::Limit, Places::Exactly);
+        let (line, gate, queue) = if values.queue == 0 {
+            let wait = values.wait_timeout.unwrap_or(GATELESS_WAIT);
             let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
             (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
         } else {
-            let line = Bound { places: Places::Exactly(waiting.queue), wait: waiting.max_wait };
-            let places = if waiting.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
-            (line, Bound { places, wait: Some(waiting.admission_timeout) }, Some(waiting.queue))
+            let line = Bound { places: Places::Exactly(values.queue), wait: values.max_wait };
+            let places = if values.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
+            (line, Bound { places, wait: Some(values.admission_timeout) }, Some(values.queue))
         };
         let plan = Plan {
             law,
@@ -67,17 +64,17 @@ impl Settings {
             line,
             gate,
             queue,
-            discipline: waiting.discipline,
-            aging: waiting.aging,
+            discipline: values.discipline,
+            aging: values.aging.map(NonZeroU32::get),
             labels,
             rules,
-            time_to_live,
-            journal,
+            time_to_live: values.permit_time_to_live,
+            journal: values.journal,
             shadow,
         };
-        let shares = small_shares(&self.partitions.shares);
-        let warnings = warnings(&plan, &waiting, &hints);
-        let warnings = hints.notes.into_iter().chain(shares).chain(warnings).collect();
+        let shares = small_shares(&self.shares);
+        let warnings = warnings(&plan, values, self.largest_limit);
+        let warnings = self.notes.into_iter().chain(shares).chain(warnings).collect();
         Ok((plan, warnings))
     }
 }
@@ -85,12 +82,12 @@ impl Settings {
 /// How long a request waits for a slot where there is no queue, unless told otherwise.
 const GATELESS_WAIT: Duration = Duration::from_secs(30);
 
-fn partitions(settings: &Partitions, problems: &mut Vec<Problem>) -> Vec<PartitionPlan> {
+fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &mut Vec<Problem>) -> Vec<PartitionPlan> {
     let mut names = HashSet::from([DEFAULT_PARTITION]);
     let mut rest = WHOLE;
     let mut total = 0.0;
-    let mut plans = Vec::with_capacity(settings.shares.len() + 1);
-    for (name, share) in &settings.shares {
+    let mut plans = Vec::with_capacity(shares.len() + 1);
+    for (name, share) in shares {
         let path = || format!("partitions.{name}");
         if name.trim().is_empty() || name.len() > 256 {
             problems.push(Problem::new(path(), format!("found {name:?} as a name, allowed are 1 to 256 bytes")));
@@ -119,7 +116,7 @@ fn partitions(settings: &Partitions, problems: &mut Vec<Problem>) -> Vec<Partiti
         problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
     }
     let default = Arc::from(DEFAULT_PARTITION);
-    let (mode, observes) = (settings.default_mode, settings.default_observes);
+    let (mode, observes) = (values.default_partition_mode, values.default_partition_observe);
     plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes });
     if total >= 100.0 - ROUNDING {
         make_whole(&mut plans);
@@ -144,7 +141,7 @@ fn make_whole(plans: &mut [PartitionPlan]) {
 mod tests {
     use super::*;
     use crate::{
-        config::{Cap, ClassLimits, Rate, Rules, Share, percent},
+        config::{Cap, ClassLimits, Rate, Rules, percent},
         engine::limit::{Aimd, Fixed},
     };
 
@@ -154,7 +151,7 @@ mod tests {
 
     fn with(partitions: &[(&str, Share)]) -> Settings {
         let shares = partitions.iter().map(|&(name, share)| (name.to_owned(), share)).collect();
-        Settings { partitions: Partitions { shares, ..Partitions::default() }, ..Settings::default() }
+        Settings { shares, ..Settings::default() }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{Hints, Share, Waiting};
+use crate::config::{Share, settings::layer::AdmissionConfig};
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
@@ -15,13 +15,12 @@ use crate::matching::has_star;
 const LONG_ADMISSION: Duration = Duration::from_secs(5);
 
 /// Everything about a plan that looks like a mistake, given what it was made of and what else is known.
-pub(in crate::config) fn warnings(plan: &Plan, waiting: &Waiting, hints: &Hints) -> Vec<String> {
+pub(in crate::config) fn warnings(plan: &Plan, values: &AdmissionConfig, largest: Option<usize>) -> Vec<String> {
     let limit = plan.law.limit();
-    let largest = hints.largest_limit;
     let single = [
-        without_effect(plan, waiting),
-        hints.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
-        hints.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
+        without_effect(plan, values),
+        values.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
+        values.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
         plan.queue.and_then(|_| long_admission(&plan.gate)),
         few_series(plan),
     ];
@@ -46,12 +45,12 @@ pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<Str
     doubtful.map(warning).collect()
 }
 
-fn without_effect(plan: &Plan, waiting: &Waiting) -> Option<String> {
+fn without_effect(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
     match plan.queue {
-        None if waiting.max_wait.is_some() => {
+        None if values.max_wait.is_some() => {
             Some("max_wait has no effect without a queue: set wait_timeout instead".into())
         }
-        Some(_) if waiting.wait_timeout.is_some() => {
+        Some(_) if values.wait_timeout.is_some() => {
             Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead".into())
         }
         _ => None,
@@ -200,7 +199,7 @@ fn written(key: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{ClassLimits, Labels, Partitions, Rate, Rules, Settings};
+    use crate::config::{ClassLimits, Labels, Rate, Rules, Settings};
 
     use super::*;
 
@@ -217,22 +216,29 @@ mod tests {
 
     #[test]
     fn settings_without_effect() {
-        let settings = |waiting| Settings { waiting, ..Settings::default() };
-        let both = settings(Waiting { queue: 10, wait_timeout: Some(seconds(1)), ..Waiting::DEFAULT });
+        let settings = |values| Settings { values, ..Settings::default() };
+        let both =
+            settings(AdmissionConfig { queue: 10, wait_timeout: Some(seconds(1)), ..AdmissionConfig::default() });
         assert_eq!(
             warning(both),
             "wait_timeout has no effect with a queue: set admission_timeout and max_wait instead"
         );
-        let neither = settings(Waiting { max_wait: Some(seconds(1)), ..Waiting::DEFAULT });
-        assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
+        for wait in [seconds(1), Duration::ZERO] {
+            let neither = settings(AdmissionConfig { max_wait: Some(wait), ..AdmissionConfig::default() });
+            assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
+        }
         assert_eq!(warning(Settings::default()), "");
     }
 
     #[test]
     fn a_queue_that_is_longer_than_the_patience_of_clients() {
         let settings = |max_wait| Settings {
-            waiting: Waiting { queue: 10, max_wait, ..Waiting::DEFAULT },
-            hints: Hints { client_patience: Some(seconds(60)), ..Hints::default() },
+            values: AdmissionConfig {
+                queue: 10,
+                max_wait,
+                client_patience: Some(seconds(60)),
+                ..AdmissionConfig::default()
+            },
             ..Settings::default()
         };
         assert!(warning(settings(None)).starts_with("requests wait without a bound and their clients for 60s"));
@@ -243,8 +249,7 @@ mod tests {
     #[test]
     fn a_server_that_lets_in_less_than_limit_and_queue() {
         let settings = |streams| Settings {
-            waiting: Waiting { queue: 300, ..Waiting::DEFAULT },
-            hints: Hints { max_concurrent_streams: Some(streams), ..Hints::default() },
+            values: AdmissionConfig { queue: 300, max_concurrent_streams: Some(streams), ..AdmissionConfig::default() },
             ..Settings::default()
         };
         assert!(warning(settings(399)).contains("allow at least 400"));
@@ -254,7 +259,7 @@ mod tests {
     #[test]
     fn an_admission_timeout_that_only_delays() {
         let with_queue = |queue, admission_timeout| Settings {
-            waiting: Waiting { queue, admission_timeout, ..Waiting::DEFAULT },
+            values: AdmissionConfig { queue, admission_timeout, ..AdmissionConfig::default() },
             ..Settings::default()
         };
         let settings = |timeout| with_queue(10, timeout);
@@ -267,12 +272,7 @@ mod tests {
     fn partitions_that_round_to_nothing() {
         let settings = |limit: usize| Settings {
             limit: crate::engine::limit::Fixed::new(limit).into(),
-            partitions: Partitions {
-                shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)]
-                    .map(|(name, it)| (name.into(), Share::written(it)))
-                    .into(),
-                ..Partitions::default()
-            },
+            shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)].map(|(name, it)| (name.into(), Share::written(it))).into(),
             ..Settings::default()
         };
         assert_eq!(
@@ -284,8 +284,12 @@ mod tests {
 
     #[test]
     fn caps_above_the_limit() {
-        let hints = || Hints { largest_limit: Some(100), ..Hints::default() };
-        let settings = |labels, rules| Settings { labels, rules, hints: hints(), ..Settings::default() };
+        let settings = |labels, rules| Settings {
+            values: AdmissionConfig { labels, ..AdmissionConfig::default() },
+            rules,
+            largest_limit: Some(100),
+            ..Settings::default()
+        };
         let capped = |cap| settings(Labels::new().label_cap("a:b", cap), Rules::new());
         assert_eq!(
             warning(capped(101)),
@@ -334,7 +338,7 @@ mod tests {
                 ClassLimits::new().max_in_flight(1),
             );
             Settings {
-                labels,
+                values: AdmissionConfig { labels, ..AdmissionConfig::default() },
                 rules: over.override_key("*", "w", ClassLimits::new().max_in_flight(2)),
                 ..Settings::default()
             }

@@ -8,7 +8,10 @@ use super::{
     problems::ConfigProblem,
     value::{Node, Origin, Table, Value, word},
 };
-use crate::config::schema::{AdmissionConfig, LabelsConfig, LimitConfig, StoreConfig, limits, setting::Problems};
+use crate::config::{
+    AdmissionConfig, Labels, StoreConfig,
+    schema::{LimitConfig, limits, setting::Problems},
+};
 
 /// What all variables begin with.
 pub(in crate::config) const PREFIX: &str = "TOWER_ADMISSION_";
@@ -28,7 +31,7 @@ pub(in crate::config) fn names() -> Vec<String> {
 fn settings() -> impl Iterator<Item = Vec<&'static str>> {
     let top = AdmissionConfig::FIELDS.iter().map(|field| vec![*field]);
     let limit = LimitConfig::parameters().map(|field| vec!["limit", field]);
-    let labels = LabelsConfig::FIELDS.iter().map(|field| vec!["labels", field]);
+    let labels = Labels::FIELDS.iter().map(|field| vec!["labels", field]);
     let store = StoreConfig::FIELDS.iter().map(|field| vec!["store", field]);
     top.chain(limit).chain(labels).chain(store)
 }

@@ -12,9 +12,12 @@ use super::{
     toml_text,
     value::{Node, Origin, Value, join},
 };
-use crate::config::schema::{
-    AdmissionConfig, limits,
-    setting::{At, NONE, Problems, Setting},
+use crate::config::{
+    AdmissionConfig,
+    schema::{
+        limits,
+        setting::{At, NONE, Problems, Setting},
+    },
 };
 
 /// Where a configuration comes from: files, environment variables, code.

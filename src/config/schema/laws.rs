@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::setting::{At, Setting, any_of, settings};
-use crate::config::load::value::{Value, word};
+use super::setting::{At, Setting, any_of};
+use crate::config::{
+    declare::settings,
+    load::value::{Value, word},
+};
 use crate::engine::limit::{
     Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, QueueSize, TwoPoint, Vegas, Windowed,
 };

@@ -11,12 +11,12 @@ use super::{
     setting::{At, Problems, Setting},
 };
 use crate::config::{
+    AdmissionConfig,
     load::{
         ConfigError,
         json_text::NodeSeed,
         value::{Origin, Value},
     },
-    schema::AdmissionConfig,
 };
 
 impl Serialize for Value {

@@ -309,6 +309,11 @@ pub(in crate::config) fn any_of(schemas: impl Into<Vec<Json>>) -> Json {
     json!({ "anyOf": schemas.into() })
 }
 
+/// The description of a setting: the documentation of it, line by line, up to the first empty line.
+pub(in crate::config) fn first_paragraph(lines: &[&str]) -> String {
+    lines.iter().map_while(|line| (!line.is_empty()).then_some(*line)).collect::<String>().trim().to_owned()
+}
+
 /// The schema of a table with no other fields than these: name, what it is, its schema.
 pub(in crate::config) fn object_schema(fields: impl IntoIterator<Item = (&'static str, String, Json)>) -> Json {
     let properties: serde_json::Map<String, Json> = fields
@@ -324,57 +329,3 @@ pub(in crate::config) fn object_schema(fields: impl IntoIterator<Item = (&'stati
         .collect();
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
-
-/// A struct of settings, each with its default: what it says is the whole truth about names and defaults in files, in the
-/// environment and in the schema.
-macro_rules! settings {
-    (
-        $(#[$about:meta])*
-        pub struct $name:ident {
-            $( $(#[doc = $doc:literal])+ pub $field:ident: $type:ty = $default:expr, )+
-        }
-    ) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct $name {
-            $( $(#[doc = $doc])+ pub $field: $type, )+
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $( $field: $default, )+ }
-            }
-        }
-
-        impl $name {
-            #[allow(dead_code, reason = "not all are asked for their fields")]
-            pub(in crate::config) const FIELDS: &'static [&'static str] = &[$( stringify!($field) ),+];
-        }
-
-        impl $crate::config::schema::setting::Setting for $name {
-            fn read(at: &$crate::config::schema::setting::At<'_>) -> Option<Self> {
-                at.fields(Self::FIELDS)?;
-                let mut read = Self::default();
-                $(
-                    if let Some(value) = at.field(stringify!($field)) {
-                        read.$field = value;
-                    }
-                )+
-                Some(read)
-            }
-
-            fn write(&self) -> $crate::config::load::value::Value {
-                $crate::config::load::value::Value::table([$( (stringify!($field), self.$field.write()) ),+])
-            }
-
-            fn schema() -> serde_json::Value {
-                $crate::config::schema::setting::object_schema([$(
-                    (stringify!($field), [$( $doc ),+].concat().trim().to_owned(), <$type>::schema())
-                ),+])
-            }
-        }
-    };
-}
-
-pub(in crate::config) use settings;

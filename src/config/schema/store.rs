@@ -1,71 +1,15 @@
 //! The store of shared rules in files: `[store]`, and what single rules say about it.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
 
 use serde_json::{Value as Json, json};
 
-use super::setting::{At, Setting, settings};
+use super::setting::{At, Setting};
 use crate::config::load::value::Value;
 use crate::{
-    config::{StoreSettings, StoreUrl, settings::limits::Sharing},
+    config::{OnStoreFailureConfig, StoreUrl, settings::limits::Sharing},
     engine::rules::OnStoreFailure,
-    problem::Problem,
 };
-
-settings! {
-    /// Where caps, rates and budgets are counted for all instances: `[store]`. Without an address each instance counts
-    /// by itself.
-    pub struct StoreConfig {
-        /// The address of a Redis or Valkey server, such as `redis://10.0.0.5:6379/`. It may hold a password, so it is
-        /// not shown where settings are listed; prefer the environment variable to the file.
-        pub url: Option<StoreUrl> = None,
-        /// The prefix of all keys. Instances with the same prefix count together.
-        pub prefix: String = "admission".to_owned(),
-        /// Whether the names in keys are hashed.
-        pub hashed_keys: bool = false,
-        /// The maximum wait for an answer of the store.
-        pub timeout: Duration = Duration::from_millis(50),
-        /// The time after which the store takes back leases that are not renewed.
-        pub expiry: Duration = Duration::from_secs(10),
-        /// The maximum wait of requests that are not in line.
-        pub wait_budget: Duration = Duration::from_secs(2),
-        /// Whether each instance holds capacity from which it admits without asking the store.
-        pub local_shares: bool = false,
-        /// What a rule does while the store is gone, unless the rule sets its own.
-        pub when_gone: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
-        /// The number of instances, for `when_gone = "local_share"`.
-        pub instances: Option<NonZeroU32> = None,
-    }
-}
-
-/// What a rule does while the store is gone, as a word; see [`OnStoreFailure`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum OnStoreFailureConfig {
-    /// `closed`: no request is admitted (fail closed).
-    FailClosed,
-    /// `open`: the rule doesn't apply (fail open).
-    FailOpen,
-    /// `local_share`: each instance admits its part of the bound.
-    LocalShare,
-}
-
-impl OnStoreFailureConfig {
-    const WORDS: [(&'static str, Self); 3] =
-        [("closed", Self::FailClosed), ("open", Self::FailOpen), ("local_share", Self::LocalShare)];
-
-    fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
-    }
-
-    fn with(self, instances: Option<NonZeroU32>) -> Option<OnStoreFailure> {
-        match self {
-            Self::FailClosed => Some(OnStoreFailure::FailClosed),
-            Self::FailOpen => Some(OnStoreFailure::FailOpen),
-            Self::LocalShare => instances.map(|instances| OnStoreFailure::LocalShare { instances }),
-        }
-    }
-}
 
 impl Setting for OnStoreFailureConfig {
     fn read(at: &At<'_>) -> Option<Self> {
@@ -96,32 +40,6 @@ impl Setting for StoreUrl {
 
     fn schema() -> Json {
         json!({ "type": "string" })
-    }
-}
-
-impl StoreConfig {
-    pub(in crate::config) fn to_settings(&self) -> StoreSettings {
-        StoreSettings {
-            url: self.url.clone(),
-            prefix: self.prefix.clone(),
-            hashed_keys: self.hashed_keys,
-            timeout: self.timeout,
-            expiry: self.expiry,
-            wait_budget: self.wait_budget,
-            local_shares: self.local_shares,
-        }
-    }
-
-    /// For all rules that don't say so themselves.
-    pub(in crate::config) fn when_gone(&self) -> OnStoreFailure {
-        self.when_gone.with(self.instances).unwrap_or_default()
-    }
-
-    pub(in crate::config) fn problem(&self) -> Option<Problem> {
-        let missing = self.when_gone.with(self.instances).is_none();
-        let message =
-            "found none, allowed is the number of instances that share the rules, for when_gone = \"local_share\"";
-        missing.then(|| Problem::new("store.instances", message))
     }
 }
 

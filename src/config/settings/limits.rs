@@ -28,7 +28,7 @@ impl Sharing {
 }
 
 /// The setters that caps and rates have in common.
-macro_rules! setters {
+macro_rules! bound_setters {
     ($what:literal; $(#[$observe:meta])+ observe; $(#[$when_gone:meta])* when_gone) => {
         $(#[$observe])+
         pub const fn observe(mut self) -> Self {
@@ -95,7 +95,7 @@ impl Cap {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    setters! {
+    bound_setters! {
         "cap";
         /// Makes this cap a dry run: a further request runs, counts as [would-be rejected or
         /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. The cap is counted in
@@ -181,7 +181,7 @@ impl Rate {
         self.mode(RateMode::Smooth { burst: RateRule::second_of(max) })
     }
 
-    setters! {
+    bound_setters! {
         "rate";
         /// Makes this rate a dry run; see [`Cap::observe`].
         observe;

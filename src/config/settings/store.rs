@@ -2,10 +2,12 @@
 
 #[cfg(feature = "redis")]
 use std::sync::Arc;
-use std::{fmt, time::Duration};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
 use super::store_address;
 use crate::{
+    config::{declare::settings, load::value::Value, schema::setting::Setting},
+    engine::rules::OnStoreFailure,
     problem::Problem,
     store::{Keys, Leases, StoreError},
 };
@@ -32,19 +34,75 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// What a store and the leases from it are made of.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StoreSettings {
-    pub(crate) url: Option<StoreUrl>,
-    pub(crate) prefix: String,
-    pub(crate) hashed_keys: bool,
-    pub(crate) timeout: Duration,
-    pub(crate) expiry: Duration,
-    pub(crate) wait_budget: Duration,
-    pub(crate) local_shares: bool,
+settings! {
+    /// Where caps, rates and budgets are counted for all instances: `[store]`. Without an address each instance counts
+    /// by itself.
+    pub struct StoreConfig {
+        /// The address of a Redis or Valkey server, such as `redis://10.0.0.5:6379/`. It may hold a password, so it is
+        /// not shown where settings are listed; prefer the environment variable to the file.
+        pub url: Option<StoreUrl> = None,
+        /// The prefix of all keys. Instances with the same prefix count together.
+        pub prefix: String = "admission".to_owned(),
+        /// Whether the names in keys are hashed.
+        pub hashed_keys: bool = false,
+        /// The maximum wait for an answer of the store.
+        pub timeout: Duration = Duration::from_millis(50),
+        /// The time after which the store takes back leases that are not renewed.
+        pub expiry: Duration = Duration::from_secs(10),
+        /// The maximum wait of requests that are not in line.
+        pub wait_budget: Duration = Duration::from_secs(2),
+        /// Whether each instance holds capacity from which it admits without asking the store.
+        pub local_shares: bool = false,
+        /// What a rule does while the store is gone, unless the rule sets its own.
+        pub when_gone: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
+        /// The number of instances, for `when_gone = "local_share"`.
+        pub instances: Option<NonZeroU32> = None,
+    }
 }
 
-impl StoreSettings {
+/// What a rule does while the store is gone, as a word; see [`OnStoreFailure`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum OnStoreFailureConfig {
+    /// `closed`: no request is admitted (fail closed).
+    FailClosed,
+    /// `open`: the rule doesn't apply (fail open).
+    FailOpen,
+    /// `local_share`: each instance admits its part of the bound.
+    LocalShare,
+}
+
+impl OnStoreFailureConfig {
+    pub(in crate::config) const WORDS: [(&'static str, Self); 3] =
+        [("closed", Self::FailClosed), ("open", Self::FailOpen), ("local_share", Self::LocalShare)];
+
+    pub(in crate::config) fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
+    }
+
+    pub(in crate::config) fn with(self, instances: Option<NonZeroU32>) -> Option<OnStoreFailure> {
+        match self {
+            Self::FailClosed => Some(OnStoreFailure::FailClosed),
+            Self::FailOpen => Some(OnStoreFailure::FailOpen),
+            Self::LocalShare => instances.map(|instances| OnStoreFailure::LocalShare { instances }),
+        }
+    }
+}
+
+impl StoreConfig {
+    /// For all rules that don't say so themselves.
+    pub(in crate::config) fn when_gone(&self) -> OnStoreFailure {
+        self.when_gone.with(self.instances).unwrap_or_default()
+    }
+
+    /// What is missing for the rules that don't say it themselves.
+    pub(in crate::config) fn problem(&self) -> Option<Problem> {
+        let missing = self.when_gone.with(self.instances).is_none();
+        let message =
+            "found none, allowed is the number of instances that share the rules, for when_gone = \"local_share\"";
+        missing.then(|| Problem::new("store.instances", message))
+    }
+
     /// The problems of these settings. They do not depend on the clients of this program: nothing is connected to.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let millisecond = Duration::from_millis(1);
@@ -87,18 +145,12 @@ impl StoreSettings {
 
     /// The settings that a reload would change, and can't: leases are held in the store of the start.
     pub(crate) fn changes(&self, new: &Self) -> Vec<Problem> {
-        let same = [
-            ("url", self.url == new.url),
-            ("prefix", self.prefix == new.prefix),
-            ("hashed_keys", self.hashed_keys == new.hashed_keys),
-            ("timeout", self.timeout == new.timeout),
-            ("expiry", self.expiry == new.expiry),
-            ("wait_budget", self.wait_budget == new.wait_budget),
-            ("local_shares", self.local_shares == new.local_shares),
-        ];
-        let changed = same.into_iter().filter(|(_, same)| !same);
+        // These two are settings of rules, which a reload does change.
+        let of_store = Self::FIELDS.iter().filter(|name| !["when_gone", "instances"].contains(name));
+        let (Value::Table(old), Value::Table(new)) = (self.write(), new.write()) else { return Vec::new() };
+        let changed = of_store.filter(|name| old.get(**name) != new.get(**name));
         let message = "found a change, allowed is the value at the start: a reload can't change the store";
-        changed.map(|(name, _)| Problem::new(format!("store.{name}"), message)).collect()
+        changed.map(|name| Problem::new(format!("store.{name}"), message)).collect()
     }
 }
 

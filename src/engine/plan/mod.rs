@@ -196,6 +196,7 @@ pub(crate) struct LabelPlan {
     pub(crate) named: Vec<(Box<str>, Box<str>)>,
 }
 
+#[cfg(test)]
 impl Default for LabelPlan {
     fn default() -> Self {
         Self {

@@ -4,7 +4,7 @@ use crate::problem::{BuildError, Problem};
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 
 #[cfg(feature = "config")]
-use crate::config::StoreSettings;
+use crate::config::StoreConfig;
 
 /// Partitions are numbered, those included that a reload took out.
 const MOST_PARTITIONS: usize = u16::MAX as usize;
@@ -71,11 +71,11 @@ impl Admission {
 
     /// Returns the changes of the store, which can't be changed while the handle is at work.
     #[cfg(feature = "config")]
-    fn changes_of_store(&self, new: Option<&StoreSettings>) -> Vec<Problem> {
+    fn changes_of_store(&self, new: Option<&StoreConfig>) -> Vec<Problem> {
         let known = self.shared.limiter.as_ref().and_then(|limiter| limiter.settings.as_ref());
         match (known, new) {
             (Some(known), Some(new)) => known.changes(new),
-            (None, Some(StoreSettings { url: Some(_), .. })) => {
+            (None, Some(StoreConfig { url: Some(_), .. })) => {
                 let message = "found one, which a reload can't give to a handle that was built without";
                 vec![Problem::new("store.url", message)]
             }

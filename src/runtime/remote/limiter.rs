@@ -17,7 +17,7 @@ use super::{
     request::{Answer, RemoteRequest},
 };
 #[cfg(feature = "config")]
-use crate::{config::StoreSettings, problem::BuildError};
+use crate::{config::StoreConfig, problem::BuildError};
 use crate::{
     engine::{
         Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState,
@@ -41,7 +41,7 @@ pub(in crate::runtime) struct RemoteLimiter {
     prepared: Prepared,
     /// Settings of the store, if it comes from a configuration.
     #[cfg(feature = "config")]
-    pub(in crate::runtime) settings: Option<StoreSettings>,
+    pub(in crate::runtime) settings: Option<StoreConfig>,
     granted: AtomicU64,
     full: AtomicU64,
     failed: AtomicU64,
@@ -74,7 +74,7 @@ impl RemoteLimiter {
 
     /// Returns the store of a configuration, if that names one.
     #[cfg(feature = "config")]
-    pub(in crate::runtime) fn open(settings: StoreSettings) -> Result<Option<Self>, BuildError> {
+    pub(in crate::runtime) fn open(settings: StoreConfig) -> Result<Option<Self>, BuildError> {
         match settings.open() {
             Ok(opened) => Ok(opened.map(|(leases, keys)| Self { settings: Some(settings), ..Self::new(leases, keys) })),
             Err(problems) => BuildError::check(problems).map(|()| None),

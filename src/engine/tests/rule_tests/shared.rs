@@ -189,7 +189,7 @@ fn no_request_waits_where_none_may() {
     assert_eq!(desk.in_flight(), 0);
 
     let mut problems = Vec::new();
-    let labels = Labels::new().max_waiting(1).into_plan(&mut problems);
+    let labels = Labels::new().max_waiting(1).to_plan(&mut problems);
     let rules = plan_shared(10, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
     let mut desk = Desk::of(crate::engine::plan::Plan { labels, ..rules });
     let places = [desk.asks("a"), desk.asks("a")];

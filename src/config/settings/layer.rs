@@ -1,0 +1,165 @@
+//! The settings of a layer.
+
+#[cfg(feature = "config")]
+use std::collections::BTreeMap;
+use std::{num::NonZeroU32, time::Duration};
+
+use super::labels::Labels;
+#[cfg(feature = "config")]
+use super::{limits::ClassLimits, share::Share, store::StoreConfig};
+use crate::config::declare::settings;
+#[cfg(feature = "config")]
+use crate::config::schema::{LabelOverride, LimitConfig};
+use crate::engine::plan::{Discipline, JOURNAL, Mode, PartitionMode};
+
+/// Declares the settings of a layer to a macro: [`settings`] makes a struct of them, and [`setters`] the methods of the
+/// builder. A setting without a setter has another shape in code than in files: the builder has methods of its own for
+/// it.
+///
+/// It is a macro because the builder stands above this module, and has to be told from here.
+macro_rules! layer_settings {
+    ($macro:ident! { $($head:tt)+ }) => {
+        $macro! {
+            $($head)+ {
+                /// The name of the handle in metrics and snapshots; a number unless set.
+                ///
+                /// It is `admission`, `admission-2` and so on then. Handles that share a name overwrite each other's
+                /// metrics.
+                pub name: String = String::new() => |name: impl Into<String>| name.into(),
+                /// Whether decisions are enforced.
+                ///
+                /// [`Mode::Enforce`](crate::Mode::Enforce) unless set. This is how the handle begins: it can be
+                /// [changed](crate::Admission::set_mode) later.
+                pub mode: Mode = Mode::default() => |mode: Mode| mode,
+                /// How many requests may run at once: a number, or a law that learns it.
+                #[cfg(feature = "config")]
+                pub limit: LimitConfig = LimitConfig::default(),
+                /// A law that only observes (dry run), beside the law that decides.
+                #[cfg(feature = "config")]
+                pub shadow_law: Option<LimitConfig> = None,
+                /// How many requests may wait in line for a slot.
+                ///
+                /// 0 unless set. With a queue, admission has two phases. A gate lets `limit + queue` requests in;
+                /// requests that find it full wait there for at most the [admission timeout](Self::admission_timeout).
+                /// A request inside waits for a slot, first come first served, for as long as the caller's deadline
+                /// and [`max_wait`](Self::max_wait) allow.
+                ///
+                /// Without a queue, a request that finds no slot waits for at most the
+                /// [wait timeout](Self::wait_timeout).
+                pub queue: usize = 0 => |places: usize| places,
+                /// The maximum wait at the full gate. Only with a queue.
+                ///
+                /// 5 s unless set, 0 rejects at once. Keep it short. Where every slot and every place is taken for
+                /// minutes, waiting longer only delays the answer.
+                pub admission_timeout: Duration = Duration::from_secs(5) => |timeout: Duration| timeout,
+                /// The maximum wait in line for a slot; no bound unless set. Only with a queue.
+                ///
+                /// Set it wherever callers don't send a deadline and don't wait for ever. A queue that holds more work
+                /// than its callers have patience for serves no caller after a spike, because each slot goes to a
+                /// caller that has just left. Less than the callers' patience minus the time that a request takes is a
+                /// good value. It also bounds how long a vanished HTTP/1 client can hold a place; see the guarantees
+                /// page.
+                pub max_wait: Option<Duration> = None => |wait: Duration| Some(wait),
+                /// The maximum wait for a slot where there is no queue; 30 s unless set.
+                ///
+                /// 0 rejects at once.
+                pub wait_timeout: Option<Duration> = None => |timeout: Duration| Some(timeout),
+                /// How many requests may wait at the full gate or, without a queue, for a slot; the current limit
+                /// unless set.
+                ///
+                /// All further requests are rejected at once.
+                pub max_waiting: Option<usize> = None => |requests: usize| Some(requests),
+                /// The percentage of the limit that is guaranteed to a group of callers, by the name of the group.
+                #[cfg(feature = "config")]
+                pub partitions: BTreeMap<String, Share> = BTreeMap::new(),
+                /// What the default partition may do beyond its share.
+                ///
+                /// [`PartitionMode::Burst`](crate::PartitionMode::Burst) unless set.
+                pub default_partition_mode: PartitionMode = PartitionMode::default() => |mode: PartitionMode| mode,
+                /// Whether the default partition only observes (dry run): its decisions are counted, not enforced.
+                ///
+                /// Not so unless set; [`Share::observe`](crate::Share::observe) is the same for other partitions. So
+                /// known callers may be held to their shares while the other callers are not known yet, or the other
+                /// way round.
+                pub default_partition_observe: bool = false => |observe: bool| observe,
+                /// Which waiter goes first.
+                ///
+                /// [`Discipline::Fair`](crate::Discipline::Fair) unless set.
+                pub discipline: Discipline = Discipline::Fair => |discipline: Discipline| discipline,
+                /// How often less important requests are passed over before it is their turn; `"none"` is no bound.
+                ///
+                /// 16 times unless set. In code, `None` lets less [important](crate::Criticality) requests wait for as
+                /// long as more important ones come.
+                pub aging: Option<NonZeroU32> = NonZeroU32::new(16)
+                    => |turns: impl Into<Option<NonZeroU32>>| turns.into(),
+                /// The time after which a permit gives its slot back; no bound unless set.
+                ///
+                /// When its time is over, its slot is taken back and other requests may run, whether its holder has
+                /// noticed or not. The holder [is told](crate::Permit::expired), and counted as overdue. This is a
+                /// remedy for holders that hang: the work itself goes on, so the server may then do more at once than
+                /// the limit says.
+                pub permit_time_to_live: Option<Duration> = None => |time: Duration| Some(time),
+                /// The settings of labels.
+                ///
+                /// What holds for requests with a label: bounds, caps, weights.
+                pub labels: Labels = Labels::new() => |labels: Labels| labels,
+                /// Caps, rates and budgets by class of work; `*` is for requests whose class has no rules.
+                #[cfg(feature = "config")]
+                pub classes: BTreeMap<String, ClassLimits> = BTreeMap::new(),
+                /// The same for some labels, by key (`namespace:label`, `namespace:*`, `label`, `*`) and class.
+                #[cfg(feature = "config")]
+                pub overrides: BTreeMap<String, BTreeMap<String, ClassLimits>> = BTreeMap::new(),
+                /// The same for labels whose name has a colon.
+                #[cfg(feature = "config")]
+                pub label_overrides: Vec<LabelOverride> = Vec::new(),
+                /// Where caps, rates and budgets are counted for all instances.
+                #[cfg(feature = "config")]
+                pub store: StoreConfig = StoreConfig::default(),
+                /// The time for which clients wait for an answer, if known. Used for warnings only.
+                ///
+                /// A queue that keeps requests for longer than that gets a warning.
+                pub client_patience: Option<Duration> = None => |patience: Duration| Some(patience),
+                /// How many streams, or requests, the server accepts at once, if known. Used for warnings only.
+                ///
+                /// That is the streams of an HTTP/2 connection, or the calls of a gRPC server. A server that admits
+                /// less than the limit and the queue hold gets a warning.
+                pub max_concurrent_streams: Option<usize> = None => |streams: usize| Some(streams),
+                /// How many decisions about requests, and how many changes of the handle, the journal keeps; 0 for
+                /// none.
+                ///
+                /// 512 unless set. [`Admission::journal`](crate::Admission::journal) shows them. Each takes 48 bytes,
+                /// which are taken at once.
+                pub journal: usize = JOURNAL => |entries: usize| entries,
+            }
+        }
+    };
+}
+
+layer_settings! {
+    settings! {
+        /// All settings of a handle, as data.
+        ///
+        /// Fields have the same names in files; the page [configuration](crate::docs::configuration) shows them all.
+        /// Types alone don't make the values valid: [`check`](Self::check) finds what else is wrong, and so does
+        /// building a handle.
+        ///
+        /// ```
+        /// use tower_admission::{AdmissionBuilder, configuration::AdmissionConfig};
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// let config = AdmissionConfig::from_toml(r#"
+        ///     limit = 200
+        ///     queue = 3600
+        ///     [partitions]
+        ///     checkout = "60%"
+        /// "#)?;
+        /// let admission = AdmissionBuilder::from(config).build()?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[cfg_attr(not(feature = "config"), allow(unreachable_pub, reason = "public with this feature alone"))]
+        pub struct AdmissionConfig
+    }
+}
+
+pub(crate) use layer_settings;
