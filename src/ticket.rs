@@ -167,6 +167,15 @@ impl<'r> Ticket<'r> {
         self.criticality
     }
 
+    /// Whether the request asks for a slot of its partition and nothing else.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.label.is_none()
+            && self.class.is_none()
+            && matches!(self.criticality, Criticality::Critical)
+            && self.timeout.is_none_or(|timeout| !timeout.is_zero())
+    }
+
     /// The same ticket without borrowing from the request.
     pub(crate) fn into_owned(self) -> Ticket<'static> {
         let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));

@@ -109,16 +109,43 @@ impl Assess for ByStatus {
 }
 
 /// What the layer takes for the outcome: rejections of our own say nothing about the service behind them.
-pub(super) fn judge<B>(assess: &dyn Assess, response: &Response<B>) -> Outcome {
-    let outcome = assess.assess(&ResponseHead::of(response));
+#[inline]
+pub(super) fn judge<B>(assess: Option<&dyn Assess>, response: &Response<B>) -> Outcome {
+    let outcome = match assess {
+        None => by_default(response.status(), response.headers()),
+        Some(assess) => assess.assess(&ResponseHead::of(response)),
+    };
     if outcome != Outcome::Success && nesting::is_own_rejection(response.extensions()) {
         return Outcome::Ignore;
     }
     outcome
 }
 
+/// What [`ByStatus::new`] says.
+#[inline]
+fn by_default(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Outcome::Overload,
+        _ if status.is_server_error() => Outcome::Ignore,
+        _ => grpc_outcome(headers).unwrap_or(Outcome::Success),
+    }
+}
+
+/// The outcome by trailers where no other judgement is set.
+pub(super) fn judge_trailers(assess: Option<&dyn Assess>, trailers: &HeaderMap) -> Outcome {
+    match assess {
+        None => grpc_outcome(trailers).unwrap_or(Outcome::Success),
+        Some(assess) => assess.assess_trailers(trailers),
+    }
+}
+
 /// The outcome that `grpc-status` stands for, where there is one.
+#[inline]
 fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
+    // An empty map is asked for nothing: to look up a name costs more than all else here.
+    if headers.is_empty() {
+        return None;
+    }
     Some(match headers.get(&GRPC_STATUS)?.as_bytes() {
         // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
         b"4" | b"8" | b"14" => Outcome::Overload,
@@ -136,12 +163,14 @@ mod tests {
 
     fn http(status: u16) -> Outcome {
         let response = Response::builder().status(status).body(()).unwrap();
-        judge(&ByStatus::new().overload(StatusCode::TOO_MANY_REQUESTS), &response)
+        judge(Some(&ByStatus::new().overload(StatusCode::TOO_MANY_REQUESTS)), &response)
     }
 
     fn grpc(status: &'static str) -> Outcome {
         let response = Response::builder().header("grpc-status", status).body(()).unwrap();
-        judge(&ByStatus::new(), &response)
+        let outcome = judge(Some(&ByStatus::new()), &response);
+        assert_eq!(judge(None, &response), outcome, "the default");
+        outcome
     }
 
     #[test]

@@ -12,8 +12,8 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::HttpProtocol;
-use crate::{outcome::Outcome, runtime::SlotGuard};
+use super::{Assess, assess::judge_trailers};
+use crate::{outcome::Outcome, runtime::SlotGuard, time::Timestamp};
 
 pin_project! {
     /// The body of every response that passes the layer.
@@ -36,40 +36,66 @@ pin_project! {
 
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
-    /// Taken when it is given back.
-    permit: Option<SlotGuard<Arc<HttpProtocol>>>,
+    permit: SlotGuard,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
-    /// Whether there may be trailers that say more.
+    /// When the answer began, if its sample is taken with the end of its body.
+    head: Option<Timestamp>,
+    /// Whether there may be trailers that say more, and what judges them unless that is the default.
     trailers: bool,
+    assess: Option<Arc<dyn Assess>>,
 }
 
 impl Guard {
-    pub(super) const fn new(permit: SlotGuard<Arc<HttpProtocol>>, outcome: Outcome, trailers: bool) -> Self {
-        Self { permit: Some(permit), outcome, trailers }
+    #[inline]
+    pub(super) const fn new(permit: SlotGuard, outcome: Outcome, head: Option<Timestamp>) -> Self {
+        Self { permit, outcome, head, trailers: false, assess: None }
     }
 
-    fn end(mut self, trailers: Option<&HeaderMap>) {
-        if let (Some(permit), Some(trailers)) = (&self.permit, trailers.filter(|_| self.trailers))
-            && permit.handle().assess.assess_trailers(trailers) == Outcome::Overload
+    /// The same where trailers may say more, which this judges unless the default does.
+    pub(super) fn with_trailers(mut self, assess: Option<Arc<dyn Assess>>) -> Self {
+        (self.trailers, self.assess) = (true, assess);
+        self
+    }
+
+    #[inline]
+    fn end(&mut self, trailers: Option<&HeaderMap>) {
+        if let Some(trailers) = trailers
+            && self.trailers
+            && judge_trailers(self.assess.as_deref(), trailers) == Outcome::Overload
         {
-            if permit.is_observed() {
-                permit.observe_late_overload();
+            if self.permit.is_held() && self.permit.is_observed() {
+                self.permit.observe_late_overload();
             }
             self.outcome = Outcome::Overload;
         }
-        if let Some(permit) = self.permit.take() {
-            permit.finish(self.outcome);
+        if self.permit.is_held() {
+            self.permit.finish_at(self.outcome, self.head);
         }
     }
 }
 
 /// A body that fails or is dropped before its end. What the head said counts, unless it was a success.
 impl Drop for Guard {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
+        if !self.permit.is_held() {
+            return;
         }
+        if self.head.is_some() {
+            // What the head said counts, as it does where the sample is taken then.
+            self.permit.finish_at(self.outcome, self.head);
+        } else {
+            self.permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
+        }
+    }
+}
+
+/// Ends a body, once.
+#[inline]
+fn end(guard: &mut Option<Guard>, trailers: Option<&HeaderMap>) {
+    if let Some(guard) = guard {
+        guard.end(trailers);
     }
 }
 
@@ -100,9 +126,9 @@ where
                     // The last frame is often the last thing that is asked for: no reader waits for `None` once the
                     // announced length is reached.
                     Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {}
-                    Some(Ok(frame)) => guard.take().into_iter().for_each(|guard| guard.end(frame.trailers_ref())),
+                    Some(Ok(frame)) => end(guard, frame.trailers_ref()),
                     Some(Err(_)) => drop(guard.take()),
-                    None => guard.take().into_iter().for_each(|guard| guard.end(None)),
+                    None => end(guard, None),
                 }
                 Poll::Ready(frame)
             }

@@ -6,34 +6,51 @@ use http::{Extensions, Response, StatusCode};
 use http_body::Body;
 
 use super::{
-    HttpProtocol, Policy, ReleaseAt, SampleAt,
+    Assess, Policy, ReleaseAt, SampleAt,
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
+    nesting::Inside,
 };
-use crate::{
-    outcome::Outcome,
-    runtime::{AsShared, SlotGuard},
-};
+use crate::{outcome::Outcome, runtime::SlotGuard};
 
 /// What a request carries through the service.
 pub(super) struct RequestContext {
     /// `None` while the request waits, and for exempt requests.
-    pub(super) permit: Option<SlotGuard<Arc<HttpProtocol>>>,
+    pub(super) permit: Option<SlotGuard>,
+    /// What judges the response, unless that is the default.
+    pub(super) assess: Option<Arc<dyn Assess>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
 }
 
 impl RequestContext {
+    /// Notes that this thread is behind the handle of a request that holds a permit of it.
+    #[inline]
+    pub(super) fn inside(&self) -> Option<Inside> {
+        self.permit.as_ref().map(|permit| Inside::of(permit.handle_id()))
+    }
+
+    /// Gives the slot back of a request that ends without a head.
+    #[inline]
+    pub(super) fn abandon(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.abandon(|outcome| self.policy.learned(outcome));
+        }
+    }
+
     /// Learns what the head of the response says. Returns what is left to do when the body ends: nothing, if the body
     /// has ended already or is never read.
-    pub(super) fn watch<B: Body>(mut self, response: &Response<B>) -> Option<Guard> {
+    #[expect(clippy::inline_always, reason = "measured: the guard is made where it stays")]
+    #[inline(always)]
+    pub(super) fn watch<B: Body>(&mut self, response: &Response<B>) -> Option<Guard> {
         if let Some(own) = response.extensions().get::<Policy>() {
             self.policy = own.or(self.policy);
         }
         let policy = self.policy;
-        // Still here while the response is judged: that is foreign code.
-        let outcome = policy.learned(judge(&*self.permit.as_ref()?.handle().assess, response));
+        // The permit is still here while the response is judged: that is foreign code.
+        self.permit.as_ref()?;
+        let outcome = policy.learned(judge(self.assess.as_deref(), response));
         let mut permit = self.permit.take()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
@@ -41,29 +58,47 @@ impl RequestContext {
             permit.finish(outcome);
             return None;
         }
+        let mut head = None;
         if policy.sample_at != Some(SampleAt::BodyEnd) {
-            permit.observe(outcome);
+            if is_short(response.body()) && outcome != Outcome::Overload {
+                head = Some(permit.observe_later());
+            } else {
+                permit.observe(outcome);
+            }
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
-        let has_trailers = policy.sample_at != Some(SampleAt::Never)
+        let has_trailers = !response.headers().is_empty()
+            && policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        Some(Guard::new(permit, outcome, has_trailers))
+        let guard = Guard::new(permit, outcome, head);
+        Some(if has_trailers { guard.with_trailers(self.assess.take()) } else { guard })
     }
+}
+
+/// Whether a body is of a known and small size: its end follows its head, so that both are told at once.
+#[inline]
+fn is_short(body: &impl Body) -> bool {
+    /// What leaves with the head, or soon after, whatever the client does.
+    const SHORT: u64 = 16 * 1_024;
+    body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT)
 }
 
 /// A request that ends without a head: its client left, or the service failed.
 impl Drop for RequestContext {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            permit.abandon(|outcome| self.policy.learned(outcome));
-        }
+        self.abandon();
     }
 }
 
 /// Puts into a request's extensions what its handler may want to know of its permit.
-pub(super) fn tell_holder<H: AsShared>(permit: &SlotGuard<H>, extensions: &mut Extensions) {
+#[inline]
+pub(super) fn tell_holder(permit: &SlotGuard, extensions: &mut Extensions) {
+    if permit.is_lent() {
+        return;
+    }
     if let Some(overdue) = permit.watch_time() {
         extensions.insert(overdue);
     }

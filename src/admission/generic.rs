@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{AdmissionLayer, AdmissionService, nesting};
+use super::{AdmissionLayer, AdmissionService};
 use crate::{
     outcome::Outcome,
     rejection::Rejection,
@@ -140,7 +140,6 @@ impl<S, C, A> Layer<S> for AdmissionLayer<GenericProtocol<C, A>> {
     type Service = AdmissionService<S, GenericProtocol<C, A>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        nesting::count(&self.admission.shared.places);
         AdmissionService::new(inner, Arc::clone(&self.protocol))
     }
 }
@@ -224,7 +223,8 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let mut ticket = Ticket::new();
         self.protocol.classify.classify(&request, &mut ticket);
-        let entry = Entry::of(&self.protocol.admission.shared, &ticket);
+        let shared = &self.protocol.admission.shared;
+        let entry = SlotGuard::enter(shared, &ticket).map_or_else(|| Entry::of(shared, &ticket), Entry::Admit);
         drop(ticket);
         let state = match entry {
             Entry::Admit(permit) => match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
@@ -260,8 +260,8 @@ pin_project! {
     #[project_replace = StateReplace]
     enum State<S, Req, F, E> {
         Waiting { waiting: Waiting<Arc<Shared>>, service: S, request: Req },
-        Preparing { service: S, request: Req, permit: SlotGuard<Arc<Shared>> },
-        Running { #[pin] future: F, permit: Option<SlotGuard<Arc<Shared>>> },
+        Preparing { service: S, request: Req, permit: SlotGuard },
+        Running { #[pin] future: F, permit: Option<SlotGuard> },
         Done { error: Option<AdmissionError<E>> },
     }
 }

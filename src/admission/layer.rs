@@ -8,11 +8,11 @@ use http_body::Body;
 use tower_layer::Layer;
 
 use super::{
-    AdmissionService, BodyData, ByStatus, Deadline, Policy, Rejections, ReleaseAt, RequestHead, SampleAt,
+    AdmissionService, BodyData, Deadline, Policy, Rejections, ReleaseAt, RequestHead, SampleAt,
     assess::Assess,
     classify::Classify,
     generic::GenericProtocol,
-    nesting,
+    nesting::{self, HandleId},
     policy::{grpc_timeout, seconds},
 };
 use crate::{
@@ -38,7 +38,8 @@ pub struct AdmissionLayer<P = HttpProtocol> {
 pub struct HttpProtocol {
     pub(super) admission: Admission,
     classify: Option<Arc<dyn Classify>>,
-    pub(super) assess: Arc<dyn Assess>,
+    /// What a response means; `None` stands for the default.
+    assess: Option<Arc<dyn Assess>>,
     respond: Option<Respond>,
     pub(super) rejections: Rejections,
     exempt: Option<Exempt>,
@@ -53,11 +54,10 @@ type Exempt = Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>;
 impl AdmissionLayer {
     /// A layer for HTTP and gRPC over `admission`.
     pub fn new(admission: &Admission) -> Self {
-        nesting::count(&admission.shared.places);
         let http = HttpProtocol {
             admission: admission.clone(),
             classify: None,
-            assess: Arc::new(ByStatus::new()),
+            assess: None,
             respond: None,
             rejections: Rejections::new(),
             exempt: None,
@@ -75,10 +75,10 @@ impl AdmissionLayer {
         self.with(|http| http.classify = Some(Arc::new(classify)))
     }
 
-    /// Sets what a response means for the limit: [`ByStatus`] unless set.
+    /// Sets what a response means for the limit: [`ByStatus`](crate::response::ByStatus) unless set.
     #[must_use]
     pub fn assess(self, assess: impl Assess) -> Self {
-        self.with(|http| http.assess = Arc::new(assess))
+        self.with(|http| http.assess = Some(Arc::new(assess)))
     }
 
     /// Sets the built-in answers to rejected requests.
@@ -157,12 +157,26 @@ impl AsShared for Arc<HttpProtocol> {
 }
 
 impl HttpProtocol {
+    #[inline]
     pub(super) fn is_exempt(&self, request: &RequestHead<'_>) -> bool {
         self.exempt.as_ref().is_some_and(|exempt| exempt(request))
     }
 
-    pub(super) fn ticket<'r>(&self, request: &RequestHead<'r>) -> Ticket<'r> {
-        let mut ticket = Ticket::new();
+    /// Returns what tells the handle from others.
+    #[inline]
+    pub(super) fn id(&self) -> HandleId {
+        self.admission.shared.id()
+    }
+
+    /// Returns what judges the responses, unless that is the default.
+    #[inline]
+    pub(super) fn own_assess(&self) -> Option<Arc<dyn Assess>> {
+        self.assess.clone()
+    }
+
+    /// Fills in the ticket of a request.
+    #[inline]
+    pub(super) fn fill_in<'r>(&self, ticket: &mut Ticket<'r>, request: &RequestHead<'r>) {
         if let Some(timeout) = grpc_timeout(request) {
             ticket.limit_timeout(timeout);
         }
@@ -173,17 +187,18 @@ impl HttpProtocol {
             ticket.limit_timeout(timeout);
         }
         if let Some(classify) = &self.classify {
-            classify.classify(request, &mut ticket);
+            classify.classify(request, ticket);
         }
-        ticket
     }
 
+    #[inline]
     fn header_timeout(&self, request: &RequestHead<'_>) -> Option<Duration> {
         let values = request.headers().get_all(self.deadline_header.as_ref()?).iter();
         values.filter_map(|value| seconds(value.as_bytes())).min()
     }
 
     /// The policy of a request, before its response is known.
+    #[inline]
     pub(super) fn policy<B: Body>(&self, request: &Request<B>) -> Policy {
         let own = request.extensions().get::<Policy>().copied().unwrap_or_default();
         let policy = own.or(self.policy);
@@ -218,7 +233,12 @@ impl HttpProtocol {
             *response.headers_mut() = headers;
         }
         // A moment later the same request may be served, and some statuses may be stored unless told otherwise.
-        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        let no_store = HeaderValue::from_static("no-store");
+        if response.headers().is_empty() {
+            response.headers_mut().insert(CACHE_CONTROL, no_store);
+        } else {
+            response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
+        }
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
             *response.body_mut() = BodyData::empty();
@@ -231,14 +251,12 @@ impl<S> Layer<S> for AdmissionLayer {
     type Service = AdmissionService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        nesting::count(&self.admission.shared.places);
         AdmissionService::new(inner, Arc::clone(&self.protocol))
     }
 }
 
 impl<P> Clone for AdmissionLayer<P> {
     fn clone(&self) -> Self {
-        nesting::count(&self.admission.shared.places);
         Self { protocol: Arc::clone(&self.protocol), admission: self.admission.clone() }
     }
 }

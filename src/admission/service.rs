@@ -17,7 +17,10 @@ use super::{
     future::State,
     nesting,
 };
-use crate::runtime::{Entry, SlotGuard};
+use crate::{
+    runtime::{Entry, SlotGuard},
+    ticket::Ticket,
+};
 
 /// A service behind an [`AdmissionLayer`](super::AdmissionLayer).
 ///
@@ -50,19 +53,38 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
-        let http = &self.protocol;
+    #[expect(clippy::inline_always, reason = "measured: the future is not moved")]
+    #[inline(always)]
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let http = &*self.protocol;
         let head = RequestHead::of(&request);
-        if http.is_exempt(&head) {
-            let context = self.context(&request, None);
+        if http.is_exempt(&head) || nesting::has_passed(http.id()) {
+            return self.pass(request);
+        }
+        // Most requests get no further than this: the ticket is not even moved.
+        let mut ticket = Ticket::new();
+        http.fill_in(&mut ticket, &head);
+        if let Some(permit) = SlotGuard::enter(&http.admission.shared, &ticket) {
+            let context = self.context(&request, Some(permit));
             return self.start(request, context);
         }
-        if !nesting::pass(&http.admission, request.extensions_mut()) {
-            http.admission.shared.warn("a request met the same handle twice: remove one of the two layers");
-            let context = self.context(&request, None);
-            return self.start(request, context);
-        }
-        let entry = Entry::of(http, &http.ticket(&RequestHead::of(&request)));
+        let entry = Entry::of(&self.protocol, &ticket);
+        drop(ticket);
+        self.enter(request, entry)
+    }
+}
+
+impl<S> AdmissionService<S> {
+    /// Starts a request that the engine decided about.
+    fn enter<ReqBody, ResBody>(
+        &mut self,
+        mut request: Request<ReqBody>,
+        entry: Entry<Arc<HttpProtocol>>,
+    ) -> ResponseFuture<S, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+        ReqBody: Body,
+    {
         match entry {
             Entry::Admit(permit) => {
                 tell_holder(&permit, request.extensions_mut());
@@ -79,10 +101,10 @@ where
             }
         }
     }
-}
 
-impl<S> AdmissionService<S> {
     /// Calls the inner service at once if it is ready; otherwise the future drives it.
+    #[expect(clippy::inline_always, reason = "measured: the future is not moved")]
+    #[inline(always)]
     fn start<ReqBody, ResBody>(
         &mut self,
         request: Request<ReqBody>,
@@ -91,10 +113,9 @@ impl<S> AdmissionService<S> {
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     {
+        let _inside = context.inside();
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => {
-                ResponseFuture::new(State::Running { future: self.inner.call(request), context: Some(context) })
-            }
+            Poll::Ready(Ok(())) => ResponseFuture::new(State::Running { future: self.inner.call(request), context }),
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
             Poll::Pending => {
                 // The one that was polled goes: what it may have reserved by now belongs to this request.
@@ -105,10 +126,28 @@ impl<S> AdmissionService<S> {
         }
     }
 
+    /// Calls the inner service for a request that is exempt, or that has passed this handle before.
+    #[cold]
+    fn pass<ReqBody, ResBody>(&mut self, request: Request<ReqBody>) -> ResponseFuture<S, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+        ReqBody: Body,
+    {
+        if !self.protocol.is_exempt(&RequestHead::of(&request)) {
+            let shared = &self.protocol.admission.shared;
+            shared.warn("a request met the same handle twice: remove one of the two layers");
+        }
+        let context = self.context(&request, None);
+        self.start(request, context)
+    }
+
     /// For a request that runs with this permit, or without one.
-    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard<Arc<HttpProtocol>>>) -> RequestContext {
+    #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
+    #[inline(always)]
+    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard>) -> RequestContext {
         RequestContext {
             permit,
+            assess: self.protocol.own_assess(),
             policy: self.protocol.policy(request),
             is_connect: request.method() == Method::CONNECT,
         }

@@ -64,7 +64,10 @@ pub(crate) use self::{
     ids::{ClassId, Key, LabelId, PartitionId, TtlId},
     plan::rules,
     telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
-    tokens::{Arrival, Ask, Counted, Place, Refusal, SharedBound, SharedRules, Slot, StoreChange, StoreState, Subject},
+    tokens::{
+        Arrival, Ask, Counted, DryRunOutcome, LentSample, Place, Refusal, Settled, SharedBound, SharedRules, Slot,
+        StoreChange, StoreState, Subject,
+    },
     verbs::NoRoom,
     view::{LabelSeries, Unmet},
 };
@@ -93,7 +96,8 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(plan: Plan) -> Self {
         let (queue, partitions) = (plan.queue(), plan.partitions.len());
-        let controller = Controller::new(plan.law, plan.shadow);
+        let mut controller = Controller::new(plan.law, plan.shadow);
+        controller.ask_for_one_in(plan.time_one_in);
         let mut engine = Self {
             now: Timestamp::ZERO,
             extras: Extras::default(),

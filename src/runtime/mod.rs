@@ -5,7 +5,10 @@ mod background;
 #[cfg(feature = "introspect")]
 mod capture;
 mod core;
+mod home;
 mod operate;
+#[cfg(test)]
+mod quiet_tests;
 mod remote;
 mod shared;
 

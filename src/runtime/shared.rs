@@ -3,12 +3,13 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{Arc, Mutex},
 };
 
 use super::{
     background::{LastReported, Recorder},
     core::Core,
+    home::Home,
     remote::RemoteLimiter,
 };
 #[cfg(feature = "config")]
@@ -19,8 +20,7 @@ use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
 /// core.
 pub(crate) struct Shared {
     core: Core,
-    /// Times that layers of this handle were made, cloned or applied.
-    pub(crate) places: AtomicUsize,
+    home: &'static Home,
     pub(super) recorder: Mutex<Recorder>,
     /// Settings that the handle was made with, in words, or the setting that there are no words for.
     #[cfg(feature = "introspect")]
@@ -52,10 +52,11 @@ impl Shared {
         warnings: Vec<String>,
         limiter: Option<RemoteLimiter>,
     ) -> Self {
+        let home = Home::find(engine.partitions().count(), &time);
         Self {
             told: Mutex::new(LastReported::of(&engine.snapshot())),
-            core: Core::new(name, engine, time, warnings),
-            places: AtomicUsize::new(0),
+            core: Core::new(name, engine, time, home.lanes(), warnings),
+            home,
             recorder: Mutex::default(),
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
@@ -64,6 +65,24 @@ impl Shared {
             #[cfg(feature = "config")]
             origin: Mutex::default(),
         }
+    }
+
+    /// Returns the handle's state, as its clones share it.
+    pub(super) fn share(self) -> Arc<Self> {
+        let shared = Arc::new(self);
+        shared.home.belongs_to(&shared);
+        shared
+    }
+
+    /// Returns the memory that lent slots are in.
+    pub(super) const fn home(&self) -> &'static Home {
+        self.home
+    }
+
+    /// Returns what tells the handle from others.
+    #[inline]
+    pub(crate) fn id(&self) -> usize {
+        self.home.id()
     }
 
     /// Returns the same, with a lock whose waits the handle publishes.
@@ -84,6 +103,13 @@ impl Shared {
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = policy;
         self
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.core.close_lanes();
+        self.home.leave_to_others();
     }
 }
 

@@ -1,5 +1,7 @@
 //! `journal`: what it shows once, what it shows as it comes, and what it says when it can't.
 
+use std::num::NonZeroU32;
+
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -38,7 +40,8 @@ async fn the_newest_entries_are_a_table() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_json_it_is_what_is_served_and_all_pages_of_it() {
-    let admission = Admission::builder().limit(Fixed::new(9)).journal(5_000).build().unwrap();
+    let admission =
+        Admission::builder().limit(Fixed::new(9)).journal(5_000).time_one_in(NonZeroU32::MIN).build().unwrap();
     let site = Site::start(admission).await;
     for _ in 0..1_250 {
         drop(site.admission.try_admit(Ticket::new()).unwrap());
@@ -91,7 +94,7 @@ impl Following {
 }
 
 fn small(journal: usize) -> Admission {
-    Admission::builder().limit(Fixed::new(1)).shed().journal(journal).build().unwrap()
+    Admission::builder().limit(Fixed::new(1)).shed().journal(journal).time_one_in(NonZeroU32::MIN).build().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

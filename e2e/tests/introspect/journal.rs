@@ -1,5 +1,7 @@
 //! The journal over HTTP: pages, kinds, and what is in it after a real server was driven into each decision.
 
+use std::num::NonZeroU32;
+
 use serde_json::{Value, json};
 use tower_admission::{Admission, Labels, limit::Fixed};
 
@@ -46,7 +48,8 @@ async fn it_tells_who_was_turned_away_by_which_rule() {
 
 #[tokio::test]
 async fn pages_follow_each_other_and_the_newest_come_without_asking() {
-    let admission = Admission::builder().limit(Fixed::new(9)).journal(600).clock(Still).build().unwrap();
+    let admission = Admission::builder().limit(Fixed::new(9)).journal(600).time_one_in(NonZeroU32::MIN).clock(Still);
+    let admission = admission.build().unwrap();
     let site = Site::start(&admission).await;
     for _ in 0..1_000 {
         drop(admission.try_admit(tower_admission::Ticket::new()).unwrap());

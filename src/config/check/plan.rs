@@ -70,6 +70,7 @@ impl Settings {
             rules,
             time_to_live: values.permit_time_to_live,
             journal: values.journal,
+            time_one_in: values.time_one_in,
             shadow,
         };
         let shares = small_shares(&self.shares);

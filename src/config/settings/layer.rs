@@ -124,6 +124,14 @@ macro_rules! layer_settings {
                 /// That is the streams of an HTTP/2 connection, or the calls of a gRPC server. A server that admits
                 /// less than the limit and the queue hold gets a warning.
                 pub max_concurrent_streams: Option<usize> = None => |streams: usize| Some(streams),
+                /// One in how many requests is timed while nobody waits and the limit does not bind, rounded up to a power
+                /// of two.
+                ///
+                /// To read the clock twice costs more than all else that a request needs then. Unless set, each request
+                /// is timed, and one in eight where the limit is fixed. Laws that need each time ignore this; `Aimd`
+                /// does not. A timed request stands for the others in all distributions of round-trip times. As soon as
+                /// the limit binds, each request is timed.
+                pub time_one_in: Option<NonZeroU32> = None => |requests: NonZeroU32| Some(requests),
                 /// How many decisions about requests, and how many changes of the handle, the journal keeps; 0 for
                 /// none.
                 ///

@@ -217,6 +217,46 @@ impl Capacity {
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
+    /// Counts up to `most` slots of a partition as running, as many as it may run; returns how many.
+    pub(crate) fn lend(&mut self, partition: PartitionId, level: Level, most: usize) -> usize {
+        let it = &mut self.partitions[partition.index()];
+        if it.retired {
+            return 0;
+        }
+        let lent = most.min(it.cap.saturating_sub(it.running)).min(self.limit.saturating_sub(self.running));
+        it.running += lent;
+        self.running += lent;
+        self.levels[level.index()] += lent;
+        lent
+    }
+
+    /// Returns how many requests of a partition run beyond its bound; all that there may be, where it is out of the settings.
+    pub(crate) fn too_many(&self, partition: PartitionId) -> usize {
+        let it = &self.partitions[partition.index()];
+        if it.retired { usize::MAX } else { it.running.saturating_sub(it.cap) }
+    }
+
+    /// Takes lent slots back. `has_freed` if any request left; and when the first of those that run entered since.
+    pub(crate) fn take_back(
+        &mut self,
+        partition: PartitionId,
+        level: Level,
+        back: usize,
+        has_freed: bool,
+        busy_since: Option<Timestamp>,
+    ) {
+        let it = &mut self.partitions[partition.index()];
+        if has_freed {
+            it.stall.freed();
+        }
+        if let Some(since) = busy_since {
+            it.stall.started(since);
+        }
+        it.running -= back;
+        self.running -= back;
+        self.levels[level.index()] -= back;
+    }
+
     /// Notes when a request took a slot of the limit.
     #[inline]
     pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {

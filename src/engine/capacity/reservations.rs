@@ -86,6 +86,9 @@ impl Reservations {
 
     /// Reserves a slot for the partition, label and level that the request is `below` the share of.
     pub(super) fn reserve_slot(&mut self, now: Timestamp, hold: Duration, limit: usize, below: Below) {
+        if !(below.partition || below.label || below.level.is_some()) {
+            return;
+        }
         let most = most_slots(limit);
         if below.partition {
             self.partitions.reserve(now, hold, most);

@@ -4,6 +4,7 @@ mod rtt_by_class;
 mod shadow_law;
 
 use std::{
+    num::NonZeroU32,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Controller {
     law: Box<dyn LimitAlgorithm>,
+    /// One in how many requests the settings ask to be timed while all is quiet.
+    one_in: Option<NonZeroU32>,
     panics: u64,
     shadow: ShadowLaw,
     rtts: RttByClass,
@@ -59,7 +62,12 @@ impl Controller {
     pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
-        Self { law, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
+        Self { law, one_in: None, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
+    }
+
+    /// Sets one in how many requests the settings ask to be timed while all is quiet.
+    pub(crate) const fn ask_for_one_in(&mut self, one_in: Option<NonZeroU32>) {
+        self.one_in = one_in;
     }
 
     /// Takes new laws. A law of the same kind as the last one goes on from the state of that.
@@ -74,6 +82,11 @@ impl Controller {
     /// Returns the limit: at least 1, whatever the law says.
     pub(crate) fn limit(&self) -> usize {
         self.law.limit().max(1)
+    }
+
+    /// Returns one in how many requests has to be timed while all is quiet.
+    pub(crate) fn time_one_in(&self) -> u32 {
+        self.law.time_one_in(self.one_in).get()
     }
 
     /// Gives both laws a sample; returns what that means for the limit that is in force.

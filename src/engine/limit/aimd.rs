@@ -1,6 +1,6 @@
 //! AIMD: additive increase, multiplicative decrease, by a latency threshold.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 #[cfg(feature = "introspect")]
 use super::Number;
@@ -122,6 +122,11 @@ impl LimitAlgorithm for Aimd {
 
     fn adopt(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// As many as are asked for: a step looks at one time, or at the mean of a window.
+    fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
+        asked.unwrap_or(NonZeroU32::MIN)
     }
 
     fn inputs(&self) -> LimitInputs {

@@ -1,5 +1,7 @@
 //! A limit that never moves.
 
+use std::num::NonZeroU32;
+
 #[cfg(feature = "introspect")]
 use super::Number;
 use super::{LimitAlgorithm, Sample};
@@ -36,6 +38,11 @@ impl LimitAlgorithm for Fixed {
     }
 
     fn on_sample(&mut self, _: &Sample) {}
+
+    /// One in eight unless set: nothing is learned here, and the times are for metrics and forecasts only.
+    fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
+        asked.or(NonZeroU32::new(8)).unwrap_or(NonZeroU32::MIN)
+    }
 
     fn problems(&self) -> Vec<Problem> {
         match self.0 {

@@ -17,7 +17,7 @@ mod windowed;
 #[cfg(test)]
 mod property_tests;
 
-use std::{fmt, time::Duration};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
 pub use aimd::Aimd;
 pub use basis::LimitInputs;
@@ -97,6 +97,14 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// the last one was.
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
+    }
+
+    /// Returns one in how many requests has to be timed while nobody waits and the limit does not bind, where the settings
+    /// [ask](crate::AdmissionBuilder::time_one_in) for that many. A law that needs the sample of each request answers 1,
+    /// as laws do unless they say otherwise. As soon as the limit binds, each request is timed.
+    fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
+        let _ = asked;
+        NonZeroU32::MIN
     }
 
     /// Returns the numbers that the present limit was judged by, as far as they can be told. Asked when the limit has

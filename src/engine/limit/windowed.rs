@@ -1,6 +1,6 @@
 //! Many samples in, one step of the law out.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 #[cfg(feature = "introspect")]
 use super::Number;
@@ -144,6 +144,10 @@ impl<L> Windowed<L> {
 impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     fn limit(&self) -> usize {
         self.law.limit()
+    }
+
+    fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
+        self.law.time_one_in(asked)
     }
 
     fn inputs(&self) -> LimitInputs {

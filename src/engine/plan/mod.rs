@@ -1,6 +1,6 @@
 //! Settings of the engine, after they were found to be valid.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 pub(crate) mod rules;
 
@@ -126,6 +126,8 @@ pub(crate) struct Plan {
     pub(crate) time_to_live: Option<Duration>,
     /// Decisions that the journal holds.
     pub(crate) journal: usize,
+    /// One in how many requests is timed while all is quiet, where the law allows for it.
+    pub(crate) time_one_in: Option<NonZeroU32>,
     /// Shadow law: only counts what it would do.
     pub(crate) shadow: Option<Box<dyn LimitAlgorithm>>,
 }
@@ -167,6 +169,7 @@ impl Plan {
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),
             time_to_live: None,
+            time_one_in: None,
             journal: JOURNAL,
             shadow: None,
         }

@@ -212,8 +212,18 @@ impl Labels {
     #[inline]
     pub(super) fn start_plainly(&mut self, cost: usize) {
         let label = &mut self.entries[0];
-        self.active += usize::from(!label.is_active());
+        self.active -= usize::from(label.is_active());
         label.running += cost;
+        self.active += usize::from(label.is_active());
+    }
+
+    /// Requests without a label end.
+    pub(super) fn end_plainly(&mut self, cost: usize) {
+        let label = &mut self.entries[0];
+        self.active -= usize::from(label.is_active());
+        label.running -= cost;
+        label.stall.freed();
+        self.active += usize::from(label.is_active());
     }
 
     /// Notes that the name of an entry was told; returns whether that is new.

@@ -250,6 +250,11 @@ impl Quotas {
         self.labels.start_plainly(cost);
     }
 
+    /// Requests without a label give their slots back, where there are no rules.
+    pub(crate) fn ended_plainly(&mut self, cost: usize) {
+        self.labels.end_plainly(cost);
+    }
+
     /// Notes that a request of a label gives its slot back.
     #[inline]
     pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {

@@ -1,7 +1,7 @@
 //! What happened to the requests of a partition.
 
 use super::histogram::Histogram;
-use crate::rejection::Reason;
+use crate::{outcome::Outcome, rejection::Reason};
 
 /// What happened in a partition since the handle was made.
 #[derive(Clone, Debug, Default)]
@@ -24,4 +24,17 @@ pub(crate) struct Counts {
     pub(crate) ignored: u64,
     pub(crate) rtt: Histogram,
     pub(crate) wait: Histogram,
+}
+
+impl Counts {
+    /// Returns the count of requests that ended so.
+    #[inline]
+    pub(super) const fn of(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Ignore => &mut self.ignored,
+            Outcome::Overload => &mut self.overloads,
+            Outcome::Success => &mut self.successes,
+        }
+    }
 }

@@ -25,6 +25,10 @@ impl Histogram {
         self.counts[bucket(nanos(duration))] += 1;
     }
 
+    pub(crate) fn record_many(&mut self, duration: Duration, count: u64) {
+        self.counts[bucket(nanos(duration))] += count;
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -196,6 +196,35 @@ impl Telemetry {
         self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
     }
 
+    /// Requests without a label arrived and were admitted at once. They are [listed](Self::list_admitted) when they end.
+    ///
+    /// Less than 0 takes back requests that were counted before they gave up.
+    pub(crate) fn admitted_unlisted(&mut self, partition: PartitionId, count: i64) {
+        let counts = &mut self.counts[partition.index()];
+        counts.arrived = counts.arrived.wrapping_add_signed(count);
+        counts.admitted = counts.admitted.wrapping_add_signed(count);
+    }
+
+    /// Lists a request that was admitted at once.
+    #[inline]
+    pub(crate) fn list_admitted(&mut self, at: Timestamp, partition: PartitionId, gauges: Gauges) {
+        let request = RequestRef::new(at, partition, LabelId::DEFAULT);
+        self.journal.decided(at, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+    }
+
+    /// Counts requests that ended in a time that is not known.
+    pub(crate) fn ended_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
+        *self.counts[partition.index()].of(outcome) += count;
+    }
+
+    /// Counts so many successes as if they had been timed.
+    #[inline]
+    pub(crate) fn times_alike(&mut self, partition: PartitionId, rtt: Duration, count: u64) {
+        if count > 0 {
+            self.counts[partition.index()].rtt.record_many(rtt, count);
+        }
+    }
+
     /// Requests without a label are counted by partition only.
     #[inline]
     fn count_admitted(&mut self, label: LabelId) {
@@ -228,14 +257,9 @@ impl Telemetry {
     /// Counts how a request of a partition ended, and how long it took.
     pub(crate) fn ended(&mut self, partition: PartitionId, series: SeriesId, outcome: Outcome, rtt: Duration) {
         let counts = &mut self.counts[partition.index()];
-        match outcome {
-            Outcome::Cancelled => counts.cancelled += 1,
-            Outcome::Ignore => counts.ignored += 1,
-            Outcome::Overload => counts.overloads += 1,
-            Outcome::Success => {
-                counts.successes += 1;
-                counts.rtt.record(rtt);
-            }
+        *counts.of(outcome) += 1;
+        if outcome == Outcome::Success {
+            counts.rtt.record(rtt);
         }
         if self.series.is_on() {
             self.series.count(series, |series| {

@@ -4,6 +4,7 @@ mod ask;
 mod dry_run;
 mod exhausted_rule;
 mod holder;
+mod lent;
 mod marks;
 mod request;
 mod shared_rules;
@@ -17,6 +18,7 @@ pub(crate) use self::{
     dry_run::DryRunOutcome,
     exhausted_rule::{ExhaustedRule, InForce, Need},
     holder::Holder,
+    lent::{LentSample, Settled},
     marks::Marks,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},

@@ -76,24 +76,8 @@ impl Slot {
         [self.start.as_nanos(), who, what]
     }
 
-    #[cfg(feature = "tracing")]
-    pub(crate) const fn partition(&self) -> PartitionId {
-        self.partition
-    }
-
-    /// Returns what would have become of the request, had decisions been binding.
-    #[cfg(feature = "tracing")]
-    pub(crate) const fn would(&self) -> DryRunOutcome {
-        self.would
-    }
-
     pub(crate) const fn is_observed(&self) -> bool {
         self.marks.has(Marks::OBSERVED)
-    }
-
-    /// Whether there is nothing left to tell the engine.
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.marks.has_only(Marks::OBSERVED, Marks::COUNTED.with(Marks::OBSERVED).with(Marks::IN_SHADOW))
     }
 
     pub(crate) const fn is_counted(&self) -> bool {

@@ -78,9 +78,10 @@ impl Engine {
     pub(crate) fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
         let now = self.advance(now);
         let queue = plan.queue();
-        let Plan { law, shadow, partitions, labels, rules, time_to_live, journal, .. } = plan;
+        let Plan { law, shadow, time_one_in, partitions, labels, rules, time_to_live, journal, .. } = plan;
         let from = short(self.capacity.limit());
         self.controller.replace(law, shadow);
+        self.controller.ask_for_one_in(time_one_in);
         let added = self.capacity.replace(partitions);
         self.capacity.resize(self.controller.limit());
         self.queue.replace(self.capacity.len(), queue);

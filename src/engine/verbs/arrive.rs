@@ -4,7 +4,7 @@ use crate::{
     engine::{
         Engine,
         ids::{ClassId, LabelId, Level, RuleClassId, SeriesId, TtlId},
-        tokens::{Arrival, Ask, Holder, Marks, Slot, Subject},
+        tokens::{Arrival, Ask, Holder, Marks, Refusal, RequestRef, Slot, Subject},
     },
     time::Timestamp,
 };
@@ -15,6 +15,9 @@ impl Engine {
         let now = self.advance(now);
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
+        }
+        if let Some(refusal) = self.reject_plainly(now, ask) {
+            return Arrival::Reject(refusal);
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         if self.lifecycle.is_off() {
@@ -77,13 +80,27 @@ impl Engine {
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE))
     }
 
+    /// The rejection of a request that is asked for nothing else, where no request waits and its partition has no slot: what
+    /// the other way would do, without the questions whose answers are known.
+    fn reject_plainly(&mut self, now: Timestamp, ask: &Ask<'_>) -> Option<Refusal> {
+        if !self.extras.are_none() || ask.subject.is_some() || self.queue.takes_any(self.capacity.limit()) {
+            return None;
+        }
+        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
+        let partition = ask.partition;
+        if self.capacity.has_reserved() || ask.deadline <= now || self.capacity.may_run(partition, Ask::COST) {
+            return None;
+        }
+        self.telemetry.arrived(partition, LabelId::DEFAULT);
+        let reason = self.reason_for_rejecting(partition, LabelId::DEFAULT);
+        self.record_rejected(now, RequestRef::new(now, partition, LabelId::DEFAULT), reason, false);
+        self.reserve_slot(now, ask, LabelId::DEFAULT);
+        Some(self.refusal(now, partition, LabelId::DEFAULT, reason))
+    }
+
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     #[cfg(test)]
-    pub(crate) fn arrive_without_waiting(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-    ) -> Result<Slot, crate::engine::tokens::Refusal> {
+    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
         match self.arrive_now(now, ask) {
             Arrival::Admit(slot) => Ok(slot),
             Arrival::Reject(refusal) => Err(refusal),

@@ -10,13 +10,13 @@ mod arrive;
 mod blocker;
 mod dispatch;
 mod dry_run;
+mod lent;
 mod observe;
 mod questions;
 mod reject;
 mod release;
 mod remote;
 mod steps;
-mod tick;
 mod wait;
 
 pub(crate) use self::remote::NoRoom;

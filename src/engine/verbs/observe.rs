@@ -24,8 +24,22 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
-        let rtt = now.since(slot.start);
-        self.telemetry.ended(slot.partition, self.series_of(slot), outcome, rtt);
+        let (series, running) = (self.series_of(slot), self.capacity.running());
+        self.learn_ended(now, slot, series, outcome, now.since(slot.start), running);
+    }
+
+    /// Learns from a request that ended, while so many requests ran, itself included.
+    #[inline]
+    pub(super) fn learn_ended(
+        &mut self,
+        now: Timestamp,
+        slot: &Slot,
+        series: SeriesId,
+        outcome: Outcome,
+        rtt: Duration,
+        running: usize,
+    ) {
+        self.telemetry.ended(slot.partition, series, outcome, rtt);
         let rtt = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => rtt,
@@ -35,7 +49,7 @@ impl Engine {
                 self.controller.normalise(slot.class, rtt)
             }
         };
-        self.learn(now, slot, Some(rtt), outcome);
+        self.learn(now, slot, Some(rtt), outcome, running);
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
@@ -43,7 +57,7 @@ impl Engine {
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
         let now = self.advance(now);
         self.telemetry.ended_late(slot.partition);
-        self.learn(now, slot, None, Outcome::Overload);
+        self.learn(now, slot, None, Outcome::Overload, self.capacity.running());
     }
 
     /// Returns the series that counts a request with a slot. Its label is not forgotten before the slot is given back;
@@ -59,13 +73,19 @@ impl Engine {
         }
     }
 
-    fn learn(&mut self, now: Timestamp, slot: &Slot, rtt: Option<Duration>, outcome: Outcome) {
+    pub(super) fn learn(
+        &mut self,
+        now: Timestamp,
+        slot: &Slot,
+        rtt: Option<Duration>,
+        outcome: Outcome,
+        running: usize,
+    ) {
         // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
         if !slot.is_within_limit() {
             return;
         }
-        let (in_flight, running) = (slot.in_flight as usize, self.capacity.running());
-        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running, outcome };
+        let sample = Sample { start: slot.start, end: now, rtt, in_flight: slot.in_flight as usize, running, outcome };
         match self.controller.sample(&sample, self.capacity.limit()) {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),

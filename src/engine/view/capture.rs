@@ -39,11 +39,6 @@ impl Engine {
         })
     }
 
-    /// Returns the present limit.
-    pub(crate) const fn limit(&self) -> usize {
-        self.capacity.limit()
-    }
-
     pub(crate) const fn mode(&self) -> Mode {
         self.lifecycle.mode()
     }

@@ -13,11 +13,11 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::State,
+    core::{Kept, State},
     shared::Shared,
 };
 use crate::{
-    engine::{Arrival, Ask, ClassId, PartitionId, Refusal, Subject},
+    engine::{Arrival, Ask, ClassId, PartitionId, Place, Refusal, SharedRules, Subject},
     rejection::Rejection,
     ticket::Ticket,
     time::Timestamp,
@@ -26,23 +26,44 @@ use crate::{
 /// What became of a request that arrived.
 #[derive(Debug)]
 pub(crate) enum Entry<H: AsShared> {
-    Admit(SlotGuard<H>),
+    Admit(SlotGuard),
     Reject(Rejection),
     Wait(Waiting<H>),
 }
 
 impl<H: AsShared + Clone + Unpin> Entry<H> {
-    /// Lets a request arrive. Takes one turn; never waits.
+    /// Lets a request arrive that [found no lent slot](SlotGuard::enter). Takes one turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        match shared.arrive(shared.partition(ticket.partition_name()), ticket) {
-            Arrival::Admit(slot) => Self::Admit(SlotGuard::admitted(handle.clone(), slot, None)),
-            Arrival::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
+        let partition = shared.partition(ticket.partition_name());
+        match shared.arrive(partition, ticket) {
+            Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
+            Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
             },
-            Arrival::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
-            Arrival::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
+            Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
+            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
+        }
+    }
+}
+
+/// The answer of the engine, with the slot kept for the guard.
+enum Arrived {
+    Admit(Kept),
+    Ask(Place, Arc<SharedRules>),
+    Reject(Refusal),
+    Wait(Place),
+}
+
+impl Arrived {
+    #[inline]
+    fn of(arrival: Arrival, state: &mut State) -> Self {
+        match arrival {
+            Arrival::Admit(slot) => Self::Admit(state.keep(slot)),
+            Arrival::Ask(place, rules) => Self::Ask(place, rules),
+            Arrival::Reject(refusal) => Self::Reject(refusal),
+            Arrival::Wait(place) => Self::Wait(place),
         }
     }
 }
@@ -51,14 +72,17 @@ impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition(ticket.partition_name());
+        if let Some(permit) = SlotGuard::enter_in(self, partition, ticket) {
+            return Ok(Permit::new(permit));
+        }
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
-            Arrival::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
-            Arrival::Ask(place, rules) => {
+            Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
+            Arrived::Ask(place, rules) => {
                 Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
             }
-            Arrival::Reject(refusal) => Err(self.turn_away(refusal, None)),
-            Arrival::Wait(_) => unreachable!("it doesn't wait"),
+            Arrived::Reject(refusal) => Err(self.turn_away(refusal, None)),
+            Arrived::Wait(_) => unreachable!("it doesn't wait"),
         }
     }
 
@@ -69,17 +93,17 @@ impl Shared {
         rejection
     }
 
-    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>) -> Arrival {
+    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>) -> Arrived {
         self.ask(partition, ticket, |state, now, ask| state.arrive(now, ask, ticket))
     }
 
     /// Brings a ticket before the engine, in one turn.
-    fn ask<R>(
+    fn ask(
         self: &Arc<Self>,
         partition: PartitionId,
         ticket: &Ticket<'_>,
-        answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> R,
-    ) -> R {
+        answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
+    ) -> Arrived {
         let now = self.time.now();
         let subject = ticket.label_name().map(|label| Subject {
             namespace: ticket.namespace_name(),
@@ -94,7 +118,7 @@ impl Shared {
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }
-            answer(state, now, &ask)
+            Arrived::of(answer(state, now, &ask), state)
         });
         if is_stale {
             self.drive_again();
@@ -136,19 +160,22 @@ impl Future for Admit {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
-                AdmitState::Arriving { shared, partition, ticket } => match shared.arrive(partition, &ticket) {
-                    Arrival::Admit(slot) => {
-                        return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None))));
+                AdmitState::Arriving { shared, partition, ticket } => {
+                    if let Some(permit) = SlotGuard::enter_in(&shared, partition, &ticket) {
+                        return Poll::Ready(Ok(Permit::new(permit)));
                     }
-                    Arrival::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
-                        Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
-                        Err(waiting) => self.state = AdmitState::Waiting(waiting),
-                    },
-                    Arrival::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
-                    Arrival::Wait(place) => {
-                        self.state = AdmitState::Waiting(Waiting::new(shared, place));
+                    match shared.arrive(partition, &ticket) {
+                        Arrived::Admit(slot) => {
+                            return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None))));
+                        }
+                        Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
+                            Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
+                            Err(waiting) => self.state = AdmitState::Waiting(waiting),
+                        },
+                        Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
+                        Arrived::Wait(place) => self.state = AdmitState::Waiting(Waiting::new(shared, place)),
                     }
-                },
+                }
                 AdmitState::Waiting(mut waiting) => {
                     let answer = Pin::new(&mut waiting).poll(cx);
                     if answer.is_pending() {

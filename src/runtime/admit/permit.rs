@@ -9,10 +9,17 @@ use std::{
 use super::{lease_lost::LeaseLost, overdue::PermitExpiry};
 use crate::runtime::{
     background::{self, Since},
-    core::discard,
+    core::{Kept, LentSlot, SlotNumber, discard},
+    home::Home,
     shared::Shared,
 };
-use crate::{engine::Slot, outcome::Outcome, store};
+use crate::{
+    engine::{DryRunOutcome, PartitionId, TtlId},
+    outcome::Outcome,
+    store,
+    ticket::Ticket,
+    time::Timestamp,
+};
 
 /// The right to run, until it is dropped.
 ///
@@ -23,11 +30,11 @@ use crate::{engine::Slot, outcome::Outcome, store};
 #[must_use = "the slot is free again as soon as the permit is dropped"]
 #[derive(Debug)]
 pub struct Permit {
-    held: SlotGuard<Arc<Shared>>,
+    held: SlotGuard,
 }
 
 impl Permit {
-    pub(in crate::runtime) const fn new(held: SlotGuard<Arc<Shared>>) -> Self {
+    pub(in crate::runtime) const fn new(held: SlotGuard) -> Self {
         Self { held }
     }
 
@@ -57,6 +64,12 @@ impl Permit {
         self.held.watch_lease()
     }
 
+    /// Whether the engine lent the slot.
+    #[cfg(test)]
+    pub(in crate::runtime) const fn is_lent(&self) -> bool {
+        self.held.is_lent()
+    }
+
     /// Reports how the work went and gives the slot back, both in one turn.
     pub fn finish(self, outcome: Outcome) {
         self.held.finish(outcome);
@@ -77,55 +90,146 @@ impl AsShared for Arc<Shared> {
 
 /// A slot that is given back when this is dropped: the inside of a [`Permit`].
 #[derive(Debug)]
-pub(crate) struct SlotGuard<H: AsShared> {
-    handle: H,
-    slot: Slot,
-    /// Lease of the rules that all instances share.
+pub(crate) struct SlotGuard {
+    held: Held,
+}
+
+/// The slot of a guard.
+#[derive(Debug)]
+enum Held {
+    /// The engine lent it, and knows nothing of this request.
+    Lent(&'static Home, LentSlot),
+    /// The engine gave it to this request.
+    Own(OwnSlot),
+    /// The same, with more to give back.
+    Special(Box<SpecialSlot>),
+    /// It was given back.
+    Nothing,
+}
+
+/// A slot that the engine gave to a request.
+#[derive(Debug)]
+struct OwnSlot {
+    shared: Arc<Shared>,
+    number: SlotNumber,
+    is_observed: bool,
+}
+
+/// A slot that expires, or that goes with a lease of the rules that all instances share.
+#[derive(Debug)]
+struct SpecialSlot {
+    own: OwnSlot,
+    ttl: Option<TtlId>,
     lease: Option<Box<store::Held>>,
 }
 
-impl<H: AsShared> SlotGuard<H> {
+const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its request, several times");
+
+impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
-    pub(in crate::runtime) fn admitted(handle: H, slot: Slot, since: Option<Since>) -> Self {
-        let held = Self { handle, slot, lease: None };
-        background::admitted(held.handle.shared(), &held.slot, since);
-        held
+    #[expect(clippy::needless_pass_by_value, reason = "a slot has a single guard")]
+    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: Kept, since: Option<Since>) -> Self {
+        let Kept { number, partition, ttl, is_observed, would } = slot;
+        let own = OwnSlot { shared, number, is_observed };
+        let held = match ttl {
+            None => Held::Own(own),
+            Some(_) => Held::Special(Box::new(SpecialSlot { own, ttl, lease: None })),
+        };
+        let guard = Self { held };
+        if let Some(own) = guard.own() {
+            background::admitted(&own.shared, partition, would, since);
+        }
+        guard
+    }
+
+    /// Takes a lent slot, if all is quiet and the request asks for nothing else: a request that gets `None` asks the engine.
+    #[inline]
+    pub(crate) fn enter(shared: &Shared, ticket: &Ticket<'_>) -> Option<Self> {
+        Self::enter_in(shared, shared.partition(ticket.partition_name()), ticket)
+    }
+
+    /// The same for a request of this partition.
+    #[inline]
+    pub(in crate::runtime) fn enter_in(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Self> {
+        if !ticket.is_plain() {
+            return None;
+        }
+        let slot = shared.enter(partition)?;
+        let guard = Self { held: Held::Lent(shared.home(), slot) };
+        background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
+        Some(guard)
     }
 
     /// Like `self`, with the lease of shared rules.
-    pub(in crate::runtime) fn leased(self, lease: Box<store::Held>) -> Self {
-        let mut held = self;
-        held.lease = Some(lease);
-        held
+    pub(in crate::runtime) fn leased(mut self, lease: Box<store::Held>) -> Self {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Own(own) => self.held = Held::Special(Box::new(SpecialSlot { own, ttl: None, lease: Some(lease) })),
+            Held::Special(mut special) => {
+                special.lease = Some(lease);
+                self.held = Held::Special(special);
+            }
+            other => self.held = other,
+        }
+        self
     }
 
-    pub(crate) const fn handle(&self) -> &H {
-        &self.handle
-    }
-
-    pub(crate) fn observe(&mut self, outcome: Outcome) {
-        if !self.slot.is_observed() {
-            let shared = self.handle.shared();
-            let now = shared.time.now();
-            shared.with_engine(|state, _| state.observe(now, &mut self.slot, outcome));
+    fn own(&self) -> Option<&OwnSlot> {
+        match &self.held {
+            Held::Own(own) => Some(own),
+            Held::Special(special) => Some(&special.own),
+            Held::Lent(..) | Held::Nothing => None,
         }
     }
 
+    /// Returns the number of the slot's end, and the handle that knows of it, if the slot expires.
+    fn end(&self) -> Option<(&Arc<Shared>, TtlId)> {
+        let Held::Special(special) = &self.held else { return None };
+        Some((&special.own.shared, special.ttl?))
+    }
+
+    pub(crate) fn observe(&mut self, outcome: Outcome) {
+        if self.is_observed() {
+            return;
+        }
+        if let Held::Lent(home, slot) = &mut self.held
+            && outcome != Outcome::Overload
+        {
+            return home.observe(slot, outcome);
+        }
+        self.take_over(Some(outcome));
+        let own = match &mut self.held {
+            Held::Own(own) => own,
+            Held::Special(special) => &mut special.own,
+            Held::Lent(..) | Held::Nothing => return,
+        };
+        if !std::mem::replace(&mut own.is_observed, true) {
+            let now = own.shared.time.now();
+            own.shared.with_engine(|state, _| state.observe(now, own.number, outcome));
+        }
+    }
+
+    /// Has the engine count this request, if it was admitted without the engine. An overload of a request that was not
+    /// timed is told at once.
+    fn take_over(&mut self, outcome: Option<Outcome>) {
+        let Held::Lent(home, slot) = &self.held else { return };
+        let Some(shared) = home.owner() else { return };
+        let kept = shared.take_over(slot, outcome);
+        self.held = Held::Own(OwnSlot { number: kept.number, is_observed: kept.is_observed, shared });
+    }
+
     pub(crate) fn is_expired(&self) -> bool {
-        let tenure = self.slot.ttl();
-        tenure.is_some_and(|tenure| self.handle.shared().with_engine(|state, _| state.engine.is_expired(tenure)))
+        self.end().is_some_and(|(shared, ttl)| shared.with_engine(|state, _| state.engine.is_expired(ttl)))
     }
 
     /// Returns the signal that tells the holder that its slot expired, where slots expire.
     pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
-        let tenure = self.slot.ttl()?;
+        let (shared, ttl) = self.end()?;
         let (overdue, waker) = PermitExpiry::new();
-        let shared = self.handle.shared();
         let _dropped_outside = shared.with_engine(|state, _| {
-            if state.engine.is_expired(tenure) {
+            if state.engine.is_expired(ttl) {
                 return Some(waker);
             }
-            state.wakers.register_holder(tenure, waker)
+            state.wakers.register_holder(ttl, waker)
         });
         shared.drive_here();
         Some(overdue)
@@ -133,65 +237,141 @@ impl<H: AsShared> SlotGuard<H> {
 
     /// Returns the signal that tells the holder that its lease is lost, if it has one.
     pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
-        Some(LeaseLost::new(self.lease.as_ref()?.signal()))
+        let Held::Special(special) = &self.held else { return None };
+        Some(LeaseLost::new(special.lease.as_ref()?.signal()))
     }
 
     fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(tenure) = self.slot.ttl() else { return Poll::Pending };
-        let shared = self.handle.shared();
+        let Some((shared, ttl)) = self.end() else { return Poll::Pending };
         let waker = cx.waker().clone();
         let (answer, unused) = shared.with_engine(|state, _| {
-            if state.engine.is_expired(tenure) {
+            if state.engine.is_expired(ttl) {
                 return (Poll::Ready(()), Some(waker));
             }
-            (Poll::Pending, state.wakers.register_holder(tenure, waker))
+            (Poll::Pending, state.wakers.register_holder(ttl, waker))
         });
         discard(unused);
         shared.drive_here();
         answer
     }
 
+    /// Reports how the work went, and gives the slot back.
+    #[inline]
     pub(crate) fn finish(mut self, outcome: Outcome) {
-        self.give_back(outcome);
+        self.give_back(outcome, None);
+    }
+
+    /// The same for work that ended at this time.
+    #[inline]
+    pub(crate) fn finish_at(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        self.give_back(outcome, end);
     }
 
     /// Gives the slot back without a report of how the work went; `learned` says what is learned from that.
-    pub(crate) fn abandon(mut self, learned: impl FnOnce(Outcome) -> Outcome) {
-        self.give_back(learned(unsaid()));
+    pub(crate) fn abandon(&mut self, learned: impl FnOnce(Outcome) -> Outcome) {
+        if self.is_held() {
+            self.give_back(learned(unsaid()), None);
+        }
     }
 
-    pub(crate) const fn is_observed(&self) -> bool {
-        self.slot.is_observed()
+    /// Whether the slot was not given back yet.
+    #[inline]
+    pub(crate) const fn is_held(&self) -> bool {
+        !matches!(self.held, Held::Nothing)
+    }
+
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        match &self.held {
+            Held::Lent(_, slot) => slot.is_observed,
+            _ => self.own().is_none_or(|own| own.is_observed),
+        }
+    }
+
+    /// Returns what tells the handle from others.
+    #[inline]
+    pub(crate) fn handle_id(&self) -> usize {
+        match &self.held {
+            Held::Lent(home, _) => home.id(),
+            _ => self.own().map_or(0, |own| own.shared.id()),
+        }
+    }
+
+    /// Whether the engine lent the slot.
+    #[inline]
+    pub(crate) const fn is_lent(&self) -> bool {
+        matches!(self.held, Held::Lent(..))
+    }
+
+    /// Returns the time for [`finish_at`](Self::finish_at), for a report of how the work went that may wait until the slot
+    /// is given back. Never for a request that is not timed.
+    #[inline]
+    pub(crate) fn observe_later(&self) -> Timestamp {
+        match &self.held {
+            Held::Lent(home, slot) if slot.is_timed() => home.now(slot),
+            Held::Lent(..) | Held::Nothing => Timestamp::NEVER,
+            Held::Own(own) => own.shared.now(),
+            Held::Special(special) => special.own.shared.now(),
+        }
     }
 
     /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
-    pub(crate) fn observe_late_overload(&self) {
-        self.handle.shared().with_engine(|state, time| state.observe_late_overload(time.now(), &self.slot));
+    pub(crate) fn observe_late_overload(&mut self) {
+        self.take_over(None);
+        if let Some(own) = self.own() {
+            own.shared.with_engine(|state, time| state.observe_late_overload(time.now(), own.number));
+        }
     }
 
-    fn give_back(&mut self, outcome: Outcome) {
+    #[inline]
+    fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        match &self.held {
+            Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
+                let home: &'static Home = home;
+                home.leave(slot, end, outcome);
+                self.held = Held::Nothing;
+            }
+            _ => self.give_own_back(outcome, end),
+        }
+    }
+
+    fn give_own_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        self.take_over(Some(outcome));
+        let (own, lease, ttl) = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Own(own) => (own, None, None),
+            Held::Special(special) => {
+                let SpecialSlot { own, ttl, lease } = *special;
+                (own, lease, ttl)
+            }
+            // The handle is gone, and with it the engine.
+            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
+            Held::Nothing => return,
+        };
         // First, so that the waiter that gets the slot finds room. A store is foreign code.
-        discard(self.lease.take());
-        let shared = self.handle.shared();
-        let told = (!self.slot.is_observed()).then(|| (shared.time.now(), outcome));
+        discard(lease);
+        let OwnSlot { shared, number, is_observed } = own;
+        let end = end.filter(|&end| end != Timestamp::NEVER);
+        let told = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
         let unwatched = shared.with_engine(|state, time| {
-            let unwatched = self.slot.ttl().and_then(|tenure| state.wakers.unregister_holder(tenure));
-            state.finish(time, &mut self.slot, told);
+            let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
+            state.finish(time, number, told);
             unwatched
         });
         discard(unwatched);
     }
 }
 
-impl<H: AsShared> Drop for SlotGuard<H> {
+impl Drop for SlotGuard {
+    #[inline]
     fn drop(&mut self) {
-        if !self.slot.is_finished() {
-            self.give_back(unsaid());
+        if self.is_held() {
+            self.give_back(unsaid(), None);
         }
     }
 }
 
 /// Returns the outcome of a permit that is dropped without a report.
+#[cold]
 fn unsaid() -> Outcome {
     if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled }
 }

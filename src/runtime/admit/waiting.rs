@@ -8,9 +8,13 @@ use std::{
 };
 
 use super::permit::{AsShared, SlotGuard};
-use crate::runtime::{background::Since, core::discard, remote::RemoteRequest};
+use crate::runtime::{
+    background::Since,
+    core::{Kept, discard},
+    remote::RemoteRequest,
+};
 use crate::{
-    engine::{NoRoom, Place, SharedBound, SharedRules, Slot, rules::WhenFull},
+    engine::{NoRoom, Place, SharedBound, SharedRules, rules::WhenFull},
     rejection::Rejection,
     store::{self, Refused, StoreError},
 };
@@ -29,7 +33,7 @@ pub(crate) struct Waiting<H: AsShared> {
 
 /// The result of a look at the engine.
 enum Look {
-    Answered(Result<Slot, Rejection>),
+    Answered(Result<Kept, Rejection>),
     HasToAsk(Arc<SharedRules>),
     Waits,
 }
@@ -60,7 +64,7 @@ impl<H: AsShared> Waiting<H> {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.wakers.unregister(place.key()));
             }
-            let answer = state.claim(time.now(), place);
+            let answer = state.claim(time.now(), place).map_ok(|slot| state.keep(slot));
             let dropped = match answer {
                 Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
                 Poll::Ready(_) => state.wakers.unregister(place.key()),
@@ -84,7 +88,7 @@ impl<H: AsShared> Waiting<H> {
 impl<H: AsShared + Clone + Unpin> Waiting<H> {
     /// Starts a request that was granted a slot and has to ask for these rules: it is admitted from capacity that this
     /// process holds, or has to wait for an answer.
-    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard<H>, Self> {
+    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard, Self> {
         let mut asking = Self::new(handle, place);
         let limiter = asking.handle.shared().limiter.as_ref();
         if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
@@ -95,8 +99,8 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     }
 
     /// Returns the guard of the slot that the request waited for.
-    fn hold(&self, slot: Slot) -> SlotGuard<H> {
-        SlotGuard::admitted(self.handle.clone(), slot, self.since)
+    fn hold(&self, slot: Kept) -> SlotGuard {
+        SlotGuard::admitted(Arc::clone(self.handle.shared()), slot, self.since)
     }
 
     /// Rejects a request that has to ask the store and can't wait for an answer.
@@ -105,10 +109,11 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     }
 
     /// Admits the request, since the store has granted its claims.
-    fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard<H>, Option<Rejection>> {
+    fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
-        let answer = shared.with_engine(|state, time| state.engine.claim(time.now(), place));
+        let answer =
+            shared.with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.keep(slot)));
         match answer {
             Poll::Pending => Err(None),
             Poll::Ready(answer) => {
@@ -174,7 +179,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
 }
 
 impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
-    type Output = Result<SlotGuard<H>, Rejection>;
+    type Output = Result<SlotGuard, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {

@@ -16,7 +16,7 @@ mod with {
     use tracing::{Level, Span, debug, enabled, info, warn};
 
     use crate::{
-        engine::{Slot, Snapshot, StoreChange, StoreState},
+        engine::{DryRunOutcome, PartitionId, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
         runtime::core::{Core, lock, shielded},
         time::Timestamp,
@@ -44,16 +44,16 @@ mod with {
 
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
-    pub(crate) fn admitted(core: &Core, slot: &Slot, since: Option<Since>) {
+    pub(crate) fn admitted(core: &Core, partition: PartitionId, would: DryRunOutcome, since: Option<Since>) {
         let _ = told(core, || {
             let span = Span::current();
             if !span.is_disabled() {
-                let (outcome, reason) = slot.would().outcome();
+                let (outcome, reason) = would.outcome();
                 span.record("admission.outcome", outcome);
                 if let Some(reason) = reason {
                     span.record("admission.reason", reason.as_str());
                 }
-                span.record("admission.partition", &*core.partition_name(slot.partition()));
+                span.record("admission.partition", &*core.partition_name(partition));
                 record_wait(core, &span, since);
             }
         });
@@ -180,7 +180,7 @@ mod without {
     use std::sync::Mutex;
 
     use crate::{
-        engine::{Slot, Snapshot, StoreChange},
+        engine::{DryRunOutcome, PartitionId, Snapshot, StoreChange},
         rejection::Rejection,
         runtime::core::Core,
     };
@@ -194,7 +194,7 @@ mod without {
         }
     }
 
-    pub(crate) const fn admitted(_: &Core, _: &Slot, _: Option<Since>) {}
+    pub(crate) const fn admitted(_: &Core, _: PartitionId, _: DryRunOutcome, _: Option<Since>) {}
 
     pub(crate) const fn rejected(_: &Core, _: &Rejection, _: Option<Since>) {}
 

@@ -5,7 +5,9 @@ mod drivers;
 mod foreign;
 mod lock;
 mod partition_names;
+mod quiet;
 mod recorded;
+mod slots;
 mod state;
 #[cfg(feature = "introspect")]
 mod tape;
@@ -21,5 +23,7 @@ pub(in crate::runtime) use self::{
     drivers::{Post, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,
+    quiet::{Lanes, LentSlot, Next},
+    slots::{Kept, SlotNumber},
     state::State,
 };

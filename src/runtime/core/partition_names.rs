@@ -36,8 +36,12 @@ impl PartitionNames {
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
+    #[inline]
     pub(super) fn number(&self, name: Option<&str>) -> PartitionId {
-        let Some(name) = name else { return PartitionId::DEFAULT };
+        name.map_or(PartitionId::DEFAULT, |name| self.find(name))
+    }
+
+    fn find(&self, name: &str) -> PartitionId {
         let found = if self.names.len() <= FEW {
             let found = self.names.iter().position(|known| **known == *name);
             found.and_then(PartitionId::from_index)

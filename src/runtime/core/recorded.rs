@@ -6,9 +6,9 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use super::state::State;
 #[cfg(feature = "introspect")]
-use super::tape::{Reload, Step, Worker};
+use super::tape::{Reload, Step, Tape, Worker};
+use super::{slots::SlotNumber, state::State};
 use crate::{
     clock::TimeSource,
     engine::{
@@ -28,14 +28,21 @@ pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Words;
 
+/// Notes an input of the engine, while a capture runs.
+#[cfg(feature = "introspect")]
+#[inline]
+fn note(tape: &mut Option<Box<Tape>>, step: impl FnOnce() -> Step) {
+    if let Some(tape) = tape {
+        tape.note(step());
+    }
+}
+
 impl State {
     /// Notes the input of the engine in this turn, while a capture runs.
     #[cfg(feature = "introspect")]
     #[inline]
     fn note(&mut self, step: impl FnOnce() -> Step) {
-        if let Some(tape) = &mut self.tape {
-            tape.note(step());
-        }
+        note(&mut self.tape, step);
     }
 
     /// Returns how many waits have ended and were not told, if a capture runs.
@@ -101,16 +108,18 @@ impl State {
     }
 
     /// Takes the outcome of a request; its slot stays taken.
-    pub(in crate::runtime) fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
+    pub(in crate::runtime) fn observe(&mut self, now: Timestamp, number: SlotNumber, outcome: Outcome) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
         #[cfg(feature = "introspect")]
-        self.note(|| Step::Observe { slot: slot.fingerprint(), outcome });
+        note(&mut self.tape, || Step::Observe { slot: slot.fingerprint(), outcome });
         self.engine.observe(now, slot, outcome);
     }
 
     /// Takes an overload that showed after the work was observed.
-    pub(in crate::runtime) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+    pub(in crate::runtime) fn observe_late_overload(&mut self, now: Timestamp, number: SlotNumber) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
         #[cfg(feature = "introspect")]
-        self.note(|| Step::Overload { slot: slot.fingerprint() });
+        note(&mut self.tape, || Step::Overload { slot: slot.fingerprint() });
         self.engine.observe_late_overload(now, slot);
     }
 
@@ -118,12 +127,13 @@ impl State {
     pub(in crate::runtime) fn finish(
         &mut self,
         time: &TimeSource,
-        slot: &mut Slot,
+        number: SlotNumber,
         told: Option<(Timestamp, Outcome)>,
     ) {
+        let Some(mut slot) = self.slots.take(number) else { return };
         #[cfg(feature = "introspect")]
         self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: told.map(|(_, outcome)| outcome) });
-        let engine = &mut self.engine;
+        let (engine, slot) = (&mut self.engine, &mut slot);
         if let Some((now, outcome)) = told {
             engine.observe(now, slot, outcome);
             engine.finish(engine.now(), slot);

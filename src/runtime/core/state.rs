@@ -6,9 +6,15 @@ use std::task::Waker;
 use super::tape::Tape;
 use super::{
     drivers::{Look, Post, Schedule},
+    quiet::{Lanes, Lending, LentSlot},
+    slots::{Kept, Slots},
     wakers::Wakers,
 };
-use crate::{engine::Engine, time::Timestamp};
+use crate::{
+    engine::{Engine, Slot},
+    outcome::Outcome,
+    time::Timestamp,
+};
 
 /// What the lock guards.
 ///
@@ -20,20 +26,81 @@ pub(crate) struct State {
     pub(in crate::runtime) wakers: Wakers,
     /// Times when the drivers will look at the engine again.
     pub(in crate::runtime) schedule: Schedule,
+    /// Slots of requests that the engine admitted.
+    pub(in crate::runtime) slots: Slots,
+    /// Slots that the engine lent to the lanes.
+    pub(super) lending: Lending,
+    #[cfg(test)]
+    pub(super) never_lends: bool,
     /// Record of all inputs of the engine, while a capture runs.
     #[cfg(feature = "introspect")]
     pub(in crate::runtime) tape: Option<Box<Tape>>,
 }
 
 impl State {
-    pub(super) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine, lanes: &Lanes) -> Self {
         Self {
             engine,
+            slots: Slots::default(),
+            lending: Lending::new(lanes),
+            #[cfg(test)]
+            never_lends: false,
             wakers: Wakers::default(),
             schedule: Schedule::default(),
             #[cfg(feature = "introspect")]
             tape: None,
         }
+    }
+
+    /// Calls back what is lent, so that the engine sees what runs.
+    #[inline]
+    pub(super) fn settle(&mut self, lanes: &Lanes) {
+        self.lending.settle(lanes, &mut self.engine);
+    }
+
+    /// Collects the samples of requests on lent slots. What was lent by another limit is called back.
+    pub(super) fn collect(&mut self, lanes: &Lanes) {
+        if self.lending.collect(lanes, &mut self.engine) {
+            self.settle(lanes);
+        }
+    }
+
+    /// Lends free slots, if all is quiet and no capture wants to see each request.
+    #[inline]
+    pub(super) fn lend(&mut self, lanes: &Lanes) {
+        #[cfg(feature = "introspect")]
+        let may_lend = self.tape.is_none();
+        #[cfg(not(feature = "introspect"))]
+        let may_lend = true;
+        #[cfg(test)]
+        let may_lend = may_lend && !self.never_lends;
+        self.lending.lend(lanes, &mut self.engine, may_lend);
+    }
+
+    /// Keeps the slot of a request that is admitted; `None` for a slot that nothing has to be told of.
+    #[inline]
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
+        self.slots.keep(slot)
+    }
+
+    /// Has a request of the quiet path run on a slot that the engine knows of. An overload that it met and that can't wait
+    /// for its time, since it has none, is learned.
+    pub(super) fn take_over(
+        &mut self,
+        lanes: &Lanes,
+        lent: &LentSlot,
+        now: Timestamp,
+        outcome: Option<Outcome>,
+    ) -> Kept {
+        self.lending.take_over(lanes, lent.partition);
+        let is_learned = !lent.is_timed() && outcome == Some(Outcome::Overload);
+        let start = if lent.is_timed() { lent.start } else { now };
+        let is_observed = lent.is_observed || is_learned;
+        let slot = self.engine.take_over(lent.partition, start, lent.in_flight, is_observed);
+        if is_learned {
+            self.engine.observe_untimed_overload(now, &slot);
+        }
+        self.slots.keep(slot)
     }
 
     /// Returns up to 32 wakers of waiters whose wait ended, and of holders whose slot expired. More of them may be

@@ -6,16 +6,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{drivers::Drivers, foreign::wake, lock::lock, partition_names::PartitionNames, state::State};
+use super::{
+    drivers::Drivers,
+    foreign::wake,
+    lock::lock,
+    partition_names::PartitionNames,
+    quiet::{Lanes, LentSlot, Next},
+    slots::Kept,
+    state::State,
+};
 use crate::{
     clock::TimeSource,
     engine::{Engine, PartitionId, Refusal},
+    outcome::Outcome,
     rejection::Rejection,
     time::Timestamp,
 };
 
 /// The engine of a handle under its lock, and what is read without it.
 pub(crate) struct Core {
+    /// What requests enter without the lock while all is quiet.
+    lanes: &'static Lanes,
     state: Mutex<State>,
     pub(in crate::runtime) time: TimeSource,
     pub(in crate::runtime) name: Arc<str>,
@@ -25,10 +36,17 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(in crate::runtime) fn new(name: Arc<str>, engine: Engine, time: TimeSource, warnings: Vec<String>) -> Self {
+    pub(in crate::runtime) fn new(
+        name: Arc<str>,
+        engine: Engine,
+        time: TimeSource,
+        lanes: &'static Lanes,
+        warnings: Vec<String>,
+    ) -> Self {
         let partitions = PartitionNames::of(&engine);
         Self {
-            state: Mutex::new(State::new(engine)),
+            state: Mutex::new(State::new(engine, lanes)),
+            lanes,
             time,
             name,
             partitions,
@@ -43,15 +61,71 @@ impl Core {
     /// for the lock meanwhile may then bring an earlier time than the last one, and the engine takes the later of the
     /// two. No closure of the user's, no waker and no recorder runs in here; laws do, and so do clocks now and then.
     pub(in crate::runtime) fn with_engine<R>(&self, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
-        let mut state = lock(&self.state);
+        self.turn(lock(&self.state), step)
+    }
+
+    fn turn<R>(&self, mut state: MutexGuard<'_, State>, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
+        state.settle(self.lanes);
         let untold = state.open_row();
         let answer = step(&mut state, &self.time);
         state.close_row(untold);
+        state.lend(self.lanes);
         let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.schedule.armed);
         if earlier || state.engine.has_notices() || state.engine.is_closed() {
             self.tell(state, earlier);
         }
         answer
+    }
+
+    /// Returns the time.
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    /// Takes a lent slot of a partition, if all is quiet: a request that gets `None` asks the engine.
+    #[inline]
+    pub(in crate::runtime) fn enter(&self, partition: PartitionId) -> Option<LentSlot> {
+        self.lanes.enter(partition, || self.time.now())
+    }
+
+    /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
+    pub(in crate::runtime) fn look_at_lanes(&self, next: Next) -> bool {
+        match next {
+            Next::Nothing => false,
+            Next::Collect => {
+                // Other requests enter meanwhile.
+                let mut state = lock(&self.state);
+                state.collect(self.lanes);
+                state.lend(self.lanes);
+                state.schedule.is_stale(state.engine.now())
+            }
+            Next::Settle => {
+                // The waiter that gets the slot may be too late for it by now.
+                let now = self.time.now();
+                let mut state = lock(&self.state);
+                state.engine.pass_time(now);
+                self.turn(state, |state, _| state.schedule.is_stale(now))
+            }
+        }
+    }
+
+    /// Takes a request over from the quiet path, as if the engine had admitted it.
+    #[cold]
+    pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> Kept {
+        let now = self.time.now();
+        self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
+    }
+
+    /// Has the engine decide about each request, whatever the state.
+    #[cfg(test)]
+    pub(crate) fn never_lend(&self) {
+        self.with_engine(|state, _| state.never_lends = true);
+    }
+
+    /// Closes the lanes, for good.
+    pub(in crate::runtime) fn close_lanes(&self) {
+        lock(&self.state).settle(self.lanes);
     }
 
     /// Wakes the waiters whose wait ended, a batch at a time and never under the lock.
@@ -85,6 +159,7 @@ impl Core {
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
+    #[inline]
     pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> PartitionId {
         self.partitions.number(name)
     }

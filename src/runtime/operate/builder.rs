@@ -173,7 +173,7 @@ impl AdmissionBuilder {
         let shared = shared.with_origin(self.origin);
         #[cfg(feature = "introspect")]
         let shared = shared.described(policy);
-        let admission = Admission { shared: Arc::new(shared) };
+        let admission = Admission { shared: shared.share() };
         if mode != Mode::default() {
             admission.set_mode(mode);
         }

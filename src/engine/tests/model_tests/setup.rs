@@ -64,6 +64,7 @@ impl Setup {
             labels: self.labels.plan(),
             rules: RulesPlan::default(),
             time_to_live: self.time_to_live.and_then(wait),
+            time_one_in: None,
             journal: 8,
             shadow: None,
         }

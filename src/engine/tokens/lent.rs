@@ -1,0 +1,31 @@
+//! What the engine is told of requests on slots that it lent.
+
+use crate::{engine::ids::PartitionId, outcome::Outcome, time::Timestamp};
+
+/// What happened on the lent slots of a partition since the last time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) partition: PartitionId,
+    /// Requests that took such a slot; less those that gave up when they were counted already.
+    pub(crate) admitted: i64,
+    /// Slots that are lent no more.
+    pub(crate) back: u32,
+    /// Requests that left.
+    pub(crate) left: u64,
+    /// When the first of the requests that run entered since a request left last.
+    pub(crate) busy_since: Option<Timestamp>,
+}
+
+/// What a request on a lent slot said when it ended, or when its answer began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LentSample {
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    /// Requests in flight when it entered, itself included.
+    pub(crate) in_flight: u32,
+    /// Requests in flight when the sample was taken, itself included; 0 where that is for the engine to say.
+    pub(crate) running: u32,
+    pub(crate) outcome: Outcome,
+    /// Successes that it stands for, itself included.
+    pub(crate) weight: u64,
+}

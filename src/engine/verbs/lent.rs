@@ -1,0 +1,144 @@
+//! Slots that the engine lends, so that requests enter and leave without it while all is quiet.
+//!
+//! What is lent counts as running. So the limit holds, whatever becomes of the lent slots.
+
+use crate::{
+    criticality::Criticality,
+    engine::{
+        Engine,
+        ids::{ClassId, LabelId, Level, PartitionId, SeriesId, TtlId},
+        telemetry::Gauges,
+        tokens::{Holder, LentSample, Marks, Settled, Slot},
+    },
+    outcome::Outcome,
+    time::Timestamp,
+};
+
+impl Engine {
+    /// Whether no request needs a decision: none waits, nothing is held back, nothing is asked beyond a slot, and a quarter
+    /// of the limit is free.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.extras.are_none()
+            && self.queue.is_empty()
+            && self.notices.is_empty()
+            && !self.capacity.has_reserved()
+            && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
+    }
+
+    /// Returns the limit.
+    pub(crate) const fn limit(&self) -> usize {
+        self.capacity.limit()
+    }
+
+    /// Returns how many requests run under the limit.
+    pub(crate) const fn running(&self) -> usize {
+        self.capacity.running()
+    }
+
+    /// Returns how many slots of the limit are free.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.capacity.limit().saturating_sub(self.capacity.running())
+    }
+
+    /// Lends up to `most` slots for requests of a partition without a label and of the usual importance. Returns how many:
+    /// as many as requests that arrive together would get.
+    pub(crate) fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
+        let lent = self.capacity.lend(partition, Level::of(Criticality::default()), most);
+        self.quotas.started_plainly(lent);
+        #[cfg(test)]
+        self.check();
+        u32::try_from(lent).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many of so many lent slots of a partition must not be used again: its bound has shrunk, or it was taken out of
+    /// the settings.
+    pub(crate) fn too_many(&self, partition: PartitionId, lent: u32) -> u32 {
+        u32::try_from(self.capacity.too_many(partition)).map_or(lent, |too_many| too_many.min(lent))
+    }
+
+    /// Notes whether any request left a lent slot, and when the first of those that run entered since.
+    pub(crate) fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
+        if has_freed {
+            self.estimates.freed();
+        }
+        if let Some(since) = busy_since {
+            self.estimates.started(since);
+        }
+    }
+
+    /// Takes lent slots back, and counts the requests that were admitted to them.
+    pub(crate) fn settle(&mut self, settled: Settled) {
+        let Settled { partition, admitted, back, left, busy_since } = settled;
+        self.telemetry.admitted_unlisted(partition, admitted);
+        let back = back as usize;
+        self.capacity.take_back(partition, Level::of(Criticality::default()), back, left > 0, busy_since);
+        self.quotas.ended_plainly(back);
+        if back > 0 && !self.queue.is_empty() {
+            self.dispatch(self.now);
+        }
+        #[cfg(test)]
+        self.check();
+    }
+
+    /// Takes the sample of a request on a lent slot.
+    pub(crate) fn learn_lent(&mut self, partition: PartitionId, sample: &LentSample) {
+        let LentSample { start, end, in_flight, running, outcome, weight } = *sample;
+        let now = self.advance(end);
+        let rtt = end.since(start);
+        let gauges = Gauges { in_flight: in_flight as usize, ..self.gauges() };
+        self.telemetry.list_admitted(start, partition, gauges);
+        // Not known where the engine had called the slots back: then all of them are counted here.
+        let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        let running = if running == 0 { self.capacity.running() } else { running as usize };
+        self.telemetry.times_alike(partition, rtt, weight - 1);
+        self.learn_ended(now, &slot, SeriesId::NONE, outcome, rtt, running);
+    }
+
+    /// Learns for how long a request held a lent slot, if slots were scarce when it left: while so many requests ran, itself
+    /// included, or as many as the engine counts.
+    pub(crate) fn learn_hold(&mut self, start: Timestamp, end: Timestamp, running: u32) {
+        if running == 0 {
+            self.note_held(end.since(start), LabelId::DEFAULT);
+        } else if running as usize >= self.capacity.limit() {
+            self.estimates.held(end.since(start));
+        }
+    }
+
+    /// Counts requests on lent slots that ended in a time that is not known: they were not timed, or their samples were
+    /// overrun by later ones.
+    pub(crate) fn count_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
+        self.telemetry.ended_untimed(partition, outcome, count);
+    }
+
+    /// Returns one in how many requests has to be timed while all is quiet: a power of two.
+    pub(crate) fn time_one_in(&self) -> u32 {
+        self.controller.time_one_in().checked_next_power_of_two().unwrap_or(1 << 31)
+    }
+
+    /// Takes note of an overload that a request on a lent slot met which was not timed.
+    pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
+        let now = self.advance(now);
+        self.telemetry.ended_untimed(slot.partition, Outcome::Overload, 1);
+        self.learn(now, slot, None, Outcome::Overload, self.capacity.running());
+    }
+
+    /// Returns the slot of a request that was admitted to a lent one: the engine counts it already.
+    pub(crate) fn take_over(
+        &self,
+        partition: PartitionId,
+        start: Timestamp,
+        in_flight: u32,
+        is_observed: bool,
+    ) -> Slot {
+        let mut slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        if is_observed {
+            slot.marks = slot.marks.with(Marks::OBSERVED);
+        }
+        slot
+    }
+}
+
+/// The holder of a lent slot.
+fn lent_holder(partition: PartitionId) -> Holder {
+    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), shadow: Marks::NONE }
+}

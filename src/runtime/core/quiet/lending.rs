@@ -1,0 +1,301 @@
+//! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
+
+use super::{BATCH, Found, Lane, Lanes, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
+use crate::{
+    engine::{Engine, LentSample, PartitionId, Settled},
+    outcome::Outcome,
+    time::Timestamp,
+};
+
+/// Quiet turns after which slots are lent again, at first and at the most.
+const PATIENCE: (u32, u32) = (2, 64);
+
+/// A loan that served fewer requests than this before it was called back cost more than it saved.
+const WORTH_IT: u64 = 16;
+
+/// Timed requests after which enough is known of their times to time fewer of them.
+const KNOWN: u64 = 256;
+
+/// What is lent.
+#[derive(Debug)]
+pub(in crate::runtime) struct Lending {
+    accounts: Vec<Account>,
+    /// Slots that are lent in all lanes, and count as running: those of closed lanes are those that are used.
+    lent: u32,
+    is_open: bool,
+    /// Whether a request has left whose sample was not there yet when its slot, the last one, was called back.
+    is_behind: bool,
+    /// Quiet turns since the last one that was not, and how many of them there have to be.
+    quiet_turns: u32,
+    patience: u32,
+    has_lent: bool,
+    /// Requests that the lanes served, now and when slots were lent last.
+    served: u64,
+    served_before: u64,
+    /// Timed requests, and one in how many requests is timed, less 1.
+    learned: u64,
+    untimed: u32,
+    /// Latest time at which a timed request left.
+    last_end: Timestamp,
+    /// What happened in the lanes, while that is told.
+    settled: Vec<Settled>,
+}
+
+/// What the engine knows of a lane.
+#[derive(Debug)]
+struct Account {
+    partition: PartitionId,
+    /// Slots that count as running.
+    lent: u32,
+    /// Slots that the word takes for lent: more, where the engine has called some back; fewer, where more run than may.
+    in_word: i64,
+    /// Requests that left, now and modulo 2^24.
+    left: u64,
+    left_seen: u32,
+    /// Requests that entered, as the engine was told.
+    told: u64,
+    /// Samples that were collected.
+    read_at_end: u32,
+    read_at_head: u32,
+    /// Successes that were not timed, since the last one that was.
+    untimed: u64,
+}
+
+impl Lending {
+    pub(in crate::runtime) fn new(lanes: &Lanes) -> Self {
+        Self {
+            accounts: PartitionId::all().zip(&lanes.lanes).map(|(number, lane)| Account::of(number, lane)).collect(),
+            lent: 0,
+            is_open: false,
+            is_behind: false,
+            quiet_turns: 0,
+            patience: 0,
+            has_lent: false,
+            served: 0,
+            served_before: 0,
+            learned: 0,
+            untimed: 0,
+            last_end: Timestamp::ZERO,
+            settled: Vec::with_capacity(lanes.lanes.len()),
+        }
+    }
+
+    /// Calls all slots back and collects what is known of the requests that used them: from here on the engine sees what
+    /// runs as if it had admitted each of these requests itself.
+    #[inline]
+    pub(in crate::runtime) fn settle(&mut self, lanes: &Lanes, engine: &mut Engine) {
+        if self.is_open || ((self.lent > 0 || self.is_behind) && self.has_news(lanes)) {
+            self.call_back(lanes, engine);
+        }
+    }
+
+    /// Whether a request has left a closed lane, or was observed, since the last look.
+    fn has_news(&self, lanes: &Lanes) -> bool {
+        lanes.lanes.iter().zip(&self.accounts).any(|(lane, account)| {
+            let seen = lane.word.look();
+            seen.left != account.read_at_end
+                || seen.used != account.lent
+                || low(lane.observed.load(Ordering::Acquire)) & NUMBERS != account.read_at_head
+        })
+    }
+
+    fn call_back(&mut self, lanes: &Lanes, engine: &mut Engine) {
+        if self.is_open {
+            self.is_open = false;
+            for lane in &lanes.lanes {
+                lane.word.close();
+            }
+        }
+        // First, as long as their slots count as running.
+        self.collect_all(lanes, engine);
+        let used = self.accounts.iter_mut().zip(&lanes.lanes).filter(|(account, _)| account.lent > 0);
+        self.settled.extend(used.map(|(account, lane)| account.settle(lane)));
+        // A request that entered one lane before another request left another lane says nothing of a stall.
+        let has_freed = self.settled.iter().any(|it| it.left > 0);
+        let since = self.settled.iter().filter_map(|it| it.busy_since);
+        let since = since.filter(|&since| !has_freed || since >= self.last_end).min();
+        engine.note_freed(has_freed, since);
+        for settled in self.settled.drain(..) {
+            self.lent -= settled.back;
+            self.served += settled.left;
+            engine.settle(settled);
+        }
+        self.is_behind = self.lent == 0 && self.has_news(lanes);
+    }
+
+    /// Collects the samples. Returns whether the limit has moved, so that slots have to be lent anew.
+    pub(in crate::runtime) fn collect(&mut self, lanes: &Lanes, engine: &mut Engine) -> bool {
+        let limit = engine.limit();
+        self.collect_all(lanes, engine);
+        engine.limit() != limit
+    }
+
+    fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
+        for (lane, account) in lanes.lanes.iter().zip(&mut self.accounts) {
+            let observed = low(lane.observed.load(Ordering::Acquire)) & NUMBERS;
+            let mut drain = Drain { engine, account, timed: 0, last_end: self.last_end };
+            drain.read(&lane.at_head, observed, false);
+            drain.read(&lane.at_end, lane.word.look().left, true);
+            (self.learned, self.last_end) = (self.learned + drain.timed, drain.last_end);
+            lane.collected.store(engine.now().as_nanos(), Ordering::Relaxed);
+        }
+        let untimed = if self.learned < KNOWN { 0 } else { engine.time_one_in() - 1 };
+        if untimed != self.untimed {
+            self.untimed = untimed;
+            lanes.untimed.store(u64::from(untimed), Ordering::Relaxed);
+        }
+    }
+
+    /// Lends the free slots, if all has been quiet for long enough.
+    #[inline]
+    pub(in crate::runtime) fn lend(&mut self, lanes: &Lanes, engine: &mut Engine, may_lend: bool) {
+        if self.is_open {
+            return;
+        }
+        if !may_lend || !engine.is_quiet() {
+            self.quiet_turns = 0;
+            return;
+        }
+        self.quiet_turns += 1;
+        if self.quiet_turns > self.patience {
+            self.open(lanes, engine);
+        }
+    }
+
+    #[cold]
+    fn open(&mut self, lanes: &Lanes, engine: &mut Engine) {
+        // BRAVO's rule: what does not pay for itself is tried less often.
+        let was_worth_it = self.served - self.served_before >= WORTH_IT;
+        let longer = (self.patience * 2).clamp(PATIENCE.0, PATIENCE.1);
+        self.patience = if was_worth_it || !self.has_lent { self.patience / 2 } else { longer };
+        (self.has_lent, self.served_before, self.quiet_turns) = (true, self.served, 0);
+        // Limits may be as large as a number can be.
+        let free = engine.free_slots().min(MOST_LENT as usize * self.accounts.len());
+        let weights: usize = self.accounts.iter().map(|account| account.lent as usize + 1).sum();
+        for (number, account) in PartitionId::all().zip(&mut self.accounts) {
+            let part = free * (account.lent as usize + 1) / weights;
+            let most = (MOST_LENT - account.lent) as usize;
+            let more = engine.lend(number, part.min(most));
+            account.lent += more;
+            self.lent += more;
+        }
+        let elsewhere = engine.running().saturating_sub(self.lent as usize);
+        lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
+        for (lane, account) in lanes.lanes.iter().zip(&mut self.accounts) {
+            // What runs beyond a bound that has shrunk leaves without a successor.
+            let most = account.lent - engine.too_many(account.partition, account.lent);
+            lane.word.open(i64::from(most) - account.in_word);
+            account.in_word = i64::from(most);
+        }
+        self.is_open = true;
+    }
+
+    /// Takes a request over from its lane, after a call to [`settle`](Self::settle): the engine counts its slot already.
+    pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, partition: PartitionId) {
+        let partition = partition.index();
+        if let (Some(lane), Some(account)) = (lanes.lanes.get(partition), self.accounts.get_mut(partition)) {
+            lane.word.take_out();
+            account.lent -= 1;
+            account.in_word -= 1;
+            account.left += 1;
+            self.lent -= 1;
+        }
+    }
+}
+
+impl Account {
+    /// The account of a lane that is closed, whatever it served before.
+    fn of(partition: PartitionId, lane: &Lane) -> Self {
+        let left = lane.word.look().left;
+        Self {
+            partition,
+            in_word: lane.word.lent(),
+            left_seen: left,
+            read_at_end: left,
+            read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
+            lent: 0,
+            left: 0,
+            told: 0,
+            untimed: 0,
+        }
+    }
+
+    /// Notes what happened in a lane that is closed. Returns what that means for the engine.
+    fn settle(&mut self, lane: &Lane) -> Settled {
+        let seen = lane.word.look();
+        let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
+        (self.left, self.left_seen) = (self.left + left, seen.left);
+        // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone.
+        let entered = self.left + u64::from(seen.used);
+        let admitted = entered.wrapping_sub(self.told).cast_signed();
+        self.told = entered;
+        let used = seen.used.min(self.lent);
+        let back = self.lent - used;
+        self.lent = used;
+        // The engine has it from here on: a slot that it takes back ends that time as well.
+        let since = lane.busy_since.swap(u64::MAX, Ordering::Relaxed);
+        let busy_since = (used > 0 && since != u64::MAX).then_some(Timestamp::from_nanos(since));
+        Settled { partition: self.partition, admitted, back, left, busy_since }
+    }
+}
+
+/// Tells the engine the samples of a lane.
+struct Drain<'a> {
+    engine: &'a mut Engine,
+    account: &'a mut Account,
+    /// Samples that were timed.
+    timed: u64,
+    last_end: Timestamp,
+}
+
+impl Drain<'_> {
+    /// Reads a ring up to the request with this number, as far as it is written; `is_end` where the requests have left.
+    fn read(&mut self, ring: &SampleRing, to: u32, is_end: bool) {
+        const { assert!(BATCH * 2 < RING, "a batch is collected before the ring is full") };
+        let partition = self.account.partition;
+        let mut next = if is_end { self.account.read_at_end } else { self.account.read_at_head };
+        let mut successes = 0;
+        let behind = to.wrapping_sub(next) & NUMBERS;
+        if behind > RING {
+            // Other requests were so fast that they wrote over samples that nothing had collected.
+            successes = u64::from(behind - RING);
+            next = to.wrapping_sub(RING) & NUMBERS;
+        }
+        while next != to {
+            match ring.read(next) {
+                Found::NotYet => break,
+                Found::UntimedSuccess => {
+                    successes += 1;
+                    self.account.untimed += 1;
+                }
+                Found::Sample(sample) => self.tell(&sample, is_end),
+            }
+            next = next.wrapping_add(1) & NUMBERS;
+        }
+        if successes > 0 {
+            self.engine.count_untimed(partition, Outcome::Success, successes);
+        }
+        *(if is_end { &mut self.account.read_at_end } else { &mut self.account.read_at_head }) = next;
+    }
+
+    fn tell(&mut self, sample: &RingSample, is_end: bool) {
+        let &RingSample { start, end, in_flight, running, outcome } = sample;
+        let partition = self.account.partition;
+        match outcome {
+            Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(partition, outcome, 1),
+            Some(outcome) => {
+                self.timed += 1;
+                // A timed success stands for the untimed ones before it.
+                let alike = if outcome == Outcome::Success { std::mem::take(&mut self.account.untimed) } else { 0 };
+                let sample = LentSample { start, end, in_flight, running, outcome, weight: 1 + alike };
+                self.engine.learn_lent(partition, &sample);
+            }
+            // The sample was taken before.
+            None => {}
+        }
+        if is_end && end != Timestamp::NEVER {
+            self.last_end = self.last_end.max(end);
+            self.engine.learn_hold(start, end, running);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The samples of requests that ended, until the engine collects them.
+
+use super::atomics::{AtomicU64, Ordering};
+use crate::{outcome::Outcome, time::Timestamp};
+
+/// Entries of a ring. Collected twice as often as it is full, and more.
+pub(in crate::runtime) const RING: u32 = 256;
+
+/// What one request said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::runtime) struct RingSample {
+    /// When the request entered and ended; never, for a request that was not timed.
+    pub(in crate::runtime) start: Timestamp,
+    pub(in crate::runtime) end: Timestamp,
+    /// Requests in flight when it entered and when the sample was taken, itself included.
+    pub(in crate::runtime) in_flight: u32,
+    pub(in crate::runtime) running: u32,
+    /// `None` where the sample was taken before.
+    pub(in crate::runtime) outcome: Option<Outcome>,
+}
+
+const OUTCOMES: [Option<Outcome>; 4] = [None, Some(Outcome::Success), Some(Outcome::Cancelled), Some(Outcome::Ignore)];
+const COUNT: u64 = (1 << 18) - 1;
+
+/// A place in the ring: written by the request of its number, read under the lock of the engine.
+///
+/// A request may be slow to write, and the next one at this place may write at the same time, or while the last sample is
+/// read. So the rest is stored with a check of both times in it: a mixture of two samples has the number of neither. Of
+/// 2^26 mixtures, a single one would be taken for a sample.
+#[derive(Debug)]
+struct Entry {
+    start: AtomicU64,
+    end: AtomicU64,
+    /// Number, outcome, and both counts, with the check; written last.
+    rest: AtomicU64,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(in crate::runtime) struct SampleRing(Box<[Entry]>);
+
+/// What stands at a place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::runtime) enum Found {
+    Sample(RingSample),
+    /// The request was not timed, and succeeded.
+    UntimedSuccess,
+    /// The request has left and not written yet.
+    NotYet,
+}
+
+/// All that there is to say of most requests where few are timed.
+const fn untimed_success(number: u32) -> u64 {
+    ((number & 0xff_ffff) as u64) << 40 | 0b11
+}
+
+fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32) -> u64 {
+    let outcome = OUTCOMES.iter().position(|&it| it == outcome).unwrap_or(0) as u64;
+    let count = |count: u32| u64::from(count).min(COUNT);
+    u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | 0b01
+}
+
+/// What a small change of either time changes in all bits; 0 for a place that was never written.
+const fn check(start: u64, end: u64) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    start.wrapping_mul(ODD).wrapping_add(end).wrapping_mul(ODD)
+}
+
+impl SampleRing {
+    pub(in crate::runtime) fn new() -> Self {
+        let entry = |_| Entry { start: AtomicU64::new(0), end: AtomicU64::new(0), rest: AtomicU64::new(0) };
+        Self((0..RING).map(entry).collect())
+    }
+
+    /// Writes the sample of the request with this number, of 24 bits. An overload is not for the ring: it is told at once.
+    #[inline]
+    pub(in crate::runtime) fn write(&self, number: u32, sample: &RingSample) {
+        let Some(entry) = self.0.get((number % RING) as usize) else { return };
+        if sample.start == Timestamp::NEVER && sample.outcome == Some(Outcome::Success) {
+            return entry.rest.store(untimed_success(number), Ordering::Release);
+        }
+        let (start, end) = (sample.start.as_nanos(), sample.end.as_nanos());
+        let rest = pack(number, sample.outcome, sample.in_flight, sample.running) ^ check(start, end);
+        entry.start.store(start, Ordering::Relaxed);
+        entry.end.store(end, Ordering::Relaxed);
+        entry.rest.store(rest, Ordering::Release);
+    }
+
+    /// Reads the sample of the request with this number.
+    #[inline]
+    pub(in crate::runtime) fn read(&self, number: u32) -> Found {
+        let Some(entry) = self.0.get((number % RING) as usize) else { return Found::NotYet };
+        let rest = entry.rest.load(Ordering::Acquire);
+        if rest == untimed_success(number) {
+            return Found::UntimedSuccess;
+        }
+        let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
+        let rest = rest ^ check(start, end);
+        if rest & 3 != 1 || rest >> 40 != u64::from(number & 0xff_ffff) {
+            return Found::NotYet;
+        }
+        let count = |shift: u32| (rest >> shift & COUNT) as u32;
+        Found::Sample(RingSample {
+            start: Timestamp::from_nanos(start),
+            end: Timestamp::from_nanos(end),
+            in_flight: count(20),
+            running: count(2),
+            outcome: OUTCOMES[(rest >> 38 & 3) as usize],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_read_as_it_was_written_and_by_its_own_number_only() {
+        let ring = SampleRing::new();
+        let at = Timestamp::from_nanos;
+        for (number, outcome) in (0xff_fffe..0xff_fffe + 300).zip(OUTCOMES.into_iter().cycle()) {
+            let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
+            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome };
+            assert_eq!(ring.read(number), Found::NotYet);
+            ring.write(number, &sample);
+            assert_eq!(ring.read(number), Found::Sample(sample));
+            assert_eq!(ring.read(number.wrapping_sub(RING)), Found::NotYet, "overwritten");
+        }
+    }
+}

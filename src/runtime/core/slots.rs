@@ -1,0 +1,60 @@
+//! The slots of requests that the engine admitted.
+//!
+//! A guard moves several times on its way from the decision to the body of the response. So it carries the number of its
+//! slot, and the slot stays here.
+
+use crate::engine::{DryRunOutcome, PartitionId, Slot, TtlId};
+
+/// The slots, under the lock.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+}
+
+/// The number of a slot, and what a guard has to know without the lock.
+#[must_use]
+#[derive(Debug)]
+pub(in crate::runtime) struct Kept {
+    pub(in crate::runtime) number: SlotNumber,
+    pub(in crate::runtime) partition: PartitionId,
+    /// The number of the slot's end, if it expires.
+    pub(in crate::runtime) ttl: Option<TtlId>,
+    pub(in crate::runtime) is_observed: bool,
+    pub(in crate::runtime) would: DryRunOutcome,
+}
+
+/// The number of a slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::runtime) struct SlotNumber(u32);
+
+impl Slots {
+    /// Keeps a slot.
+    #[inline]
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
+        let (partition, ttl, is_observed, would) = (slot.partition, slot.ttl(), slot.is_observed(), slot.would);
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                self.slots.push(None);
+                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.slots[number as usize] = Some(slot);
+        Kept { number: SlotNumber(number), partition, ttl, is_observed, would }
+    }
+
+    /// Returns a slot.
+    #[inline]
+    pub(in crate::runtime) fn get_mut(&mut self, number: SlotNumber) -> Option<&mut Slot> {
+        self.slots.get_mut(number.0 as usize)?.as_mut()
+    }
+
+    /// Takes a slot out, whose number is another slot's from now on.
+    #[inline]
+    pub(in crate::runtime) fn take(&mut self, number: SlotNumber) -> Option<Slot> {
+        let slot = self.slots.get_mut(number.0 as usize)?.take()?;
+        self.free.push(number.0);
+        Some(slot)
+    }
+}
