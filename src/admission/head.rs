@@ -47,7 +47,9 @@ impl<'r> RequestHead<'r> {
 
     /// The value of a header as text, UTF-8 included; the first one, where there are several.
     pub fn header(&self, name: &HeaderName) -> Option<&'r str> {
-        std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
+        let value = self.headers.get(name)?;
+        // Nearly all values are plain ASCII, which is found out faster.
+        value.to_str().ok().or_else(|| std::str::from_utf8(value.as_bytes()).ok())
     }
 
     /// Whether this is a gRPC or gRPC-Web call: a POST with the content type of one.
