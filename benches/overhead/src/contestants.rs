@@ -25,7 +25,7 @@ use tower_admission::{
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
-pub use crate::{rules::RULES, signals::SIGNALS};
+pub use crate::{router::ROUTER, rows::ROWS, rules::RULES, signals::SIGNALS};
 
 /// Somebody who takes part, not set up yet.
 #[derive(Clone, Copy, Debug)]
@@ -129,20 +129,25 @@ pub const LAWS: &[Contestant] = &[
     },
 ];
 
+/// All of them. What others are compared with takes part in several lists, and comes several times.
+pub fn all() -> impl Iterator<Item = &'static Contestant> {
+    [SERVICES, LAWS, RULES, SIGNALS, ROWS, ROUTER].into_iter().flatten()
+}
+
 /// Of all of them, the one with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Contestant> {
-    SERVICES.iter().chain(LAWS).chain(RULES).chain(SIGNALS).find(|contestant| contestant.name == name)
+    all().find(|contestant| contestant.name == name)
 }
 
 /// Nobody is slower than this, so no law ever decreases.
 pub(crate) const THRESHOLD: Duration = Duration::from_secs(5);
 
-const fn aimd(limit: usize) -> Aimd {
+pub(crate) const fn aimd(limit: usize) -> Aimd {
     Aimd::new(THRESHOLD).initial(limit).max(limit)
 }
 
-fn fixed(limit: usize, rejections: Rejections) -> AdmissionLayer {
+pub(crate) fn fixed(limit: usize, rejections: Rejections) -> AdmissionLayer {
     let admission = Admission::builder().limit(Fixed::new(limit)).shed().build().expect("valid settings");
     AdmissionLayer::new(&admission).rejections(rejections)
 }
@@ -198,7 +203,7 @@ impl<const RECYCLES: bool> Service<Incoming> for Handler<RECYCLES> {
 
 struct Setup<S> {
     service: S,
-    /// Whatever occupies the slot, where requests are to be rejected.
+    /// Whatever occupies slots for as long as requests are sent.
     _occupied: Option<Box<dyn Any>>,
 }
 
@@ -208,6 +213,15 @@ where
     B: Body,
 {
     Box::new(Setup { service, _occupied: None })
+}
+
+/// The same while something else occupies slots.
+pub(crate) fn accepts_beside<S, B>(service: S, occupied: impl Any) -> Box<dyn Prepared>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + 'static,
+    B: Body,
+{
+    Box::new(Setup { service, _occupied: Some(Box::new(occupied)) })
 }
 
 /// The only slot is taken by an answer that nobody reads.

@@ -55,7 +55,7 @@ pub fn incoming() -> Incoming {
 }
 
 /// Keeps the headers of the last request for the next one of its group.
-pub fn recycle(request: Incoming) {
+pub fn recycle<B>(request: Request<B>) {
     let (parts, _) = request.into_parts();
     POOL.with(|pool| pool.headers[pool.next.get()].set(Some(parts.headers)));
 }
@@ -121,8 +121,17 @@ pub fn unread<S, B>(service: &S) -> Response<B>
 where
     S: Service<Incoming, Response = Response<B>> + Clone,
 {
+    answer_to(service, incoming())
+}
+
+/// The answer to this request, not read yet.
+#[must_use]
+pub fn answer_to<S, B>(service: &S, request: Incoming) -> Response<B>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone,
+{
     let mut context = Context::from_waker(Waker::noop());
-    let future = pin!(service.clone().call(incoming()));
+    let future = pin!(service.clone().call(request));
     match future.poll(&mut context) {
         Poll::Ready(Ok(response)) => response,
         _ => panic!("the first request of this bench is turned away"),

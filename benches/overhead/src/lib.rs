@@ -2,5 +2,7 @@
 
 pub mod contestants;
 pub mod drive;
+pub mod router;
+pub mod rows;
 pub mod rules;
 mod signals;

@@ -13,11 +13,14 @@ use std::{
 };
 
 use instructions::Table;
-use overhead::contestants::{BARE, Contestant, LAWS, Prepared, RULES, SERVICES, SIGNALS, find};
+use overhead::{
+    contestants::{BARE, Contestant, LAWS, Prepared, ROUTER, RULES, SERVICES, SIGNALS, all, find},
+    rows::targets,
+};
 
 const USAGE: &str =
-    "usage: overhead [ratios | laws | rules | signals] [--rounds N] [--requests N] [--one-process] [--json FILE]
-       overhead callgrind [rules | signals | --profile CONTESTANT | --check | --write]
+    "usage: overhead [ratios | targets | router | laws | rules | signals] [--rounds N] [--requests N] [--one-process] [--json FILE]
+       overhead callgrind [targets | router | rules | signals | --profile CONTESTANT | --check | --write]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -29,11 +32,15 @@ fn main() -> ExitCode {
         ["run", name, count] => prepared(name).run(count.parse().expect("a number")),
         ["sizes"] => sizes(),
         ["callgrind"] => callgrind::table(SERVICES.iter().chain(LAWS)),
+        ["callgrind", "targets"] => callgrind::table(&targets()),
+        ["callgrind", "router"] => callgrind::table(ROUTER),
         ["callgrind", "rules"] => callgrind::table(RULES),
         ["callgrind", "signals"] => callgrind::table(SIGNALS),
         ["callgrind", "--check"] => return done(check()),
         ["callgrind", "--write"] => return done(instructions().write()),
         ["callgrind", "--profile", name] => callgrind::profile(name),
+        ["targets", ref options @ ..] => return ratios(&targets(), options),
+        ["router", ref options @ ..] => return ratios(ROUTER, options),
         ["signals", ref options @ ..] => return ratios(SIGNALS, options),
         ["rules", ref options @ ..] => return ratios(RULES, options),
         ["laws", ref options @ ..] => return ratios(LAWS, options),
@@ -47,8 +54,7 @@ fn main() -> ExitCode {
 fn instructions() -> Table {
     // What others are compared with takes part in several lists.
     let mut names = HashSet::new();
-    let all = SERVICES.iter().chain(LAWS).chain(RULES).chain(SIGNALS);
-    let steady = all.filter(|contestant| !contestant.name.ends_with("journal and metrics"));
+    let steady = all().filter(|contestant| !contestant.name.ends_with("journal and metrics"));
     callgrind::instructions(steady.filter(|contestant| names.insert(contestant.name)))
 }
 
@@ -74,7 +80,7 @@ fn done(result: Result<(), String>) -> ExitCode {
     )
 }
 
-fn ratios(contestants: &'static [Contestant], words: &[&str]) -> ExitCode {
+fn ratios(contestants: &[Contestant], words: &[&str]) -> ExitCode {
     let Some(options) = ratios::Options::parse(words) else {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;

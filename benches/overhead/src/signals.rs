@@ -97,7 +97,7 @@ fn adaptive(journal: usize) -> AdaptiveConcurrencyLayer {
 }
 
 /// Publishes to a recorder for Prometheus as often as the handle would by itself at [`PER_SECOND`].
-struct Published {
+pub(crate) struct Published {
     admission: Admission,
     service: Box<dyn Prepared>,
     recorder: PrometheusRecorder,
@@ -105,7 +105,7 @@ struct Published {
 }
 
 impl Published {
-    fn boxed(admission: &Admission, service: Box<dyn Prepared>) -> Box<dyn Prepared> {
+    pub(crate) fn boxed(admission: &Admission, service: Box<dyn Prepared>) -> Box<dyn Prepared> {
         let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
         let recorder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &seconds)

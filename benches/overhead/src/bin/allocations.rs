@@ -5,7 +5,7 @@
 
 use std::{alloc::System, env, process::Command};
 
-use overhead::contestants::{RULES, SERVICES, find};
+use overhead::contestants::{ROUTER, ROWS, RULES, SERVICES, find};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -23,7 +23,7 @@ fn main() {
     println!("| contestant | allocations | bytes |");
     println!("|---|---:|---:|");
     let mut baselines = Vec::new();
-    for contestant in SERVICES.iter().chain(RULES) {
+    for contestant in SERVICES.iter().chain(RULES).chain(ROWS).chain(ROUTER) {
         let output = Command::new(&program).arg(contestant.name).output().expect("this program runs");
         assert!(output.status.success(), "{}: {output:?}", contestant.name);
         let text = String::from_utf8_lossy(&output.stdout);
@@ -34,7 +34,7 @@ fn main() {
             |index: usize| figures[index] - if contestant.name == contestant.baseline { 0.0 } else { base[index] };
         println!("| {} | {:.3} | {:.1} |", contestant.name, net(0), net(1));
     }
-    println!("\nPer request; all but the two bare ones are net of theirs.");
+    println!("\nPer request; all but those that others are compared with are net of theirs.");
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of some thousands")]
