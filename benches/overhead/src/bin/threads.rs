@@ -59,17 +59,25 @@ fn main() -> ExitCode {
             figures[index].push([measure(1), measure(threads)]);
         }
     }
-    println!("| contestant | 1 thread, 1,000/s | {threads} threads, 1,000/s | scaling | x tower with {threads} |");
-    println!("|---|---:|---:|---:|---:|");
-    let tower = figures[1].clone();
+    println!(
+        "| contestant | 1 thread, 1,000/s | {threads} threads, 1,000/s | scaling | x tower with {threads} | x tower-acc with \
+         {threads} |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    let [tower, acc] = ["tower GlobalConcurrencyLimit", "tower-acc Aimd"].map(|peer| {
+        let index = contestants.iter().position(|(name, _)| *name == peer).expect("both take part");
+        figures[index].clone()
+    });
     for ((name, _), rounds) in contestants.iter().zip(&figures) {
-        let of = |figure: fn((&[f64; 2], &[f64; 2])) -> f64| median(rounds.iter().zip(&tower).map(figure).collect());
+        let of = |figure: fn(&[f64; 2]) -> f64| median(rounds.iter().map(figure).collect());
+        let next_to = |peer: &[[f64; 2]]| median(rounds.iter().zip(peer).map(|(it, peer)| it[1] / peer[1]).collect());
         println!(
-            "| {name} | {:.0} | {:.0} | {:.2} | {:.2} |",
-            of(|(it, _)| it[0]) / 1e3,
-            of(|(it, _)| it[1]) / 1e3,
-            of(|(it, _)| it[1] / it[0]),
-            of(|(it, tower)| it[1] / tower[1]),
+            "| {name} | {:.0} | {:.0} | {:.2} | {:.2} | {:.2} |",
+            of(|it| it[0]) / 1e3,
+            of(|it| it[1]) / 1e3,
+            of(|it| it[1] / it[0]),
+            next_to(&tower),
+            next_to(&acc),
         );
     }
     ExitCode::SUCCESS
