@@ -1,13 +1,13 @@
 //! The paths that have targets of their own, as far as no other list has them: see the README.
 
-use std::{cell::Cell, sync::LazyLock, time::Duration};
+use std::{cell::Cell, num::NonZeroU32, sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
 use tower::Layer;
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Labels, Ticket,
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Criticality, Labels, Ticket,
     classify::{RequestHead, by_header},
     limit::{Aimd, Fixed, Limit, TwoPoint},
     percent,
@@ -23,6 +23,7 @@ use crate::{
 };
 
 const TWO_POINT: &str = "AdaptiveConcurrencyLayer, TwoPoint";
+const ONE_IN_EIGHT: &str = "AdaptiveConcurrencyLayer, one in eight timed";
 const README: &str = "AdmissionLayer, README settings";
 const README_PUBLISHED: &str = "AdmissionLayer, README settings, journal and metrics";
 const LABELS: &str = "AdmissionLayer, 10,000 labels with a cap each";
@@ -33,6 +34,12 @@ const BUSY_ADAPTIVE: &str = "AdaptiveConcurrencyLayer, busy";
 pub const ROWS: &[Contestant] = &[
     accepting(TWO_POINT, || {
         let layer = AdaptiveConcurrencyLayer::new(two_point());
+        accepts(layer.expect("valid settings").layer(HANDLER))
+    }),
+    accepting(ONE_IN_EIGHT, || {
+        let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), |admission| {
+            admission.time_one_in(NonZeroU32::new(8).expect("it is not 0"))
+        });
         accepts(layer.expect("valid settings").layer(HANDLER))
     }),
     accepting(README, || accepts(readme_layer(&readme()).layer(HANDLER))),
@@ -68,6 +75,7 @@ pub fn targets() -> Vec<Contestant> {
         "AdmissionLayer",
         "AdaptiveConcurrencyLayer, no partitions",
         TWO_POINT,
+        ONE_IN_EIGHT,
         README,
         README_PUBLISHED,
         LABELS,
@@ -108,10 +116,10 @@ pub(crate) fn readme_layer(admission: &Admission) -> AdmissionLayer {
 
 /// Takes all slots but the last: each further request finds exactly that one, and the engine decides about it.
 ///
-/// The engine gives these slots itself, since requests of a class never take the quiet path. That is how it is on a server
-/// that has been busy for a while.
+/// The engine gives these slots itself, since requests of unusual importance never take the quiet path. That is how it is
+/// on a server that has been busy for a while.
 pub(crate) fn busy(admission: &Admission) -> Vec<Response<AdmissionBody<Full<Bytes>>>> {
-    let held = |_: &RequestHead<'_>, ticket: &mut Ticket<'_>| ticket.set_class("held");
+    let held = |_: &RequestHead<'_>, ticket: &mut Ticket<'_>| ticket.set_criticality(Criticality::CriticalPlus);
     let service = AdmissionLayer::new(admission).classify(held).layer(HANDLER);
     (1..MANY).map(|_| unread(&service)).collect()
 }
