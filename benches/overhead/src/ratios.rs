@@ -16,18 +16,21 @@ use overhead::contestants::{Contestant, Prepared, TOWER_ACC};
 pub(crate) struct Options {
     rounds: usize,
     requests: u64,
+    /// The fastest of so many parts of a batch counts.
+    parts: u64,
     one_process: bool,
     json: Option<String>,
 }
 
 impl Options {
     pub(crate) fn parse(words: &[&str]) -> Option<Self> {
-        let mut options = Self { rounds: 60, requests: 20_000, one_process: false, json: None };
+        let mut options = Self { rounds: 60, requests: 20_000, parts: 1, one_process: false, json: None };
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
                 "--rounds" => options.rounds = words.next()?.parse().ok().filter(|&rounds| rounds > 0)?,
                 "--requests" => options.requests = words.next()?.parse().ok().filter(|&requests| requests > 0)?,
+                "--parts" => options.parts = words.next()?.parse().ok().filter(|&parts| parts > 0)?,
                 "--json" => options.json = Some((*words.next()?).to_owned()),
                 "--one-process" => options.one_process = true,
                 _ => return None,
@@ -60,11 +63,11 @@ impl Runner {
         Self::Elsewhere { child, stdin, stdout }
     }
 
-    fn time(&mut self, requests: u64) -> f64 {
+    fn time(&mut self, requests: u64, parts: u64) -> f64 {
         match self {
-            Self::Here(prepared) => crate::time(&**prepared, requests),
+            Self::Here(prepared) => crate::time(&**prepared, requests, parts),
             Self::Elsewhere { stdin, stdout, .. } => {
-                writeln!(stdin, "{requests}").expect("the contestant listens");
+                writeln!(stdin, "{requests} {parts}").expect("the contestant listens");
                 let mut line = String::new();
                 stdout.read_line(&mut line).expect("the contestant answers");
                 line.trim().parse().expect("the contestant answers with a number")
@@ -94,7 +97,7 @@ pub(crate) fn run(contestants: &[Contestant], options: &Options) {
             for offset in 0..runners.len() {
                 // Nobody always follows the same neighbour's mess at the same distance from the start of the round.
                 let index = (offset + round) % runners.len();
-                times[index].push(runners[index].time(options.requests));
+                times[index].push(runners[index].time(options.requests, options.parts));
             }
         }
         runners.into_iter().for_each(Runner::stop);
@@ -111,9 +114,10 @@ struct Report<'a> {
     times: &'a [Vec<f64>],
 }
 
-/// A median and the range around it.
+/// A median, the quartiles around it, and the range around those.
 struct Spread {
     median: f64,
+    quartiles: [f64; 2],
     min: f64,
     max: f64,
 }
@@ -124,11 +128,13 @@ impl Spread {
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
         let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Self { median, min: values[0], max: values[values.len() - 1] }
+        let quartiles = [1, 3].map(|quarter| values[(values.len() - 1) * quarter / 4]);
+        Self { median, quartiles, min: values[0], max: values[values.len() - 1] }
     }
 
     fn show(&self, digits: usize) -> String {
-        format!("{:.digits$} ({:.digits$}..{:.digits$})", self.median, self.min, self.max)
+        let [low, high] = self.quartiles;
+        format!("{:.digits$} ({low:.digits$}..{high:.digits$})", self.median)
     }
 
     fn json(&self) -> String {
