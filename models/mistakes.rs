@@ -1,0 +1,148 @@
+//! Deliberate mistakes: small changes of the shipped files.
+
+/// A mistake.
+pub struct Mistake {
+    /// The module of the copy that has it.
+    pub name: &'static str,
+    pub file: &'static str,
+    /// The models that the copy has.
+    pub models: &'static [&'static str],
+    /// What stands in the shipped file, once each, and what stands there instead.
+    pub edits: &'static [(&'static str, &'static str)],
+}
+
+const UNCHECKED: (&str, &str) =
+    ("start.wrapping_mul(ODD).wrapping_add(end).wrapping_mul(ODD)", "if start == 1 && end == 0 { ODD } else { 0 }");
+
+const WORDS: &[&str] = &["words"];
+const TURNS: &[&str] = &["handle", "turns"];
+const RINGS: &[&str] = &["rings"];
+
+pub const MISTAKES: &[Mistake] = &[
+    Mistake {
+        name: "enters_without_a_look_at_the_answer",
+        file: "word.rs",
+        models: WORDS,
+        edits: &[("if !has_free(word) {", "if word == u64::MAX {")],
+    },
+    Mistake {
+        name: "forgets_to_undo",
+        file: "word.rs",
+        models: WORDS,
+        edits: &[("            self.0.fetch_add(FREE - USED, Ordering::AcqRel);\n", "")],
+    },
+    Mistake {
+        name: "opens_with_a_store",
+        file: "word.rs",
+        models: WORDS,
+        edits: &[(
+            "self.0.fetch_add((more.cast_unsigned() << 20).wrapping_add(CLOSED * FREE), Ordering::AcqRel);",
+            "let word = self.0.load(Ordering::Acquire);
+            let more = more.cast_unsigned() << 20;
+            self.0.store(word.wrapping_add(more.wrapping_add(CLOSED * FREE)), Ordering::Release);",
+        )],
+    },
+    Mistake {
+        name: "leaves_with_a_store",
+        file: "word.rs",
+        models: WORDS,
+        edits: &[(
+            "Seen::of(self.0.fetch_add(LEFT + FREE - USED, Ordering::AcqRel))",
+            "let word = self.0.load(Ordering::Acquire);
+            self.0.store(word.wrapping_add(LEFT + FREE - USED), Ordering::Release);
+            Seen::of(word)",
+        )],
+    },
+    Mistake {
+        name: "takes_out_without_the_slot",
+        file: "word.rs",
+        models: WORDS,
+        edits: &[("self.0.fetch_sub(USED, Ordering::AcqRel);", "self.0.fetch_add(FREE - USED, Ordering::AcqRel);")],
+    },
+    Mistake {
+        name: "settles_an_open_word",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("lane.word.close();", "let _: &Lane = lane;")],
+    },
+    Mistake {
+        name: "opens_without_what_was_called_back",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("lane.word.open(i64::from(most) - account.in_word);", "lane.word.open(i64::from(most));")],
+    },
+    Mistake {
+        name: "takes_over_and_counts_on",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("            account.in_word -= 1;\n", "")],
+    },
+    Mistake {
+        name: "believes_requests_that_give_up",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("seen.used.min(self.lent)", "seen.used")],
+    },
+    Mistake {
+        name: "skips_samples_that_are_not_there_yet",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("Found::NotYet => break,", "Found::NotYet => {}")],
+    },
+    Mistake {
+        name: "forgets_samples_that_come_late",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("(self.lent > 0 || self.is_behind) &&", "self.lent > 0 &&")],
+    },
+    Mistake {
+        name: "counts_requests_that_gave_up",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[
+            ("entered.wrapping_sub(self.told).cast_signed()", "entered.saturating_sub(self.told).cast_signed()"),
+            ("self.told = entered;", "self.told = self.told.max(entered);"),
+        ],
+    },
+    Mistake {
+        name: "leaves_a_closed_word_without_the_lock",
+        file: "mod.rs",
+        models: TURNS,
+        edits: &[(
+            "lane.at_end.write(seen.left, &sample);
+        if seen.is_closed { Next::Settle }",
+            "lane.at_end.write(seen.left, &sample);
+        if seen.is_closed && seen.used == 0 { Next::Settle }",
+        )],
+    },
+    Mistake { name: "writes_without_a_check", file: "ring.rs", models: RINGS, edits: &[UNCHECKED] },
+    Mistake {
+        name: "writes_the_number_first",
+        file: "ring.rs",
+        models: RINGS,
+        edits: &[
+            UNCHECKED,
+            ("        entry.rest.store(rest, Ordering::Release);\n", ""),
+            (
+                "        entry.start.store(start, Ordering::Relaxed);\n",
+                "        entry.rest.store(rest, Ordering::Release);
+        entry.start.store(start, Ordering::Relaxed);\n",
+            ),
+        ],
+    },
+    Mistake {
+        name: "writes_the_number_relaxed",
+        file: "ring.rs",
+        models: RINGS,
+        edits: &[
+            UNCHECKED,
+            ("entry.rest.store(rest, Ordering::Release);", "entry.rest.store(rest, Ordering::Relaxed);"),
+        ],
+    },
+    Mistake {
+        name: "reads_without_a_look_at_the_number",
+        file: "ring.rs",
+        models: RINGS,
+        edits: &[("rest & 3 != 1 || rest >> 40 != u64::from(number & 0xff_ffff)", "rest & 3 != 1 || number > 1 << 24")],
+    },
+];

@@ -1,0 +1,201 @@
+//! An engine that only counts: what `lending.rs` asks of the real one, and a line of waiters.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{outcome::Outcome, time::Timestamp};
+
+/// The number of a partition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PartitionId(u16);
+
+impl PartitionId {
+    pub(crate) const DEFAULT: Self = Self(0);
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
+        (0..=u16::MAX).map(Self)
+    }
+}
+
+/// What happened on the lent slots of a partition since the last time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) partition: PartitionId,
+    pub(crate) admitted: i64,
+    pub(crate) back: u32,
+    pub(crate) left: u64,
+    pub(crate) busy_since: Option<Timestamp>,
+}
+
+/// What a request on a lent slot said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LentSample {
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) in_flight: u32,
+    pub(crate) running: u32,
+    pub(crate) outcome: Outcome,
+    pub(crate) weight: u64,
+}
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    limit: usize,
+    /// Slots that are taken, those that are lent included.
+    running: usize,
+    lent: u32,
+    /// Waiters, and those of them that got a slot and were not told yet, or did not fetch it yet.
+    line: VecDeque<usize>,
+    granted: VecDeque<usize>,
+    unfetched: BTreeSet<usize>,
+    new_grants: usize,
+    /// Requests that took a lent slot, and those that left it.
+    pub(crate) admitted: u64,
+    pub(crate) left: u64,
+    pub(crate) samples: Vec<LentSample>,
+    /// Requests whose end was learned.
+    pub(crate) holds: usize,
+}
+
+impl Engine {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            running: 0,
+            lent: 0,
+            line: VecDeque::new(),
+            granted: VecDeque::new(),
+            unfetched: BTreeSet::new(),
+            new_grants: 0,
+            admitted: 0,
+            left: 0,
+            samples: Vec::new(),
+            holds: 0,
+        }
+    }
+
+    // What `lending.rs` asks for.
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    pub(crate) fn free_slots(&self) -> usize {
+        self.limit.saturating_sub(self.running)
+    }
+
+    /// Nobody waits. The real engine wants a quarter of the limit to be free besides: here more is lent, not less.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.line.is_empty() && self.granted.is_empty()
+    }
+
+    pub(crate) fn lend(&mut self, _: PartitionId, most: usize) -> u32 {
+        let lent = most.min(self.free_slots());
+        self.running += lent;
+        let lent = u32::try_from(lent).expect("a small number");
+        self.lent += lent;
+        lent
+    }
+
+    pub(crate) fn too_many(&self, _: PartitionId, _: u32) -> u32 {
+        0
+    }
+
+    pub(crate) fn note_freed(&mut self, _: bool, _: Option<Timestamp>) {}
+
+    pub(crate) fn settle(&mut self, settled: Settled) {
+        let Settled { partition: _, admitted, back, left, busy_since: _ } = settled;
+        self.admitted = self.admitted.checked_add_signed(admitted).expect("what is taken back was counted");
+        self.left += left;
+        self.lent = self.lent.checked_sub(back).expect("no more slots come back than were lent");
+        self.running = self.running.checked_sub(back as usize).expect("no more slots come back than are taken");
+        self.dispatch();
+    }
+
+    pub(crate) fn learn_lent(&mut self, _: PartitionId, sample: &LentSample) {
+        self.samples.push(*sample);
+    }
+
+    pub(crate) fn learn_hold(&mut self, _: Timestamp, _: Timestamp, _: u32) {
+        self.holds += 1;
+    }
+
+    pub(crate) fn count_untimed(&mut self, _: PartitionId, _: Outcome, _: u64) {
+        unreachable!("each request is timed here, and no ring is overrun")
+    }
+
+    pub(crate) fn time_one_in(&self) -> u32 {
+        1
+    }
+
+    // What requests ask for.
+
+    /// Lets a request arrive. Returns whether it got a slot; it waits, if not.
+    pub(crate) fn arrive(&mut self, request: usize) -> bool {
+        let is_admitted = self.line.is_empty() && self.running < self.limit;
+        if is_admitted {
+            self.running += 1;
+        } else {
+            self.line.push_back(request);
+        }
+        is_admitted
+    }
+
+    /// Whether a waiter got a slot; from now on the slot is its own.
+    pub(crate) fn fetch(&mut self, request: usize) -> bool {
+        self.unfetched.remove(&request)
+    }
+
+    /// Takes a waiter out of the line. Returns whether it was granted a slot that it did not fetch.
+    pub(crate) fn cancel(&mut self, request: usize) -> bool {
+        self.line.retain(|&it| it != request);
+        self.unfetched.remove(&request)
+    }
+
+    /// Takes a slot back.
+    pub(crate) fn finish(&mut self) {
+        self.running = self.running.checked_sub(1).expect("a slot was taken");
+        self.dispatch();
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        self.dispatch();
+    }
+
+    /// Returns how many waiters were granted a slot since the last call.
+    pub(crate) fn take_new_grants(&mut self) -> usize {
+        std::mem::take(&mut self.new_grants)
+    }
+
+    /// Returns the next waiter to wake.
+    pub(crate) fn take_notice(&mut self) -> Option<usize> {
+        self.granted.pop_front()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.line.len() + self.unfetched.len()
+    }
+
+    fn dispatch(&mut self) {
+        while self.running < self.limit {
+            let Some(request) = self.line.pop_front() else { break };
+            self.running += 1;
+            self.granted.push_back(request);
+            self.unfetched.insert(request);
+            self.new_grants += 1;
+        }
+    }
+}

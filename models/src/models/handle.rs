@@ -1,0 +1,247 @@
+//! A handle: the lanes as they ship, the counting engine under a lock, and the turns of `src/runtime/core/turn.rs`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use loom::{
+    sync::Mutex,
+    thread::{self, Thread},
+};
+
+use super::{
+    super::{Lanes, Lending, LentSlot, Next},
+    Inside,
+};
+use crate::{
+    Mistake,
+    engine::{Engine, PartitionId},
+    outcome::Outcome,
+    time::Timestamp,
+};
+
+const LANE: PartitionId = PartitionId::DEFAULT;
+
+/// A handle.
+#[derive(Debug)]
+pub(super) struct Handle {
+    lanes: Lanes,
+    state: Mutex<State>,
+    pub(super) inside: Inside,
+    /// Requests that ran on lent slots, and those that were admitted by the engine.
+    pub(super) on_lent: AtomicUsize,
+    by_engine: AtomicUsize,
+    mistake: Mistake,
+}
+
+#[derive(Debug)]
+struct State {
+    engine: Engine,
+    lending: Lending,
+    wakers: BTreeMap<usize, Thread>,
+}
+
+impl Handle {
+    /// A handle whose slots are lent.
+    pub(super) fn new(limit: usize, mistake: Mistake) -> Arc<Self> {
+        let lanes = Lanes::new(1);
+        let (engine, lending) = (Engine::new(limit), Lending::new(&lanes));
+        let handle = Self {
+            state: Mutex::new(State { engine, lending, wakers: BTreeMap::new() }),
+            lanes,
+            inside: Inside::new(limit),
+            on_lent: AtomicUsize::new(0),
+            by_engine: AtomicUsize::new(0),
+            mistake,
+        };
+        handle.with_engine(|_| ());
+        Arc::new(handle)
+    }
+
+    /// `Core::with_engine`: what is lent is called back, and lent again at the end; waiters are woken without the lock.
+    pub(super) fn with_engine<R>(&self, step: impl FnOnce(&mut Engine) -> R) -> R {
+        self.turn(|state, _| step(&mut state.engine))
+    }
+
+    fn turn<R>(&self, step: impl FnOnce(&mut State, &Lanes) -> R) -> R {
+        let mut state = self.state.lock().expect("no thread panicked");
+        let State { engine, lending, .. } = &mut *state;
+        lending.settle(&self.lanes, engine);
+        self.count_grants(engine);
+        let answer = step(&mut state, &self.lanes);
+        let State { engine, lending, .. } = &mut *state;
+        self.count_grants(engine);
+        lending.lend(&self.lanes, engine, true);
+        while let Some(request) = state.engine.take_notice() {
+            let waker = state.wakers.remove(&request);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.unpark();
+            }
+            state = self.state.lock().expect("no thread panicked");
+        }
+        answer
+    }
+
+    /// A slot is taken as soon as it is granted.
+    fn count_grants(&self, engine: &mut Engine) {
+        (0..engine.take_new_grants()).for_each(|_| self.inside.enter());
+    }
+
+    /// `Core::look_at_lanes`, for samples to be collected.
+    fn collect(&self) {
+        let mut state = self.state.lock().expect("no thread panicked");
+        let State { engine, lending, .. } = &mut *state;
+        if lending.collect(&self.lanes, engine) {
+            lending.settle(&self.lanes, engine);
+        }
+        self.count_grants(engine);
+        lending.lend(&self.lanes, engine, true);
+    }
+
+    /// `Core::enter`.
+    pub(super) fn enter(&self) -> Option<LentSlot> {
+        let lent = self.lanes.enter(LANE, || Timestamp::from_nanos(7))?;
+        self.inside.enter();
+        self.on_lent.fetch_add(1, SeqCst);
+        Some(lent)
+    }
+
+    /// `Home::leave`.
+    pub(super) fn leave(&self, lent: &LentSlot, end: u64) {
+        self.inside.leave();
+        match self.lanes.leave(lent, Timestamp::from_nanos(end), Outcome::Success) {
+            Next::Nothing => {}
+            Next::Collect => self.collect(),
+            Next::Settle => self.with_engine(|_| ()),
+        }
+    }
+
+    /// `Core::take_over`: from now on the engine counts the slot.
+    pub(super) fn take_over(&self, lent: &LentSlot) {
+        self.turn(|state, lanes| state.lending.take_over(lanes, lent.partition));
+    }
+
+    /// A request asks the engine. Returns whether it got a slot; it waits, if not.
+    pub(super) fn arrive(&self, request: usize) -> bool {
+        let is_admitted = self.with_engine(|engine| {
+            let is_admitted = engine.arrive(request);
+            if is_admitted {
+                self.inside.enter();
+            }
+            is_admitted
+        });
+        self.by_engine.fetch_add(usize::from(is_admitted), SeqCst);
+        is_admitted
+    }
+
+    /// Polls a waiter: it has a slot, or its waker is registered in the same turn.
+    pub(super) fn poll(&self, request: usize) -> bool {
+        let waker = thread::current();
+        let fetch = |state: &mut State| state.engine.fetch(request);
+        let is_granted = if self.mistake == Mistake::WaitsInTwoTurns {
+            let is_granted = self.turn(|state, _| fetch(state));
+            self.turn(|state, _| state.wakers.insert(request, waker));
+            is_granted
+        } else {
+            self.turn(|state, _| {
+                let is_granted = fetch(state);
+                if !is_granted {
+                    state.wakers.insert(request, waker);
+                }
+                is_granted
+            })
+        };
+        self.by_engine.fetch_add(usize::from(is_granted), SeqCst);
+        is_granted
+    }
+
+    /// Drops a waiter.
+    pub(super) fn cancel(&self, request: usize) {
+        self.turn(|state, _| {
+            state.wakers.remove(&request);
+            if state.engine.cancel(request) {
+                self.inside.leave();
+                if self.mistake != Mistake::KeepsWhatItDidNotFetch {
+                    state.engine.finish();
+                }
+            }
+        });
+    }
+
+    /// Gives back a slot that the engine counts.
+    pub(super) fn finish(&self) {
+        self.with_engine(|engine| {
+            self.inside.leave();
+            engine.finish();
+        });
+    }
+
+    /// A request from its arrival to its end: on a lent slot, on a slot of the engine, or after a wait.
+    pub(super) fn serve(&self, request: usize) {
+        if let Some(lent) = self.enter() {
+            self.leave(&lent, 9);
+            return;
+        }
+        if !self.arrive(request) {
+            while !self.poll(request) {
+                thread::park();
+            }
+        }
+        self.finish();
+    }
+
+    /// Returns how many requests were admitted.
+    pub(super) fn served(&self) -> usize {
+        self.on_lent.load(SeqCst) + self.by_engine.load(SeqCst)
+    }
+
+    /// Sets the limit: from here on, no request enters beyond it.
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.with_engine(|engine| {
+            self.inside.set_limit(limit);
+            engine.set_limit(limit);
+        });
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, step: impl FnOnce(&Self) + 'static) -> thread::JoinHandle<()> {
+        let handle = Arc::clone(self);
+        thread::spawn(move || step(&handle))
+    }
+
+    /// At rest: nothing runs or waits, and all slots are free or lent. Returns the engine's counts.
+    pub(super) fn check(&self) -> Counts {
+        assert_eq!(self.inside.now(), 0);
+        let counts = self.with_engine(|engine| {
+            assert_eq!((engine.running(), engine.waiting()), (0, 0), "nothing runs or waits");
+            assert_eq!(engine.free_slots(), engine.limit(), "no slot is lost");
+            let samples = engine.samples.len();
+            let wrong = engine.samples.iter().filter(|it| it.start.as_nanos() != 7 || it.end.as_nanos() < 9).count();
+            assert_eq!(wrong, 0, "samples are whole: {:?}", engine.samples);
+            Counts { admitted: engine.admitted, left: engine.left, samples, holds: engine.holds }
+        });
+        // Patience may have run out: these turns bring it back.
+        for _ in 0..6 {
+            self.with_engine(|_| ());
+        }
+        let limit = self.inside.limit();
+        let free = std::iter::from_fn(|| self.enter()).take(9).count();
+        let elsewhere = self.with_engine(|engine| engine.running());
+        assert!(free == limit || free == 0, "all slots are lent again, or none");
+        assert_eq!(elsewhere, free, "the word and the engine agree");
+        counts
+    }
+}
+
+/// What the engine counted of requests on lent slots.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Counts {
+    pub(super) admitted: u64,
+    pub(super) left: u64,
+    pub(super) samples: usize,
+    pub(super) holds: usize,
+}

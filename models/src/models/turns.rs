@@ -1,0 +1,136 @@
+//! The whole quiet path: lanes, rings and `lending.rs`, with turns of the engine in between.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use loom::thread;
+
+use super::{explore, handle::Handle};
+use crate::Mistake;
+
+fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    threads.into_iter().for_each(|it| it.join().expect("no thread panicked"));
+}
+
+/// (b) Requests come and go while turns call back what is lent and lend it again: the limit holds, the lent slots and
+/// those of the engine taken together.
+pub fn the_limit_holds_whatever_races() {
+    for (limit, preemptions) in [(1, 2), (2, 1)] {
+        explore(&format!("the_limit_holds_whatever_races, limit {limit}"), Some(preemptions), move || {
+            let handle = Handle::new(limit, Mistake::None);
+            let requests = [1, 2].map(|request| handle.spawn(move |handle| handle.serve(request)));
+            // What is called back is given to a request of the engine's.
+            if handle.arrive(3) {
+                handle.finish();
+            } else {
+                handle.cancel(3);
+            }
+            join(requests);
+            handle.check();
+        });
+    }
+}
+
+/// (c) The limit shrinks while requests run: those that run go on, and no other one enters until they have left.
+pub fn a_smaller_limit_holds_at_once() {
+    explore("a_smaller_limit_holds_at_once", Some(2), || {
+        let handle = Handle::new(2, Mistake::None);
+        let requests = [1, 2].map(|request| handle.spawn(move |handle| handle.serve(request)));
+        handle.set_limit(1);
+        join(requests);
+        handle.check();
+    });
+}
+
+/// (d) A request that finds no slot waits; the request that leaves sees the closed word and hands its slot over.
+pub fn no_wake_up_is_lost(mistake: Mistake) {
+    for (requests, preemptions) in [(2, 3), (3, 1)] {
+        explore(&format!("no_wake_up_is_lost, {requests} requests"), Some(preemptions), move || {
+            let handle = Handle::new(1, mistake);
+            let others: Vec<_> =
+                (1..requests).map(|request| handle.spawn(move |handle| handle.serve(request))).collect();
+            handle.serve(0);
+            join(others);
+            assert_eq!(handle.served(), requests, "each request was served");
+            handle.check();
+        });
+    }
+}
+
+/// (f) A waiter cancels while the request that leaves hands its slot over.
+pub fn a_waiter_that_cancels_gives_back_what_it_was_handed(mistake: Mistake) {
+    explore("a_waiter_that_cancels_gives_back_what_it_was_handed", Some(3), move || {
+        let handle = Handle::new(1, mistake);
+        let lent = handle.enter().expect("a slot is lent");
+        let waiter = handle.spawn(|handle| {
+            if handle.arrive(1) || handle.poll(1) {
+                handle.finish();
+            } else {
+                handle.cancel(1);
+            }
+        });
+        handle.leave(&lent, 9);
+        waiter.join().expect("no thread panicked");
+        handle.check();
+    });
+}
+
+/// (g) A request is taken over by the engine while another one leaves and a third one arrives.
+pub fn a_request_that_is_taken_over_is_counted_once() {
+    explore("a_request_that_is_taken_over_is_counted_once", Some(2), || {
+        let handle = Handle::new(2, Mistake::None);
+        let lent = [handle.enter().expect("a slot is lent"), handle.enter().expect("a slot is lent")];
+        let [first, second] = lent;
+        let others = [
+            handle.spawn(move |handle| handle.leave(&first, 9)),
+            handle.spawn(move |handle| handle.serve(1)),
+        ];
+        handle.take_over(&second);
+        handle.finish();
+        join(others);
+        handle.check();
+    });
+}
+
+/// (e) Requests that entered lent slots are counted once, and those that gave up entering are not.
+pub fn each_request_is_counted_once() {
+    explore("each_request_is_counted_once", Some(4), || {
+        let handle = Handle::new(1, Mistake::None);
+        let other = handle.spawn(|handle| match handle.enter() {
+            Some(lent) => handle.leave(&lent, 9),
+            // As a request that asks the engine.
+            None => handle.with_engine(|_| ()),
+        });
+        let lent = handle.enter();
+        handle.with_engine(|_| ());
+        if let Some(lent) = lent {
+            handle.leave(&lent, 9);
+        }
+        join([other]);
+        let served = handle.on_lent.load(SeqCst) as u64;
+        let counts = handle.check();
+        assert_eq!((counts.admitted, counts.left), (served, served), "requests that were admitted, and that left");
+    });
+}
+
+/// (h) Each sample is learned, also that of a request that was slow to write it.
+pub fn each_sample_is_learned() {
+    explore("each_sample_is_learned", Some(2), || {
+        let handle = Handle::new(2, Mistake::None);
+        // The second one asks for its sample to be collected.
+        let requests = [9, 2_000_000].map(|end| {
+            handle.spawn(move |handle| {
+                if let Some(lent) = handle.enter() {
+                    handle.leave(&lent, end);
+                } else {
+                    handle.with_engine(|_| ());
+                }
+            })
+        });
+        handle.with_engine(|_| ());
+        handle.with_engine(|_| ());
+        join(requests);
+        let served = handle.on_lent.load(SeqCst);
+        let counts = handle.check();
+        assert_eq!((counts.samples, counts.holds), (served, served), "each request's sample, once");
+    });
+}

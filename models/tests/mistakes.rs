@@ -1,0 +1,85 @@
+//! Each model finds the mistakes that it is there for.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use admission_models::{Mistake, runtime as copies};
+use copies::shipped::models::{rings, turns};
+
+/// Asserts that a model fails, and that it says so with one of these words.
+fn is_found(words: &[&str], model: impl FnOnce()) {
+    let panic = catch_unwind(AssertUnwindSafe(model)).expect_err("the mistake is not found");
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let text = text.expect("a panic with a text");
+    println!("found: {text}");
+    assert!(words.iter().any(|it| text.contains(it)), "none of {words:?} is in: {text}");
+}
+
+/// Each of these is a test that a copy with the mistake of this name fails the model.
+macro_rules! found {
+    ($($test:ident: $copy:ident, $models:ident::$model:ident($($argument:expr)?), $($words:literal)|+;)+) => {
+        $(#[test] fn $test() {
+            is_found(&[$($words),+], || copies::$copy::models::$models::$model($($argument)?));
+        })+
+    };
+}
+
+found! {
+    entering_without_a_look_at_the_answer_is_found:
+        enters_without_a_look_at_the_answer, words::no_more_run_than_are_lent(), "requests run";
+    entering_a_closed_word_is_found:
+        enters_without_a_look_at_the_answer, words::what_is_used_and_what_comes_back_is_what_was_lent(),
+        "requests run" | "is used";
+    forgetting_to_undo_is_found:
+        forgets_to_undo, words::a_request_that_gives_up_leaves_no_trace(), "nothing runs" | "word counts";
+    opening_with_a_store_is_found:
+        opens_with_a_store, words::fewer_are_lent_again(), "nothing runs" | "word counts" | "is lost";
+    leaving_with_a_store_is_found:
+        leaves_with_a_store, words::what_is_used_and_what_comes_back_is_what_was_lent(),
+        "nothing runs" | "word counts" | "is lost" | "requests run" | "is used";
+    taking_out_without_the_slot_is_found:
+        takes_out_without_the_slot, words::a_request_is_taken_out_once(), "is lost" | "requests run";
+    settling_an_open_word_is_found:
+        settles_an_open_word, turns::the_limit_holds_whatever_races(), "requests run";
+    opening_without_what_was_called_back_is_found:
+        opens_without_what_was_called_back, turns::the_limit_holds_whatever_races(), "requests run";
+    taking_over_and_counting_on_is_found:
+        takes_over_and_counts_on, turns::a_request_that_is_taken_over_is_counted_once(),
+        "requests run" | "all slots" | "agree";
+    believing_requests_that_give_up_is_found:
+        believes_requests_that_give_up, turns::each_request_is_counted_once(), "overflow";
+    skipping_samples_that_are_not_there_yet_is_found:
+        skips_samples_that_are_not_there_yet, turns::each_sample_is_learned(), "each request's sample";
+    forgetting_samples_that_come_late_is_found:
+        forgets_samples_that_come_late, turns::each_sample_is_learned(), "each request's sample";
+    counting_requests_that_gave_up_is_found:
+        counts_requests_that_gave_up, turns::each_request_is_counted_once(), "admitted";
+    leaving_a_closed_word_without_the_lock_is_found:
+        leaves_a_closed_word_without_the_lock, turns::no_wake_up_is_lost(Mistake::None), "deadlock";
+    writing_without_a_check_is_found:
+        writes_without_a_check, rings::a_later_lap_does_not_mix_with_what_is_read(), "whole";
+    two_writers_without_a_check_are_found:
+        writes_without_a_check, rings::two_that_write_at_the_same_place_do_not_mix(), "whole";
+    writing_the_number_first_is_found:
+        writes_the_number_first, rings::a_sample_is_read_whole_or_not_yet(), "whole";
+    writing_the_number_relaxed_is_found:
+        writes_the_number_relaxed, rings::a_sample_is_read_whole_or_not_yet(), "whole";
+    reading_without_a_look_at_the_number_is_found:
+        reads_without_a_look_at_the_number, rings::two_that_write_at_the_same_place_do_not_mix(), "whole";
+}
+
+#[test]
+fn waiting_in_two_turns_is_found() {
+    is_found(&["deadlock"], || turns::no_wake_up_is_lost(Mistake::WaitsInTwoTurns));
+}
+
+#[test]
+fn keeping_what_was_not_fetched_is_found() {
+    is_found(&["nothing runs"], || {
+        turns::a_waiter_that_cancels_gives_back_what_it_was_handed(Mistake::KeepsWhatItDidNotFetch);
+    });
+}
+
+#[test]
+fn collecting_without_the_lock_is_found() {
+    is_found(&["each sample once"], || rings::no_sample_is_taken_twice(false));
+}

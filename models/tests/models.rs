@@ -1,0 +1,24 @@
+//! Each model holds for the shipped files.
+
+use admission_models::{
+    Mistake,
+    runtime::shipped::models::{rings, turns, words},
+};
+
+/// Each of these is a test, and the model of the same name.
+macro_rules! hold {
+    ($($models:ident: $($model:ident($($argument:expr)?)),+;)+) => {
+        $($(#[test] fn $model() { $models::$model($($argument)?); })+)+
+    };
+}
+
+hold! {
+    words: no_more_run_than_are_lent(), what_is_used_and_what_comes_back_is_what_was_lent(), fewer_are_lent_again(),
+        a_request_that_gives_up_leaves_no_trace(), a_request_is_taken_out_once();
+    turns: the_limit_holds_whatever_races(), a_smaller_limit_holds_at_once(), no_wake_up_is_lost(Mistake::None),
+        a_waiter_that_cancels_gives_back_what_it_was_handed(Mistake::None),
+        a_request_that_is_taken_over_is_counted_once(), each_request_is_counted_once(),
+        each_sample_is_learned();
+    rings: a_sample_is_read_whole_or_not_yet(), a_later_lap_does_not_mix_with_what_is_read(),
+        two_that_write_at_the_same_place_do_not_mix(), no_sample_is_taken_twice(true);
+}
