@@ -4,6 +4,7 @@
 
 mod changes;
 mod closing;
+mod crowds;
 mod driver;
 mod estimates;
 mod labels;
