@@ -109,8 +109,9 @@ impl Engine {
         lent
     }
 
-    pub(crate) fn too_many(&self, _: PartitionId, _: u32) -> u32 {
-        0
+    /// More slots than the limit: what is lent of them is lent to requests that run.
+    pub(crate) fn too_many(&self, _: PartitionId, lent: u32) -> u32 {
+        u32::try_from(self.running.saturating_sub(self.limit)).map_or(lent, |too_many| too_many.min(lent))
     }
 
     pub(crate) fn note_freed(&mut self, _: bool, _: Option<Timestamp>) {}

@@ -42,6 +42,8 @@ found! {
         settles_an_open_word, turns::the_limit_holds_whatever_races(), "requests run";
     opening_without_what_was_called_back_is_found:
         opens_without_what_was_called_back, turns::the_limit_holds_whatever_races(), "requests run";
+    a_limit_that_shrinks_and_slots_that_stay_are_found:
+        opens_without_what_was_called_back, turns::a_smaller_limit_holds_at_once(), "requests run";
     taking_over_and_counting_on_is_found:
         takes_over_and_counts_on, turns::a_request_that_is_taken_over_is_counted_once(),
         "requests run" | "all slots" | "agree";

@@ -9,7 +9,10 @@ use std::{
 };
 
 use loom::{
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize as LoomUsize, Ordering::Relaxed},
+    },
     thread::{self, Thread},
 };
 
@@ -35,6 +38,8 @@ pub(super) struct Handle {
     /// Requests that ran on lent slots, and those that were admitted by the engine.
     pub(super) on_lent: AtomicUsize,
     by_engine: AtomicUsize,
+    /// What requests do while they run on lent slots: other threads may go on there. It orders nothing.
+    work: LoomUsize,
     mistake: Mistake,
 }
 
@@ -56,6 +61,7 @@ impl Handle {
             inside: Inside::new(limit),
             on_lent: AtomicUsize::new(0),
             by_engine: AtomicUsize::new(0),
+            work: LoomUsize::new(0),
             mistake,
         };
         handle.with_engine(|_| ());
@@ -184,6 +190,7 @@ impl Handle {
     /// A request from its arrival to its end: on a lent slot, on a slot of the engine, or after a wait.
     pub(super) fn serve(&self, request: usize) {
         if let Some(lent) = self.enter() {
+            self.work.fetch_add(1, Relaxed);
             self.leave(&lent, 9);
             return;
         }
