@@ -96,7 +96,7 @@ impl Engine {
         self.limit.saturating_sub(self.running)
     }
 
-    /// Nobody waits. The real engine wants a quarter of the limit to be free besides: here more is lent, not less.
+    /// No request waits. The real engine wants a quarter of the limit to be free besides: here more is lent, not less.
     pub(crate) fn is_quiet(&self) -> bool {
         self.line.is_empty() && self.granted.is_empty()
     }

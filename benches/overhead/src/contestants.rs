@@ -203,7 +203,7 @@ impl<const RECYCLES: bool> Service<Incoming> for Handler<RECYCLES> {
 
 struct Setup<S> {
     service: S,
-    /// Whatever occupies slots for as long as requests are sent.
+    /// What occupies slots for as long as requests are sent.
     _occupied: Option<Box<dyn Any>>,
 }
 

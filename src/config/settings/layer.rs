@@ -124,8 +124,8 @@ macro_rules! layer_settings {
                 /// That is the streams of an HTTP/2 connection, or the calls of a gRPC server. A server that admits
                 /// less than the limit and the queue hold gets a warning.
                 pub max_concurrent_streams: Option<usize> = None => |streams: usize| Some(streams),
-                /// One in how many requests is timed while nobody waits and the limit does not bind, rounded up to a power
-                /// of two.
+                /// One in how many requests is timed while no request waits and the limit does not bind, rounded up to a
+                /// power of two.
                 ///
                 /// To read the clock twice costs more than all else that a request needs then. Unless set, each request
                 /// is timed, and one in eight where the limit is fixed. Laws that need each time ignore this; `Aimd`

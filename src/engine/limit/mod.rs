@@ -99,8 +99,8 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
         std::any::type_name::<Self>()
     }
 
-    /// Returns one in how many requests has to be timed while nobody waits and the limit does not bind, where the settings
-    /// [ask](crate::AdmissionBuilder::time_one_in) for that many. A law that needs the sample of each request answers 1,
+    /// Returns one in how many requests has to be timed while no request waits and the limit does not bind, where the
+    /// settings [ask](crate::AdmissionBuilder::time_one_in) for that many. A law that needs the sample of each request answers 1,
     /// as laws do unless they say otherwise. As soon as the limit binds, each request is timed.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         let _ = asked;

@@ -1,6 +1,6 @@
 //! The quiet path: requests that enter and leave without the engine and its lock.
 //!
-//! Most of the time nobody waits, the limit does not bind and nothing is refused: then no decision is needed. The engine
+//! Most of the time no request waits, the limit does not bind and nothing is refused: then no decision is needed. The engine
 //! lends free slots to lanes, one for each partition. *What is lent counts as used*, so the limit holds whatever races. A
 //! request takes a lent slot with one atomic instruction and gives it back with another.
 //!
