@@ -80,7 +80,7 @@ impl RequestContext {
 /// Whether a body is of a known and small size: its end follows its head, so that both are told at once.
 #[inline]
 fn is_short(body: &impl Body) -> bool {
-    /// What leaves with the head, or soon after, whatever the client does.
+    /// Bytes that leave with the head, or soon after, also where the client reads slowly.
     const SHORT: u64 = 16 * 1_024;
     body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT)
 }

@@ -1,6 +1,6 @@
 //! Slots that the engine lends, so that requests enter and leave without it while all is quiet.
 //!
-//! What is lent counts as running. So the limit holds, whatever becomes of the lent slots.
+//! Lent slots count as running. So the limit holds, also where requests race for them.
 
 use crate::{
     criticality::Criticality,

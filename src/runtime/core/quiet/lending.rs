@@ -204,7 +204,7 @@ impl Lending {
 }
 
 impl Account {
-    /// The account of a lane that is closed, whatever it served before.
+    /// The account of a lane that is closed, and that may have served another handle before.
     fn of(partition: PartitionId, lane: &Lane) -> Self {
         let left = lane.word.look().left;
         Self {

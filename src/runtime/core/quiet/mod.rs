@@ -1,7 +1,7 @@
 //! The quiet path: requests that enter and leave without the engine and its lock.
 //!
 //! Most of the time no request waits, the limit does not bind and nothing is refused: then no decision is needed. The engine
-//! lends free slots to lanes, one for each partition. *What is lent counts as used*, so the limit holds whatever races. A
+//! lends free slots to lanes, one for each partition. *Lent slots count as used*, so the limit holds under every race. A
 //! request takes a lent slot with one atomic instruction and gives it back with another.
 //!
 //! Every other turn of the engine calls all of them back first: it sees exactly what runs, as if nothing had been lent. So
@@ -9,7 +9,7 @@
 //! a waiter gets the first slot that comes free. After the turn the engine [lends](Lending) again, if all is quiet.
 //!
 //! What is learned from requests on lent slots stands in a [ring](SampleRing). It is collected after [`BATCH`] requests or
-//! [`MOST_DELAY`], whichever comes first, and at every other turn: each sample with its own times and counts.
+//! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
 
 mod atomics;
 mod lending;
