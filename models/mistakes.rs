@@ -105,6 +105,18 @@ pub const MISTAKES: &[Mistake] = &[
         ],
     },
     Mistake {
+        name: "closes_one_lane_of_two",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
+    },
+    Mistake {
+        name: "learns_an_observed_request_again",
+        file: "mod.rs",
+        models: TURNS,
+        edits: &[("if slot.is_observed { None } else { Some(outcome) }", "Some(outcome)")],
+    },
+    Mistake {
         name: "leaves_a_closed_word_without_the_lock",
         file: "mod.rs",
         models: TURNS,

@@ -10,6 +10,7 @@ pub struct PartitionId(u16);
 
 impl PartitionId {
     pub(crate) const DEFAULT: Self = Self(0);
+    pub(crate) const SECOND: Self = Self(1);
 
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
@@ -47,7 +48,8 @@ pub(crate) struct Engine {
     limit: usize,
     /// Slots that are taken, those that are lent included.
     running: usize,
-    lent: u32,
+    /// Slots that are lent to each partition.
+    lent: [u32; 2],
     /// Waiters, and those of them that got a slot and were not told yet, or did not fetch it yet.
     line: VecDeque<usize>,
     granted: VecDeque<usize>,
@@ -66,7 +68,7 @@ impl Engine {
         Self {
             limit,
             running: 0,
-            lent: 0,
+            lent: [0; 2],
             line: VecDeque::new(),
             granted: VecDeque::new(),
             unfetched: BTreeSet::new(),
@@ -101,11 +103,11 @@ impl Engine {
         self.line.is_empty() && self.granted.is_empty()
     }
 
-    pub(crate) fn lend(&mut self, _: PartitionId, most: usize) -> u32 {
+    pub(crate) fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
         let lent = most.min(self.free_slots());
         self.running += lent;
         let lent = u32::try_from(lent).expect("a small number");
-        self.lent += lent;
+        self.lent[partition.index()] += lent;
         lent
     }
 
@@ -117,10 +119,11 @@ impl Engine {
     pub(crate) fn note_freed(&mut self, _: bool, _: Option<Timestamp>) {}
 
     pub(crate) fn settle(&mut self, settled: Settled) {
-        let Settled { partition: _, admitted, back, left, busy_since: _ } = settled;
+        let Settled { partition, admitted, back, left, busy_since: _ } = settled;
         self.admitted = self.admitted.checked_add_signed(admitted).expect("what is taken back was counted");
         self.left += left;
-        self.lent = self.lent.checked_sub(back).expect("no more slots come back than were lent");
+        let lent = &mut self.lent[partition.index()];
+        *lent = lent.checked_sub(back).expect("no more slots come back than were lent");
         self.running = self.running.checked_sub(back as usize).expect("no more slots come back than are taken");
         self.dispatch();
     }

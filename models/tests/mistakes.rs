@@ -55,6 +55,10 @@ found! {
         forgets_samples_that_come_late, turns::each_sample_is_learned(), "each request's sample";
     counting_requests_that_gave_up_is_found:
         counts_requests_that_gave_up, turns::each_request_is_counted_once(), "admitted";
+    closing_one_lane_of_two_is_found:
+        closes_one_lane_of_two, turns::the_limit_holds_across_lanes(), "requests run" | "requests that came";
+    learning_an_observed_request_again_is_found:
+        learns_an_observed_request_again, turns::a_request_that_is_observed_is_learned_once(), "each request's sample";
     leaving_a_closed_word_without_the_lock_is_found:
         leaves_a_closed_word_without_the_lock, turns::no_wake_up_is_lost(Mistake::None), "deadlock";
     writing_without_a_check_is_found:

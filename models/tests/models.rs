@@ -18,7 +18,8 @@ hold! {
     turns: the_limit_holds_whatever_races(), a_smaller_limit_holds_at_once(), no_wake_up_is_lost(Mistake::None),
         a_waiter_that_cancels_gives_back_what_it_was_handed(Mistake::None),
         a_request_that_is_taken_over_is_counted_once(), each_request_is_counted_once(),
-        each_sample_is_learned();
+        each_sample_is_learned(), nothing_is_left_behind_when_the_last_slot_is_taken_over(),
+        the_limit_holds_across_lanes(), a_request_that_is_observed_is_learned_once();
     rings: a_sample_is_read_whole_or_not_yet(), a_later_lap_does_not_mix_with_what_is_read(),
         two_that_write_at_the_same_place_do_not_mix(), no_sample_is_taken_twice(true);
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
 };
 
@@ -27,13 +27,15 @@ use crate::{
     time::Timestamp,
 };
 
-const LANE: PartitionId = PartitionId::DEFAULT;
+/// The lanes that a handle may have.
+pub(super) const LANES: [PartitionId; 2] = [PartitionId::DEFAULT, PartitionId::SECOND];
 
 /// A handle.
 #[derive(Debug)]
 pub(super) struct Handle {
     lanes: Lanes,
     state: Mutex<State>,
+    may_lend: AtomicBool,
     pub(super) inside: Inside,
     /// Requests that ran on lent slots, and those that were admitted by the engine.
     pub(super) on_lent: AtomicUsize,
@@ -51,13 +53,19 @@ struct State {
 }
 
 impl Handle {
-    /// A handle whose slots are lent.
+    /// A handle whose slots are lent, all to one lane.
     pub(super) fn new(limit: usize, mistake: Mistake) -> Arc<Self> {
-        let lanes = Lanes::new(1);
+        Self::with_lanes(1, limit, mistake)
+    }
+
+    /// A handle whose slots are lent to so many lanes.
+    pub(super) fn with_lanes(lanes: usize, limit: usize, mistake: Mistake) -> Arc<Self> {
+        let lanes = Lanes::new(lanes);
         let (engine, lending) = (Engine::new(limit), Lending::new(&lanes));
         let handle = Self {
             state: Mutex::new(State { engine, lending, wakers: BTreeMap::new() }),
             lanes,
+            may_lend: AtomicBool::new(true),
             inside: Inside::new(limit),
             on_lent: AtomicUsize::new(0),
             by_engine: AtomicUsize::new(0),
@@ -81,7 +89,7 @@ impl Handle {
         let answer = step(&mut state, &self.lanes);
         let State { engine, lending, .. } = &mut *state;
         self.count_grants(engine);
-        lending.lend(&self.lanes, engine, true);
+        lending.lend(&self.lanes, engine, self.may_lend.load(SeqCst));
         while let Some(request) = state.engine.take_notice() {
             let waker = state.wakers.remove(&request);
             drop(state);
@@ -106,12 +114,17 @@ impl Handle {
             lending.settle(&self.lanes, engine);
         }
         self.count_grants(engine);
-        lending.lend(&self.lanes, engine, true);
+        lending.lend(&self.lanes, engine, self.may_lend.load(SeqCst));
     }
 
-    /// `Core::enter`.
+    /// `Core::enter`, in the first lane.
     pub(super) fn enter(&self) -> Option<LentSlot> {
-        let lent = self.lanes.enter(LANE, || Timestamp::from_nanos(7))?;
+        self.enter_lane(LANES[0])
+    }
+
+    /// `Core::enter`, in this lane.
+    pub(super) fn enter_lane(&self, lane: PartitionId) -> Option<LentSlot> {
+        let lent = self.lanes.enter(lane, || Timestamp::from_nanos(7))?;
         self.inside.enter();
         self.on_lent.fetch_add(1, SeqCst);
         Some(lent)
@@ -120,7 +133,19 @@ impl Handle {
     /// `Home::leave`.
     pub(super) fn leave(&self, lent: &LentSlot, end: u64) {
         self.inside.leave();
-        match self.lanes.leave(lent, Timestamp::from_nanos(end), Outcome::Success) {
+        let is_needed = !lent.is_observed || self.lanes.are_tight(lent);
+        let end = if is_needed { Timestamp::from_nanos(end) } else { Timestamp::NEVER };
+        self.go_on(self.lanes.leave(lent, end, Outcome::Success));
+    }
+
+    /// `Home::observe`.
+    pub(super) fn observe(&self, lent: &mut LentSlot, end: u64) {
+        let next = self.lanes.observe(lent, Timestamp::from_nanos(end), Outcome::Success);
+        self.go_on(next);
+    }
+
+    fn go_on(&self, next: Next) {
+        match next {
             Next::Nothing => {}
             Next::Collect => self.collect(),
             Next::Settle => self.with_engine(|_| ()),
@@ -189,7 +214,12 @@ impl Handle {
 
     /// A request from its arrival to its end: on a lent slot, on a slot of the engine, or after a wait.
     pub(super) fn serve(&self, request: usize) {
-        if let Some(lent) = self.enter() {
+        self.serve_in(LANES[0], request);
+    }
+
+    /// The same for a request that enters this lane.
+    pub(super) fn serve_in(&self, lane: PartitionId, request: usize) {
+        if let Some(lent) = self.enter_lane(lane) {
             self.work.fetch_add(1, Relaxed);
             self.leave(&lent, 9);
             return;
@@ -220,23 +250,34 @@ impl Handle {
         thread::spawn(move || step(&handle))
     }
 
-    /// At rest: nothing runs or waits, and all slots are free or lent. Returns the engine's counts.
-    pub(super) fn check(&self) -> Counts {
-        assert_eq!(self.inside.now(), 0);
-        let counts = self.with_engine(|engine| {
+    /// From here on no slot is lent.
+    pub(super) fn stop_lending(&self) {
+        self.may_lend.store(false, SeqCst);
+    }
+
+    /// At rest: nothing runs or waits, no slot is lost, and samples are whole. Returns the engine's counts.
+    pub(super) fn count(&self) -> Counts {
+        self.with_engine(|engine| {
             assert_eq!((engine.running(), engine.waiting()), (0, 0), "nothing runs or waits");
             assert_eq!(engine.free_slots(), engine.limit(), "no slot is lost");
             let samples = engine.samples.len();
             let wrong = engine.samples.iter().filter(|it| it.start.as_nanos() != 7 || it.end.as_nanos() < 9).count();
             assert_eq!(wrong, 0, "samples are whole: {:?}", engine.samples);
             Counts { admitted: engine.admitted, left: engine.left, samples, holds: engine.holds }
-        });
+        })
+    }
+
+    /// At rest: nothing runs or waits, and all slots are free or lent. Returns the engine's counts.
+    pub(super) fn check(&self) -> Counts {
+        assert_eq!(self.inside.now(), 0);
+        let counts = self.count();
         // Patience may have run out: these turns bring it back.
         for _ in 0..6 {
             self.with_engine(|_| ());
         }
         let limit = self.inside.limit();
-        let free = std::iter::from_fn(|| self.enter()).take(9).count();
+        let enter = || LANES.into_iter().find_map(|lane| self.enter_lane(lane));
+        let free = std::iter::from_fn(enter).take(9).count();
         let elsewhere = self.with_engine(|engine| engine.running());
         assert!(free == limit || free == 0, "all slots are lent again, or none");
         assert_eq!(elsewhere, free, "the word and the engine agree");

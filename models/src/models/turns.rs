@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use loom::thread;
 
-use super::{explore, handle::Handle};
+use super::{
+    explore,
+    handle::{Handle, LANES},
+};
 use crate::Mistake;
 
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
@@ -93,23 +96,25 @@ pub fn a_request_that_is_taken_over_is_counted_once() {
 
 /// (e) Requests that entered lent slots are counted once, and those that gave up entering are not.
 pub fn each_request_is_counted_once() {
-    explore("each_request_is_counted_once", Some(4), || {
-        let handle = Handle::new(1, Mistake::None);
-        let other = handle.spawn(|handle| match handle.enter() {
-            Some(lent) => handle.leave(&lent, 9),
-            // As a request that asks the engine.
-            None => handle.with_engine(|_| ()),
+    for (limit, preemptions) in [(1, 4), (2, 3)] {
+        explore(&format!("each_request_is_counted_once, limit {limit}"), Some(preemptions), move || {
+            let handle = Handle::new(limit, Mistake::None);
+            let other = handle.spawn(|handle| match handle.enter() {
+                Some(lent) => handle.leave(&lent, 9),
+                // As a request that asks the engine.
+                None => handle.with_engine(|_| ()),
+            });
+            let lent = handle.enter();
+            handle.with_engine(|_| ());
+            if let Some(lent) = lent {
+                handle.leave(&lent, 9);
+            }
+            join([other]);
+            let served = handle.on_lent.load(SeqCst) as u64;
+            let counts = handle.check();
+            assert_eq!((counts.admitted, counts.left), (served, served), "requests that were admitted, and that left");
         });
-        let lent = handle.enter();
-        handle.with_engine(|_| ());
-        if let Some(lent) = lent {
-            handle.leave(&lent, 9);
-        }
-        join([other]);
-        let served = handle.on_lent.load(SeqCst) as u64;
-        let counts = handle.check();
-        assert_eq!((counts.admitted, counts.left), (served, served), "requests that were admitted, and that left");
-    });
+    }
 }
 
 /// (h) Each sample is learned, also that of a request that was slow to write it.
@@ -132,5 +137,77 @@ pub fn each_sample_is_learned() {
         let served = handle.on_lent.load(SeqCst);
         let counts = handle.check();
         assert_eq!((counts.samples, counts.holds), (served, served), "each request's sample, once");
+    });
+}
+
+/// (g) The last slot that was lent is taken over, and no slot is lent again: the engine learns what another request left
+/// behind, and does not count a request that gave up.
+pub fn nothing_is_left_behind_when_the_last_slot_is_taken_over() {
+    for (limit, preemptions) in [(1, 4), (2, 3)] {
+        let name = format!("nothing_is_left_behind_when_the_last_slot_is_taken_over, limit {limit}");
+        explore(&name, Some(preemptions), move || {
+            let handle = Handle::new(limit, Mistake::None);
+            handle.stop_lending();
+            let other = handle.spawn(|handle| match handle.enter() {
+                Some(lent) => handle.leave(&lent, 9),
+                // As a request that asks the engine.
+                None => handle.with_engine(|_| ()),
+            });
+            let taken = handle.enter();
+            if let Some(lent) = &taken {
+                handle.take_over(lent);
+                handle.finish();
+            }
+            join([other]);
+            let served = handle.on_lent.load(SeqCst);
+            let left = served - usize::from(taken.is_some());
+            let counts = handle.count();
+            assert_eq!(counts.admitted, served as u64, "requests that were admitted");
+            assert_eq!((counts.samples, counts.holds), (left, left), "each request's sample, once");
+        });
+    }
+}
+
+/// (j) Two lanes with a slot each: one turn calls both back, and the limit holds across them.
+pub fn the_limit_holds_across_lanes() {
+    explore("the_limit_holds_across_lanes", Some(1), || {
+        let handle = Handle::with_lanes(2, 2, Mistake::None);
+        let requests = [1, 2].map(|request| handle.spawn(move |handle| handle.serve_in(LANES[request - 1], request)));
+        // Takes a slot that came back, of either lane.
+        if handle.arrive(3) {
+            handle.finish();
+        } else {
+            handle.cancel(3);
+        }
+        join(requests);
+        let served = handle.on_lent.load(SeqCst);
+        let counts = handle.check();
+        assert_eq!((counts.admitted, counts.left), (served as u64, served as u64), "requests that came, and that left");
+        assert_eq!(counts.samples, served, "each request's sample, once");
+    });
+}
+
+/// (h) A request is observed before it leaves, while a turn calls back what is lent: its sample is learned once.
+pub fn a_request_that_is_observed_is_learned_once() {
+    explore("a_request_that_is_observed_is_learned_once", Some(2), || {
+        let handle = Handle::new(2, Mistake::None);
+        let requests = [true, false].map(|is_observed| {
+            handle.spawn(move |handle| {
+                if let Some(mut lent) = handle.enter() {
+                    if is_observed {
+                        handle.observe(&mut lent, 9);
+                    }
+                    handle.leave(&lent, 11);
+                } else {
+                    handle.with_engine(|_| ());
+                }
+            })
+        });
+        handle.with_engine(|_| ());
+        join(requests);
+        let served = handle.on_lent.load(SeqCst);
+        let counts = handle.check();
+        assert_eq!((counts.admitted, counts.left), (served as u64, served as u64), "requests that came, and that left");
+        assert_eq!(counts.samples, served, "each request's sample, once");
     });
 }

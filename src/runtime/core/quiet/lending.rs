@@ -199,6 +199,7 @@ impl Lending {
             account.in_word -= 1;
             account.left += 1;
             self.lent -= 1;
+            self.is_behind = self.lent == 0 && self.has_news(lanes);
         }
     }
 }
@@ -225,11 +226,12 @@ impl Account {
         let seen = lane.word.look();
         let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
         (self.left, self.left_seen) = (self.left + left, seen.left);
-        // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone.
-        let entered = self.left + u64::from(seen.used);
+        // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone. Beyond what was
+        // lent it is not told at all: its lane may have no slot by then, and nothing would look at it.
+        let used = seen.used.min(self.lent);
+        let entered = self.left + u64::from(used);
         let admitted = entered.wrapping_sub(self.told).cast_signed();
         self.told = entered;
-        let used = seen.used.min(self.lent);
         let back = self.lent - used;
         self.lent = used;
         // The engine has it from here on: a slot that it takes back ends that time as well.
