@@ -96,6 +96,7 @@ pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
 mod introspect;
+mod keys;
 mod matching;
 mod outcome;
 mod problem;
@@ -135,8 +136,9 @@ pub mod classify {
     pub use crate::admission::by_matched_path;
     pub use crate::admission::{
         Classify, KeyExtractor, RequestHead, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header,
-        by_peer_ip, classify_fn, paths,
+        by_peer_ip, classify_fn, label_by_extension, partition_by_extension, paths,
     };
+    pub use crate::keys::{LabelKey, PartitionKey};
 }
 
 /// Settings as data: with the feature `config`, `AdmissionConfig`, its parts, and the origin of each value.

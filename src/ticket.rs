@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use crate::criticality::Criticality;
+use crate::{
+    criticality::Criticality,
+    keys::{LabelKey, PartitionKey},
+};
 
 /// The attributes of a request before admission: partition, label, class, and the time for which the caller waits.
 ///
@@ -16,13 +19,29 @@ use crate::criticality::Criticality;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ticket<'r> {
-    partition: Option<Cow<'r, str>>,
+    partition: Option<Name<'r, PartitionKey>>,
     class: Option<Cow<'r, str>>,
     namespace: Option<Cow<'r, str>>,
-    label: Option<Cow<'r, str>>,
+    label: Option<Name<'r, LabelKey>>,
     run: Option<Cow<'r, str>>,
     criticality: Criticality,
     timeout: Option<Duration>,
+}
+
+/// A name as text, or as a key that was made of it before.
+#[derive(Clone, Debug)]
+enum Name<'r, K: Clone> {
+    Text(Cow<'r, str>),
+    Key(Cow<'r, K>),
+}
+
+impl<K: Clone> Name<'_, K> {
+    fn into_owned(self) -> Name<'static, K> {
+        match self {
+            Self::Text(text) => Name::Text(Cow::Owned(text.into_owned())),
+            Self::Key(key) => Name::Key(Cow::Owned(key.into_owned())),
+        }
+    }
 }
 
 /// Names are cut to this many bytes.
@@ -79,7 +98,8 @@ impl<'r> Ticket<'r> {
         self
     }
 
-    /// Sets the namespace of the label: the same label in two namespaces is two labels. `""` unless set.
+    /// Sets the namespace of the label: the same label in two namespaces is two labels. `""` unless set. A label that is
+    /// set by its [key](Self::set_label_key) has the namespace of the key.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<Cow<'r, str>>) -> Self {
         self.set_namespace(name);
@@ -110,7 +130,12 @@ impl<'r> Ticket<'r> {
 
     /// Sets the partition; an unknown name is the default partition.
     pub fn set_partition(&mut self, name: impl Into<Cow<'r, str>>) {
-        self.partition = Some(name.into());
+        self.partition = Some(Name::Text(name.into()));
+    }
+
+    /// Sets the partition, whose name was looked up before.
+    pub fn set_partition_key(&mut self, key: &'r PartitionKey) {
+        self.partition = Some(Name::Key(Cow::Borrowed(key)));
     }
 
     /// Sets the class; see [`class`](Self::class).
@@ -120,7 +145,12 @@ impl<'r> Ticket<'r> {
 
     /// Sets the label; see [`label`](Self::label).
     pub fn set_label(&mut self, name: impl Into<Cow<'r, str>>) {
-        self.label = Some(name.into());
+        self.label = Some(Name::Text(name.into()));
+    }
+
+    /// Sets the label and its namespace, whose names were hashed before.
+    pub fn set_label_key(&mut self, key: &'r LabelKey) {
+        self.label = Some(Name::Key(Cow::Borrowed(key)));
     }
 
     /// Sets the namespace of the label; see [`namespace`](Self::namespace).
@@ -144,7 +174,20 @@ impl<'r> Ticket<'r> {
     }
 
     pub(crate) fn partition_name(&self) -> Option<&str> {
-        self.partition.as_deref()
+        self.partition.as_ref().map(|name| match name {
+            Name::Text(text) => &**text,
+            Name::Key(key) => key.name(),
+        })
+    }
+
+    /// Returns the partition, if its name was looked up before.
+    #[inline]
+    pub(crate) const fn partition_key(&self) -> Option<&PartitionKey> {
+        match &self.partition {
+            Some(Name::Key(Cow::Borrowed(key))) => Some(key),
+            Some(Name::Key(Cow::Owned(key))) => Some(key),
+            _ => None,
+        }
     }
 
     pub(crate) fn class_name(&self) -> Option<&str> {
@@ -152,11 +195,27 @@ impl<'r> Ticket<'r> {
     }
 
     pub(crate) fn label_name(&self) -> Option<&str> {
-        normal(self.label.as_deref()?)
+        match self.label.as_ref()? {
+            Name::Text(text) => normal(text),
+            Name::Key(key) => Some(key.name()),
+        }
     }
 
     pub(crate) fn namespace_name(&self) -> &str {
-        self.namespace.as_deref().and_then(normal).unwrap_or_default()
+        match &self.label {
+            Some(Name::Key(key)) => key.namespace(),
+            _ => self.namespace.as_deref().and_then(normal).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the label, if its name was hashed before.
+    #[inline]
+    pub(crate) const fn label_key(&self) -> Option<&LabelKey> {
+        match &self.label {
+            Some(Name::Key(Cow::Borrowed(key))) => Some(key),
+            Some(Name::Key(Cow::Owned(key))) => Some(key),
+            _ => None,
+        }
     }
 
     pub(crate) fn run_name(&self) -> Option<&str> {
@@ -180,10 +239,10 @@ impl<'r> Ticket<'r> {
     pub(crate) fn into_owned(self) -> Ticket<'static> {
         let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));
         Ticket {
-            partition: own(self.partition),
+            partition: self.partition.map(Name::into_owned),
             class: own(self.class),
             namespace: own(self.namespace),
-            label: own(self.label),
+            label: self.label.map(Name::into_owned),
             run: own(self.run),
             criticality: self.criticality,
             timeout: self.timeout,

@@ -22,6 +22,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("problem", 0),
     ("rejection", 0),
     ("ticket", 0),
+    ("keys", 0),
     ("capacity", 0),
     ("engine", 1),
     ("config", 3),

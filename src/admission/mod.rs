@@ -26,7 +26,7 @@ pub use builder_ext::ServiceBuilderExt;
 pub use classify::by_matched_path;
 pub use classify::{
     Classify, KeyExtractor, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
-    classify_fn, paths,
+    classify_fn, label_by_extension, partition_by_extension, paths,
 };
 pub use future::ResponseFuture;
 pub use generic::{

@@ -25,6 +25,7 @@ pub(crate) use self::shared::Shared;
 
 use crate::{
     engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
+    keys::PartitionKey,
     rejection::Rejection,
     ticket::{Ticket, normal},
 };
@@ -92,6 +93,14 @@ impl Admission {
         self.shared.try_arrive(&ticket)
     }
 
+    /// Returns the key of a partition, so that requests can name it without a look-up; see
+    /// [`partition_by_extension`](crate::classify::partition_by_extension). `None` if no partition has this name. A key stays
+    /// valid over reloads.
+    #[must_use]
+    pub fn partition_key(&self, name: &str) -> Option<PartitionKey> {
+        self.shared.partition_key(name)
+    }
+
     /// Makes decisions bind, or not, from now on. Waiters are admitted at once when decisions stop binding. No mode
     /// reopens a handle that [drains](Self::drain).
     pub fn set_mode(&self, mode: Mode) {
@@ -145,7 +154,7 @@ impl Admission {
     /// Returns the present state of one label, for work of a class that has no rules of its own; `None` if the label is
     /// not known, as are labels without a recent request.
     pub fn label(&self, namespace: &str, label: &str) -> Option<LabelSnapshot> {
-        let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
+        let subject = Subject::new(normal(namespace).unwrap_or_default(), normal(label)?, None);
         self.shared.look_at_store();
         self.shared.with_engine(|state, _| state.engine.find_label(None, &subject))
     }
@@ -154,7 +163,7 @@ impl Admission {
     /// is in its way, and how long it is likely to wait. Empty, if the label is not known.
     pub fn waiters(&self, namespace: &str, label: &str) -> Vec<WaiterSnapshot> {
         let Some(label) = normal(label) else { return Vec::new() };
-        let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label, run: None };
+        let subject = Subject::new(normal(namespace).unwrap_or_default(), label, None);
         let now = self.shared.time.now();
         let found = self.shared.with_engine(|state, _| {
             state.engine.pass_time(now);

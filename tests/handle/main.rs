@@ -7,6 +7,7 @@ mod closing;
 mod crowds;
 mod driver;
 mod estimates;
+mod keys;
 mod labels;
 mod metrics;
 mod modes;

@@ -5,13 +5,17 @@
 
 mod forwarded;
 
-use std::{borrow::Cow, collections::HashMap, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt, marker::PhantomData};
 
 pub use forwarded::{by_forwarded_ip, by_peer_ip};
 use http::HeaderName;
 
 use super::RequestHead;
-use crate::{criticality::Criticality, ticket::Ticket};
+use crate::{
+    criticality::Criticality,
+    keys::{LabelKey, PartitionKey},
+    ticket::Ticket,
+};
 
 /// Fills in the ticket of a request. Implemented for closures; closures that borrow from the request need
 /// [`classify_fn`].
@@ -249,6 +253,70 @@ where
     F: for<'t> Fn(&'t T) -> Option<Cow<'t, str>> + Send + Sync + 'static,
 {
     KeyExtractor::new(move |request| key(request.extensions().get::<T>()?))
+}
+
+/// Sets the label by a key that an outer layer has put into the extensions of the request: no text is read or hashed. An
+/// extension that is missing, or holds no key, sets none.
+///
+/// ```
+/// use tower_admission::classify::{LabelKey, label_by_extension};
+///
+/// #[derive(Clone)]
+/// struct Tenant { label: LabelKey }
+///
+/// let by_tenant = label_by_extension(|tenant: &Tenant| Some(&tenant.label));
+/// ```
+pub fn label_by_extension<T, F>(key: F) -> impl Classify
+where
+    T: Clone + Send + Sync + 'static,
+    F: for<'t> Fn(&'t T) -> Option<&'t LabelKey> + Send + Sync + 'static,
+{
+    ByExtension { find: key, set: |ticket, key| ticket.set_label_key(key), extension: PhantomData }
+}
+
+/// Sets the partition by a key that an outer layer has put into the extensions of the request: no name is read or
+/// compared. An extension that is missing, or holds no key, sets none.
+///
+/// ```
+/// use tower_admission::{Admission, AdmissionLayer, classify::{PartitionKey, partition_by_extension}, percent};
+///
+/// #[derive(Clone)]
+/// struct Plan { partition: Option<PartitionKey> }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let admission = Admission::builder().partition("gold", percent(50)).build()?;
+/// let gold = Plan { partition: admission.partition_key("gold") };
+/// let layer = AdmissionLayer::new(&admission).classify(partition_by_extension(|plan: &Plan| plan.partition.as_ref()));
+/// # Ok(())
+/// # }
+/// ```
+pub fn partition_by_extension<T, F>(key: F) -> impl Classify
+where
+    T: Clone + Send + Sync + 'static,
+    F: for<'t> Fn(&'t T) -> Option<&'t PartitionKey> + Send + Sync + 'static,
+{
+    ByExtension { find: key, set: |ticket, key| ticket.set_partition_key(key), extension: PhantomData }
+}
+
+/// A classifier that sets what a key in an extension says.
+struct ByExtension<T, F, K: 'static> {
+    find: F,
+    set: for<'r> fn(&mut Ticket<'r>, &'r K),
+    extension: PhantomData<fn(&T)>,
+}
+
+impl<T, F, K> Classify for ByExtension<T, F, K>
+where
+    T: Clone + Send + Sync + 'static,
+    F: for<'t> Fn(&'t T) -> Option<&'t K> + Send + Sync + 'static,
+    K: 'static,
+{
+    #[inline]
+    fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
+        if let Some(key) = request.extensions().get::<T>().and_then(&self.find) {
+            (self.set)(ticket, key);
+        }
+    }
 }
 
 /// A key from the route that axum has matched, such as `/users/{id}`. Missing where the layer wraps the whole router:

@@ -13,7 +13,7 @@
 mod check_tests;
 mod idle;
 
-use std::collections::HashMap;
+use hashbrown::HashTable;
 
 use super::{
     Throttle,
@@ -29,15 +29,13 @@ use crate::{
     time::Timestamp,
 };
 
-type Names = HashMap<Box<str>, u32>;
-
 /// All labels.
 #[derive(Debug)]
 pub(super) struct Labels {
     plan: LabelPlan,
     entries: Vec<Label>,
-    /// Numbers by class, namespace and name.
-    numbers: Vec<HashMap<Box<str>, Names>>,
+    /// The entries that have a name.
+    names: HashTable<Name>,
     /// Labels that could be forgotten, the label that is idle for longest first.
     idle_first: u32,
     idle_last: u32,
@@ -51,6 +49,14 @@ pub(super) struct Labels {
     /// Times that a label was forgotten, and times that a label found no room.
     pub(super) evicted: u64,
     pub(super) overflowed: u64,
+}
+
+/// An entry that is known by its name.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    /// The hash of class, namespace and name.
+    hash: u64,
+    number: u32,
 }
 
 impl Labels {
@@ -70,7 +76,7 @@ impl Labels {
         Self {
             plan,
             entries,
-            numbers: Vec::new(),
+            names: HashTable::new(),
             idle_first: NOT_LISTED,
             idle_last: NOT_LISTED,
             last_fixed,
@@ -128,7 +134,7 @@ impl Labels {
 
     /// Returns the labels that are known by name, and the shared entries that are in use.
     pub(super) fn iter(&self) -> impl Iterator<Item = (LabelId, &Label)> {
-        let known = self.numbers.iter().flat_map(HashMap::values).flat_map(HashMap::values).copied();
+        let known = self.names.iter().map(|name| name.number);
         let shared = LabelId::OVERFLOW.index()..=self.last_fixed.index();
         let overflow = shared.filter(|&number| !self.entries[number as usize].is_idle());
         known.chain(overflow).map(|number| (LabelId::from_index(number), &self.entries[number as usize]))
@@ -151,10 +157,10 @@ impl Labels {
         subject: &Subject<'_>,
         rules: &mut Rules,
     ) -> LabelId {
-        let &Subject { namespace, label: name, .. } = subject;
-        if let Some(known) = self.find(class, namespace, name) {
+        if let Some(known) = self.find(class, subject) {
             return known;
         }
+        let (namespace, name) = (subject.namespace, subject.label);
         let Some(id) = self.free_entry(now, name, rules) else {
             self.overflowed += 1;
             return self.shared_entry(class, namespace);
@@ -163,21 +169,23 @@ impl Labels {
         label.account = rules.open(&label);
         label.find_cap(self.plan.enforce_workers);
         self.entries[id.index() as usize] = label;
-        if self.numbers.len() <= class.index() {
-            self.numbers.resize_with(class.index() + 1, HashMap::new);
-        }
-        let namespaces = &mut self.numbers[class.index()];
-        let names = match namespaces.get_mut(namespace) {
-            Some(names) => names,
-            None => namespaces.entry(namespace.into()).or_default(),
-        };
-        names.insert(name.into(), id.index());
+        let name = Name { hash: hash_of(class, subject), number: id.index() };
+        self.names.insert_unique(name.hash, name, |known| known.hash);
         self.rest(id);
         id
     }
 
-    pub(super) fn find(&self, class: RuleClassId, namespace: &str, label: &str) -> Option<LabelId> {
-        self.numbers.get(class.index())?.get(namespace)?.get(label).map(|&number| LabelId::from_index(number))
+    /// Returns the label of this name, if it is known.
+    pub(super) fn find(&self, class: RuleClassId, subject: &Subject<'_>) -> Option<LabelId> {
+        let hash = hash_of(class, subject);
+        let is_it = |known: &Name| {
+            let label = &self.entries[known.number as usize];
+            known.hash == hash
+                && label.class == class
+                && *label.name == *subject.label
+                && *label.namespace == *subject.namespace
+        };
+        self.names.find(hash, is_it).map(|known| LabelId::from_index(known.number))
     }
 
     /// Changes what a label runs, waits or may run; returns whether its cap throttles it since, or does so no more.
@@ -246,6 +254,12 @@ impl Labels {
     pub(super) fn fair_share(&self, limit: usize) -> usize {
         limit.div_ceil(self.active.max(1))
     }
+}
+
+/// Returns the hash of a label: that of its name, which no caller can foresee, changed by its class.
+const fn hash_of(class: RuleClassId, subject: &Subject<'_>) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    subject.hash() ^ (class.index() as u64).wrapping_mul(ODD)
 }
 
 /// Returns the settings of a label. What holds for labels doesn't hold for requests without a label.

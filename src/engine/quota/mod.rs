@@ -138,8 +138,8 @@ impl Quotas {
         (id, self.labels.tell(id))
     }
 
-    pub(crate) fn find(&self, class: RuleClassId, namespace: &str, label: &str) -> Option<LabelId> {
-        self.labels.find(class, namespace, label)
+    pub(crate) fn find(&self, class: RuleClassId, subject: &Subject<'_>) -> Option<LabelId> {
+        self.labels.find(class, subject)
     }
 
     #[inline]

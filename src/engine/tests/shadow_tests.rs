@@ -119,7 +119,7 @@ impl Scene {
         let class = if self.dice.one_in(2) { self.engine.class("bulk") } else { ClassId::OTHERS };
         let partition = PartitionId::from_index(self.dice.roll(3)).unwrap_or(PartitionId::DEFAULT);
         let label = LABELS[self.dice.roll(3)];
-        let subject = self.dice.one_in(2).then_some(Subject { namespace: "ns", label, run: None });
+        let subject = self.dice.one_in(2).then_some(Subject::new("ns", label, None));
         let ask = Ask { class, subject, ..Ask::of(partition) };
         let observes = self.engine.capacity.partition(partition).observes();
         let waits = self.dice.one_in(2);

@@ -3,6 +3,7 @@
 use crate::{
     criticality::Criticality,
     engine::ids::{ClassId, PartitionId},
+    keys::{self, LabelKey},
     time::Timestamp,
 };
 
@@ -26,11 +27,28 @@ pub(crate) struct Subject<'a> {
     pub(crate) label: &'a str,
     /// Job that the request is a part of.
     pub(crate) run: Option<&'a str>,
+    /// Hash of namespace and label, computed before the lock is taken.
+    hash: u64,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
     /// The subject of requests without a label, where rules hold for these as well.
-    pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None };
+    pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None, hash: keys::NO_LABEL };
+
+    /// Returns the subject of a request with a label.
+    pub(crate) fn new(namespace: &'a str, label: &'a str, run: Option<&'a str>) -> Self {
+        Self { namespace, label, run, hash: keys::hash_of(namespace, label) }
+    }
+
+    /// Returns the subject of a request whose label is known by its key.
+    pub(crate) fn of(key: &'a LabelKey, run: Option<&'a str>) -> Self {
+        Self { namespace: key.namespace(), label: key.name(), run, hash: key.hash() }
+    }
+
+    /// Returns the hash of namespace and label.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl Ask<'_> {

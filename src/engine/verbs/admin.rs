@@ -124,7 +124,7 @@ impl Engine {
     pub(crate) fn remove_worker(&mut self, now: Timestamp, class: Option<&str>, subject: &Subject<'_>, worker: &str) {
         let now = self.advance(now);
         let class = self.rule_class(class);
-        let Some(label) = self.quotas.find(class, subject.namespace, subject.label) else { return };
+        let Some(label) = self.quotas.find(class, subject) else { return };
         let throttle = self.quotas.remove_worker(label, worker);
         self.throttle(label, throttle);
         self.dispatch(now);

@@ -115,14 +115,14 @@ impl Engine {
 
     /// Returns the state of one label, if it is known.
     pub(crate) fn find_label(&self, class: Option<&str>, subject: &Subject<'_>) -> Option<LabelSnapshot> {
-        let id = self.quotas.find(self.rule_class(class), subject.namespace, subject.label)?;
+        let id = self.quotas.find(self.rule_class(class), subject)?;
         Some(self.label_snapshot(id, self.quotas.label(id)))
     }
 
     /// Returns the state of one label, once for each class of work that it has.
     #[cfg(feature = "introspect")]
     pub(crate) fn label_in_all_classes(&self, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
-        let ids = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject.namespace, subject.label));
+        let ids = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject));
         ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
     }
 
@@ -208,7 +208,7 @@ impl Engine {
     /// the default one.
     fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
         let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
-        let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
+        let subject = Subject::new(label.namespace(), label.name(), None);
         Ask { subject: Some(subject), ..Ask::of(waiter.map_or(PartitionId::DEFAULT, |waiter| waiter.partition)) }
     }
 

@@ -61,9 +61,8 @@ impl Engine {
     /// series, and without requests that have no label. There may be millions of entries, and there are few series.
     fn of_others(&self) -> (usize, usize) {
         let own = self.telemetry.series().filter(|series| !series.is_shared).filter_map(|series| series.entry);
-        let Subject { namespace, label, .. } = Subject::NOBODY;
         let without = RuleClassId::all().take(usize::from(self.quotas.classes()));
-        let without = without.filter_map(|class| self.quotas.find(class, namespace, label));
+        let without = without.filter_map(|class| self.quotas.find(class, &Subject::NOBODY));
         let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {
             let label = self.quotas.label(id);

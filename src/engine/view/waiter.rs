@@ -49,8 +49,7 @@ impl Engine {
         offset: usize,
         count: usize,
     ) -> Option<(Vec<WaiterSnapshot>, usize)> {
-        let ids: Vec<LabelId> =
-            RuleClassId::all().filter_map(|class| self.quotas.find(class, subject.namespace, subject.label)).collect();
+        let ids: Vec<LabelId> = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject)).collect();
         let total = ids.iter().map(|&id| self.quotas.label(id).waiting()).sum();
         let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.all_of(id)).take(MOST).collect();
         found.sort_unstable_by_key(|(_, waiter)| waiter.sequence);
@@ -63,7 +62,7 @@ impl Engine {
     fn waiter_snapshot(&self, place: usize, waiter: &Waiter) -> WaiterSnapshot {
         let (id, label) = (waiter.label, self.quotas.label(waiter.label));
         let criticality = Criticality::ALL[waiter.level.index()];
-        let subject = Subject { namespace: label.namespace(), label: label.name(), run: None };
+        let subject = Subject::new(label.namespace(), label.name(), None);
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
         let others = self.queue.count_of(waiter.flow_key());
         // The wait of a request that came now, and had all the others before it.

@@ -49,7 +49,7 @@ pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuer
 
 /// A label by its name, if it is known.
 pub(in crate::introspect) fn find_label(admission: &Admission, namespace: &str, label: &str) -> Option<Label> {
-    let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
+    let subject = Subject::new(normal(namespace).unwrap_or_default(), normal(label)?, None);
     let classes = admission.shared.look(|engine, _| engine.label_in_all_classes(&subject));
     of_classes(&classes)
 }

@@ -17,7 +17,7 @@ pub(in crate::introspect) fn waiter_page(
     query: &WaiterQuery,
 ) -> Option<WaiterPage> {
     let &WaiterQuery { offset, limit, ref namespace } = query;
-    let subject = Subject { namespace: normal(namespace).unwrap_or_default(), label: normal(label)?, run: None };
+    let subject = Subject::new(normal(namespace).unwrap_or_default(), normal(label)?, None);
     let found = admission.shared.look(|engine, _| engine.waiters_of(&subject, offset, limit));
     let (waiters, total) = found?;
     let end = offset.saturating_add(waiters.len());

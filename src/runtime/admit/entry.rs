@@ -35,7 +35,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
     /// Lets a request arrive that [found no lent slot](SlotGuard::enter). Takes one turn; never waits.
     pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        let partition = shared.partition(ticket.partition_name());
+        let partition = shared.partition_of(ticket);
         match shared.arrive(partition, ticket) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
             Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
@@ -71,7 +71,7 @@ impl Arrived {
 impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
-        let partition = self.partition(ticket.partition_name());
+        let partition = self.partition_of(ticket);
         if let Some(permit) = SlotGuard::enter_in(self, partition, ticket) {
             return Ok(Permit::new(permit));
         }
@@ -105,11 +105,10 @@ impl Shared {
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
     ) -> Arrived {
         let now = self.time.now();
-        let subject = ticket.label_name().map(|label| Subject {
-            namespace: ticket.namespace_name(),
-            label,
-            run: ticket.run_name(),
-        });
+        let subject = match ticket.label_key() {
+            Some(key) => Some(Subject::of(key, ticket.run_name())),
+            None => ticket.label_name().map(|it| Subject::new(ticket.namespace_name(), it, ticket.run_name())),
+        };
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: ClassId::OTHERS, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;

@@ -145,7 +145,7 @@ impl SlotGuard {
     /// Takes a lent slot, if all is quiet and the request asks for nothing else: a request that gets `None` asks the engine.
     #[inline]
     pub(crate) fn enter(shared: &Shared, ticket: &Ticket<'_>) -> Option<Self> {
-        Self::enter_in(shared, shared.partition(ticket.partition_name()), ticket)
+        Self::enter_in(shared, shared.partition_of(ticket), ticket)
     }
 
     /// The same for a request of this partition.

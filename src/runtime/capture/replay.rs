@@ -265,7 +265,7 @@ impl Replay {
     fn worker(&mut self, now: Timestamp, line: &CaptureRow) -> Result<(), String> {
         let label = line.label.as_deref().ok_or("label: is missing")?;
         let worker = line.worker.as_deref().ok_or("worker: is missing")?;
-        let subject = Subject { namespace: line.namespace.as_deref().unwrap_or_default(), label, run: None };
+        let subject = Subject::new(line.namespace.as_deref().unwrap_or_default(), label, None);
         let class = line.class.as_deref();
         if line.verb == Verb::WorkerGone {
             self.engine.remove_worker(now, class, &subject, worker);
@@ -283,11 +283,10 @@ impl Replay {
             line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(PartitionId::DEFAULT);
         let word = line.criticality.as_deref().unwrap_or("critical");
         let criticality = Criticality::from_word(word).ok_or("criticality: is unknown")?;
-        let subject = line.label.as_deref().map(|label| Subject {
-            namespace: line.namespace.as_deref().unwrap_or_default(),
-            label,
-            run: line.run.as_deref(),
-        });
+        let subject = line
+            .label
+            .as_deref()
+            .map(|label| Subject::new(line.namespace.as_deref().unwrap_or_default(), label, line.run.as_deref()));
         let deadline = line.deadline.map_or(Timestamp::NEVER, Timestamp::from_nanos);
         let ask = Ask { partition, class, criticality, subject, deadline };
         let arrival =

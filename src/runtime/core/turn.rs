@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -18,8 +21,10 @@ use super::{
 use crate::{
     clock::TimeSource,
     engine::{Engine, PartitionId, Refusal},
+    keys::PartitionKey,
     outcome::Outcome,
     rejection::Rejection,
+    ticket::Ticket,
     time::Timestamp,
 };
 
@@ -30,6 +35,8 @@ pub(crate) struct Core {
     state: Mutex<State>,
     pub(in crate::runtime) time: TimeSource,
     pub(in crate::runtime) name: Arc<str>,
+    /// What tells this handle from all others of the process, also from those that are gone.
+    serial: u64,
     partitions: PartitionNames,
     pub(in crate::runtime) warnings: Mutex<Vec<String>>,
     pub(in crate::runtime) drivers: Drivers,
@@ -43,8 +50,10 @@ impl Core {
         lanes: &'static Lanes,
         warnings: Vec<String>,
     ) -> Self {
+        static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
         Self {
+            serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
             lanes,
             time,
@@ -162,6 +171,20 @@ impl Core {
     #[inline]
     pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> PartitionId {
         self.partitions.number(name)
+    }
+
+    /// Returns the number of the partition of a request.
+    #[inline]
+    pub(in crate::runtime) fn partition_of(&self, ticket: &Ticket<'_>) -> PartitionId {
+        let key = ticket.partition_key().and_then(|key| key.index_in(self.serial)).and_then(PartitionId::from_index);
+        key.unwrap_or_else(|| self.partition(ticket.partition_name()))
+    }
+
+    /// Returns the key of a partition; `None` if none has this name.
+    pub(in crate::runtime) fn partition_key(&self, name: &str) -> Option<PartitionKey> {
+        let number = self.partition(Some(name));
+        let found = self.partition_name(number);
+        (*found == *name).then(|| PartitionKey::new(self.serial, number.index(), found))
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.

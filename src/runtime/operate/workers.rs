@@ -70,7 +70,7 @@ impl WorkerReport {
 
     fn subject(&self) -> Option<Subject<'_>> {
         let namespace = normal(&self.namespace).unwrap_or_default();
-        Some(Subject { namespace, label: normal(&self.label)?, run: None })
+        Some(Subject::new(namespace, normal(&self.label)?, None))
     }
 }
 

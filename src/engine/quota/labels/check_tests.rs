@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Labels, NOT_LISTED};
-use crate::engine::tokens::STRIDE;
+use crate::engine::{
+    ids::LabelId,
+    tokens::{STRIDE, Subject},
+};
 
 impl Labels {
     /// Asserts all that can be said of labels without looking at anything else.
@@ -15,14 +18,17 @@ impl Labels {
         assert_eq!(self.unlabelled, unlabelled, "entries without a label are counted");
         let found: BTreeSet<_> = self.iter().map(|(id, _)| id).filter(|&id| !self.is_overflow(id)).collect();
         assert_eq!(found.len(), named, "each entry is found by one name");
-        for (namespace, names) in self.numbers.iter().flatten() {
-            assert!(!names.is_empty(), "a namespace without labels is forgotten");
-            for (name, &number) in names {
-                let label = &self.entries[number as usize];
-                assert_eq!((&label.namespace, &label.name), (namespace, name), "an entry knows its name");
-                assert_eq!(label.rule, super::rule_of(&self.plan, namespace, name), "an entry knows its rule");
-                assert!(u64::from(label.rule.weight) <= STRIDE, "no turn is too short to count");
-            }
+        for name in &self.names {
+            let label = &self.entries[name.number as usize];
+            let subject = Subject::new(&label.namespace, &label.name, None);
+            let found = self.find(label.class, &subject);
+            assert_eq!(found, Some(LabelId::from_index(name.number)), "an entry is found by its name");
+            assert_eq!(
+                label.rule,
+                super::rule_of(&self.plan, &label.namespace, &label.name),
+                "an entry knows its rule"
+            );
+            assert!(u64::from(label.rule.weight) <= STRIDE, "no turn is too short to count");
         }
         let active = self.entries.iter().filter(|label| label.running - label.outside + label.waiting > 0).count();
         assert_eq!(self.active, active, "active labels are counted");

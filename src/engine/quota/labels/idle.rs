@@ -1,8 +1,11 @@
 //! The list of labels that could be forgotten, the label that is idle for longest first: threaded through their
 //! entries.
 
-use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp};
-use crate::engine::ids::{LabelId, RuleClassId};
+use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp, hash_of};
+use crate::engine::{
+    ids::{LabelId, RuleClassId},
+    tokens::Subject,
+};
 
 impl Labels {
     /// Puts a label at the end of the list.
@@ -86,12 +89,9 @@ impl Labels {
             rules.close(now, &account);
         }
         let (namespace, name) = (std::mem::take(&mut label.namespace), std::mem::take(&mut label.name));
-        let namespaces = &mut self.numbers[label.class.index()];
-        if let Some(names) = namespaces.get_mut(&namespace) {
-            names.remove(&name);
-            if names.is_empty() {
-                namespaces.remove(&namespace);
-            }
+        let hash = hash_of(label.class, &Subject::new(&namespace, &name, None));
+        if let Ok(known) = self.names.find_entry(hash, |known| known.number == id.index()) {
+            known.remove();
         }
     }
 }

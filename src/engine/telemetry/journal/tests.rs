@@ -31,7 +31,7 @@ fn at(millis: u64) -> Timestamp {
 }
 
 fn ask<'a>(label: &'a str, run: Option<&'a str>) -> Ask<'a> {
-    let subject = Some(Subject { namespace: "", label, run });
+    let subject = Some(Subject::new("", label, run));
     Ask {
         partition: PartitionId::DEFAULT,
         class: ClassId::OTHERS,

@@ -35,7 +35,7 @@ fn plan(metrics: usize, max_labels: usize, named: &[&str]) -> Plan {
 }
 
 fn ask<'a>(namespace: &'a str, label: &'a str) -> Ask<'a> {
-    Ask { subject: Some(Subject { namespace, label, run: None }), ..Ask::of(PartitionId::DEFAULT) }
+    Ask { subject: Some(Subject::new(namespace, label, None)), ..Ask::of(PartitionId::DEFAULT) }
 }
 
 fn at(seconds: u64) -> Timestamp {
@@ -173,7 +173,7 @@ fn slots_are_those_of_a_cap_or_of_workers() {
     let other = engine.arrive_without_waiting(at(0), &ask("", "a")).unwrap();
     assert_eq!(see(&engine, "gold"), (Some(2), Some(1), Some(0.5)));
     assert_eq!(see(&engine, "a"), (None, None, None));
-    let subject = Subject { namespace: "", label: "a", run: None };
+    let subject = Subject::new("", "a", None);
     assert!(engine.report_worker(at(0), None, &subject, "worker", 4, SECOND));
     assert_eq!(see(&engine, "a"), (Some(4), Some(3), Some(0.25)));
     engine.tick(at(1));
@@ -294,7 +294,7 @@ impl Stage {
                 let name = NAMES[label];
                 let deadline =
                     patience.map_or(Timestamp::NEVER, |patience| self.now.after(Duration::from_secs(patience)));
-                let subject = (!name.is_empty()).then_some(Subject { namespace: "", label: name, run: None });
+                let subject = (!name.is_empty()).then_some(Subject::new("", name, None));
                 let ask = Ask { subject, deadline, ..Ask::of(PartitionId::DEFAULT) };
                 let overflowed = self.engine.quotas.overflowed();
                 let arrival =

@@ -80,7 +80,7 @@ proptest! {
                 Step::Leave(which) => room.leave(which),
                 Step::Pass(time) => room.pass(Duration::from_millis(time)),
                 Step::Report { label, slots } => {
-                    let subject = Subject { namespace: "", label: NAMES[label], run: None };
+                    let subject = Subject::new("", NAMES[label], None);
                     room.engine.report_worker(room.now, None, &subject, "worker", slots, SECOND);
                     room.answer();
                 }

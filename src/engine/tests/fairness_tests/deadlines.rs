@@ -124,7 +124,7 @@ fn waiters_for_their_own_cap_delay_no_others() {
     ["b", "a"].into_iter().for_each(|name| room.ask(name));
     (0..20).for_each(|_| room.ask("b"));
     let expected = |room: &mut Room, label| {
-        let ask = Ask { subject: Some(Subject { namespace: "", label, run: None }), ..Ask::of(PartitionId::DEFAULT) };
+        let ask = Ask { subject: Some(Subject::new("", label, None)), ..Ask::of(PartitionId::DEFAULT) };
         let id = room.engine.label_of(room.now, &ask);
         room.engine.expected_wait(room.now, &ask, id).unwrap().as_secs_f64()
     };
@@ -194,7 +194,7 @@ fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
 fn a_request_that_does_not_wait_leaves_no_slot_empty_for_waiters() {
     let mut room = Room::new(plan(2, 100));
     ["a", "b"].into_iter().for_each(|name| room.ask(name));
-    let ask = Ask { subject: Some(Subject { namespace: "", label: "c", run: None }), ..Ask::of(PartitionId::DEFAULT) };
+    let ask = Ask { subject: Some(Subject::new("", "c", None)), ..Ask::of(PartitionId::DEFAULT) };
     assert!(room.engine.arrive_without_waiting(room.now, &ask).is_err());
     room.free(1);
     room.ask("a");

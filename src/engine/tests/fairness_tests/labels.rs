@@ -5,14 +5,14 @@ use crate::engine::ids::RuleClassId;
 
 /// Sends a request of a label that a stranger made up, and ends it at once if it is admitted.
 fn visit(engine: &mut Engine, now: Timestamp, name: &str) {
-    let ask = Ask { subject: Some(Subject { namespace: "", label: name, run: None }), ..Ask::of(PartitionId::DEFAULT) };
+    let ask = Ask { subject: Some(Subject::new("", name, None)), ..Ask::of(PartitionId::DEFAULT) };
     if let Ok(mut slot) = engine.arrive_without_waiting(now, &ask) {
         engine.finish(now, &mut slot);
     }
 }
 
 fn knows(engine: &Engine, name: &str) -> bool {
-    engine.quotas.find(RuleClassId::OTHERS, "", name).is_some()
+    engine.quotas.find(RuleClassId::OTHERS, &Subject::new("", name, None)).is_some()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
     let mut room = Room::new(plan);
     // One label runs, one waits behind it, one has a worker, and one slot is left.
     ["runs", "runs", "other"].into_iter().for_each(|name| room.ask(name));
-    let worker = Subject { namespace: "", label: "has a worker", run: None };
+    let worker = Subject::new("", "has a worker", None);
     assert!(room.engine.report_worker(room.now, None, &worker, "worker", 1, 10 * SECOND));
     let in_use = ["runs", "other", "has a worker"];
     for number in 0..NAMES {
@@ -71,7 +71,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
     assert_eq!((room.running.len(), room.waiting.len()), (2, 3));
     assert_eq!((room.engine.quotas.overflowed(), room.engine.quotas.evicted()), (3, 0));
     // A worker of one of these labels is not noted: it would stand for all of them.
-    let subject = Subject { namespace: "", label: "x", run: None };
+    let subject = Subject::new("", "x", None);
     assert!(!room.engine.report_worker(room.now, None, &subject, "worker", 0, SECOND));
     // These labels share one cap, and take turns like any other.
     room.free(0);
@@ -104,7 +104,7 @@ fn an_expired_slot_teaches_nothing_about_the_label_that_has_its_entry_now() {
 #[test]
 fn workers_do_not_make_the_fair_share_of_others_smaller() {
     let mut room = Room::new(plan(4, 0));
-    let subject = |label| Subject { namespace: "", label, run: None };
+    let subject = |label| Subject::new("", label, None);
     for label in ["x", "y", "z"] {
         room.engine.report_worker(room.now, None, &subject(label), "worker", 1, SECOND);
     }

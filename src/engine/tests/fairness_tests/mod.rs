@@ -76,7 +76,7 @@ impl Room {
         let caller = Caller { label, level, number: self.arrived };
         let ask = Ask {
             criticality: Criticality::ALL[level],
-            subject: Some(Subject { namespace: "", label, run }),
+            subject: Some(Subject::new("", label, run)),
             deadline: patience.map_or(Timestamp::NEVER, |patience| self.now.after(patience)),
             ..Ask::of(PartitionId::DEFAULT)
         };

@@ -64,7 +64,7 @@ pub(super) struct Pair {
 }
 
 fn subject((namespace, label): Name, run: Option<usize>) -> Subject<'static> {
-    Subject { namespace: NAMESPACES[namespace], label: LABELS[label], run: run.map(|run| RUNS[run]) }
+    Subject::new(NAMESPACES[namespace], LABELS[label], run.map(|run| RUNS[run]))
 }
 
 impl Pair {

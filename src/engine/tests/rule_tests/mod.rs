@@ -63,7 +63,7 @@ impl Desk {
     }
 
     fn ask<'a>(&mut self, class: &str, namespace: &'a str, label: &'a str) -> Ask<'a> {
-        let subject = Subject { namespace, label, run: None };
+        let subject = Subject::new(namespace, label, None);
         Ask { class: self.engine.class(class), subject: Some(subject), ..Ask::of(PartitionId::DEFAULT) }
     }
 
@@ -123,7 +123,7 @@ impl Desk {
 
     /// Returns the rules of a label, as they are seen from outside.
     fn rules(&self, class: &str, namespace: &str, label: &str) -> Vec<RuleSnapshot> {
-        let subject = Subject { namespace, label, run: None };
+        let subject = Subject::new(namespace, label, None);
         self.engine.find_label(Some(class), &subject).map_or_else(Vec::new, |label| label.rules)
     }
 
