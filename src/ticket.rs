@@ -19,29 +19,15 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ticket<'r> {
-    partition: Option<Name<'r, PartitionKey>>,
+    partition: Option<Cow<'r, str>>,
+    partition_key: Option<&'r PartitionKey>,
     class: Option<Cow<'r, str>>,
     namespace: Option<Cow<'r, str>>,
-    label: Option<Name<'r, LabelKey>>,
+    label: Option<Cow<'r, str>>,
+    label_key: Option<&'r LabelKey>,
     run: Option<Cow<'r, str>>,
     criticality: Criticality,
     timeout: Option<Duration>,
-}
-
-/// A name as text, or as a key that was made of it before.
-#[derive(Clone, Debug)]
-enum Name<'r, K: Clone> {
-    Text(Cow<'r, str>),
-    Key(Cow<'r, K>),
-}
-
-impl<K: Clone> Name<'_, K> {
-    fn into_owned(self) -> Name<'static, K> {
-        match self {
-            Self::Text(text) => Name::Text(Cow::Owned(text.into_owned())),
-            Self::Key(key) => Name::Key(Cow::Owned(key.into_owned())),
-        }
-    }
 }
 
 /// Names are cut to this many bytes.
@@ -61,9 +47,11 @@ impl<'r> Ticket<'r> {
     pub const fn new() -> Self {
         Self {
             partition: None,
+            partition_key: None,
             class: None,
             namespace: None,
             label: None,
+            label_key: None,
             run: None,
             criticality: Criticality::Critical,
             timeout: None,
@@ -130,12 +118,13 @@ impl<'r> Ticket<'r> {
 
     /// Sets the partition; an unknown name is the default partition.
     pub fn set_partition(&mut self, name: impl Into<Cow<'r, str>>) {
-        self.partition = Some(Name::Text(name.into()));
+        self.partition = Some(name.into());
+        self.partition_key = None;
     }
 
     /// Sets the partition, whose name was looked up before.
-    pub fn set_partition_key(&mut self, key: &'r PartitionKey) {
-        self.partition = Some(Name::Key(Cow::Borrowed(key)));
+    pub const fn set_partition_key(&mut self, key: &'r PartitionKey) {
+        self.partition_key = Some(key);
     }
 
     /// Sets the class; see [`class`](Self::class).
@@ -145,12 +134,13 @@ impl<'r> Ticket<'r> {
 
     /// Sets the label; see [`label`](Self::label).
     pub fn set_label(&mut self, name: impl Into<Cow<'r, str>>) {
-        self.label = Some(Name::Text(name.into()));
+        self.label = Some(name.into());
+        self.label_key = None;
     }
 
     /// Sets the label and its namespace, whose names were hashed before.
-    pub fn set_label_key(&mut self, key: &'r LabelKey) {
-        self.label = Some(Name::Key(Cow::Borrowed(key)));
+    pub const fn set_label_key(&mut self, key: &'r LabelKey) {
+        self.label_key = Some(key);
     }
 
     /// Sets the namespace of the label; see [`namespace`](Self::namespace).
@@ -174,20 +164,16 @@ impl<'r> Ticket<'r> {
     }
 
     pub(crate) fn partition_name(&self) -> Option<&str> {
-        self.partition.as_ref().map(|name| match name {
-            Name::Text(text) => &**text,
-            Name::Key(key) => key.name(),
-        })
+        match self.partition_key {
+            Some(key) => Some(key.name()),
+            None => self.partition.as_deref(),
+        }
     }
 
     /// Returns the partition, if its name was looked up before.
     #[inline]
-    pub(crate) const fn partition_key(&self) -> Option<&PartitionKey> {
-        match &self.partition {
-            Some(Name::Key(Cow::Borrowed(key))) => Some(key),
-            Some(Name::Key(Cow::Owned(key))) => Some(key),
-            _ => None,
-        }
+    pub(crate) const fn partition_key(&self) -> Option<&'r PartitionKey> {
+        self.partition_key
     }
 
     pub(crate) fn class_name(&self) -> Option<&str> {
@@ -195,27 +181,23 @@ impl<'r> Ticket<'r> {
     }
 
     pub(crate) fn label_name(&self) -> Option<&str> {
-        match self.label.as_ref()? {
-            Name::Text(text) => normal(text),
-            Name::Key(key) => Some(key.name()),
+        match self.label_key {
+            Some(key) => Some(key.name()),
+            None => normal(self.label.as_deref()?),
         }
     }
 
     pub(crate) fn namespace_name(&self) -> &str {
-        match &self.label {
-            Some(Name::Key(key)) => key.namespace(),
-            _ => self.namespace.as_deref().and_then(normal).unwrap_or_default(),
+        match self.label_key {
+            Some(key) => key.namespace(),
+            None => self.namespace.as_deref().and_then(normal).unwrap_or_default(),
         }
     }
 
     /// Returns the label, if its name was hashed before.
     #[inline]
-    pub(crate) const fn label_key(&self) -> Option<&LabelKey> {
-        match &self.label {
-            Some(Name::Key(Cow::Borrowed(key))) => Some(key),
-            Some(Name::Key(Cow::Owned(key))) => Some(key),
-            _ => None,
-        }
+    pub(crate) const fn label_key(&self) -> Option<&'r LabelKey> {
+        self.label_key
     }
 
     pub(crate) fn run_name(&self) -> Option<&str> {
@@ -230,19 +212,27 @@ impl<'r> Ticket<'r> {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.label.is_none()
+            && self.label_key.is_none()
             && self.class.is_none()
             && matches!(self.criticality, Criticality::Critical)
             && self.timeout.is_none_or(|timeout| !timeout.is_zero())
     }
 
-    /// The same ticket without borrowing from the request.
+    /// The same ticket without borrowing from the request: keys become the names that they were made of.
     pub(crate) fn into_owned(self) -> Ticket<'static> {
         let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));
+        let text = |name: &str| Some(Cow::Owned(name.to_owned()));
+        let (label, namespace) = match self.label_key {
+            Some(key) => (text(key.name()), text(key.namespace())),
+            None => (own(self.label), own(self.namespace)),
+        };
         Ticket {
-            partition: self.partition.map(Name::into_owned),
+            partition: self.partition_key.map_or_else(|| own(self.partition), |key| text(key.name())),
+            partition_key: None,
             class: own(self.class),
-            namespace: own(self.namespace),
-            label: self.label.map(Name::into_owned),
+            namespace,
+            label,
+            label_key: None,
             run: own(self.run),
             criticality: self.criticality,
             timeout: self.timeout,

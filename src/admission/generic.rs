@@ -224,7 +224,9 @@ where
         let mut ticket = Ticket::new();
         self.protocol.classify.classify(&request, &mut ticket);
         let shared = &self.protocol.admission.shared;
-        let entry = SlotGuard::enter(shared, &ticket).map_or_else(|| Entry::of(shared, &ticket), Entry::Admit);
+        let partition = shared.partition_of(&ticket);
+        let entry = SlotGuard::enter(shared, partition, &ticket);
+        let entry = entry.map_or_else(|| Entry::of(shared, partition, &ticket), Entry::Admit);
         drop(ticket);
         let state = match entry {
             Entry::Admit(permit) => match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {

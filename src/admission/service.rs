@@ -64,11 +64,13 @@ where
         // Most requests get no further than this: the ticket is not even moved.
         let mut ticket = Ticket::new();
         http.fill_in(&mut ticket, &head);
-        if let Some(permit) = SlotGuard::enter(&http.admission.shared, &ticket) {
+        let shared = &http.admission.shared;
+        let partition = shared.partition_of(&ticket);
+        if let Some(permit) = SlotGuard::enter(shared, partition, &ticket) {
             let context = self.context(&request, Some(permit));
             return self.start(request, context);
         }
-        let entry = Entry::of(&self.protocol, &ticket);
+        let entry = Entry::of(&self.protocol, partition, &ticket);
         drop(ticket);
         self.enter(request, entry)
     }

@@ -5,6 +5,8 @@ mod background;
 #[cfg(feature = "introspect")]
 mod capture;
 mod core;
+#[cfg(test)]
+mod flood_tests;
 mod home;
 mod operate;
 #[cfg(test)]

@@ -28,7 +28,18 @@ const PARTITIONS: [&str; 4] = ["", "web", "batch", "gone"];
 
 #[derive(Clone, Debug)]
 enum Op {
-    Arrive { partition: usize, criticality: Criticality, label: bool, timeout: Option<u64>, waits: bool },
+    Arrive {
+        partition: usize,
+        criticality: Criticality,
+        label: bool,
+        timeout: Option<u64>,
+        waits: bool,
+    },
+    /// Many requests at the same moment.
+    Flood {
+        partition: usize,
+        requests: usize,
+    },
     Poll(usize),
     Cancel(usize),
     Observe(usize, Outcome),
@@ -136,6 +147,10 @@ impl World {
                     Err(rejection) => format!("{:?}", rejection.reason()),
                 }
             }
+            Op::Flood { partition, requests } => {
+                let ticket = || Ticket::new().partition(PARTITIONS[*partition]);
+                (0..*requests).map(|_| self.poll(Box::pin(self.admission.admit(ticket())))).collect()
+            }
             Op::Poll(number) if !self.waiting.is_empty() => {
                 let admit = self.waiting.remove(number % self.waiting.len());
                 self.poll(admit)
@@ -234,6 +249,7 @@ fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
     });
     prop_oneof![
         400 => arrive,
+        10 => (0usize..4, 1usize..60).prop_map(|(partition, requests)| Op::Flood { partition, requests }),
         60 => (0usize..99).prop_map(Op::Poll),
         20 => (0usize..99).prop_map(Op::Cancel),
         40 => (0usize..99, outcomes()).prop_map(|(number, outcome)| Op::Observe(number, outcome)),

@@ -289,17 +289,25 @@ impl Capacity {
         level: Level,
         is_label_below: Option<bool>,
     ) {
-        if self.running < self.limit {
-            return;
+        if self.running >= self.limit {
+            self.reserved.reserve_slot(now, hold, self.limit, self.below(partition, level, is_label_below));
         }
+    }
+
+    /// Whether [`reserve_slot`](Self::reserve_slot) would reserve one.
+    pub(crate) fn reserves_slot(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>) -> bool {
+        self.running >= self.limit && self.below(partition, level, is_label_below).is_any()
+    }
+
+    /// Returns which shares of its own a rejected request is below.
+    fn below(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>) -> Below {
         let it = &self.partitions[partition.index()];
         let for_all = is_label_below.filter(|_| it.running < it.cap);
-        let below = Below {
+        Below {
             partition: it.running < it.owed && it.plan.mode != PartitionMode::Overcommit,
             label: for_all == Some(true),
             level: for_all.filter(|_| level.below().any(|it| self.levels[it.index()] > 0)).map(|_| level),
-        };
-        self.reserved.reserve_slot(now, hold, self.limit, below);
+        }
     }
 
     /// Returns the share that a partition has of so many places in line.

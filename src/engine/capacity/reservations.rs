@@ -86,7 +86,7 @@ impl Reservations {
 
     /// Reserves a slot for the partition, label and level that the request is `below` the share of.
     pub(super) fn reserve_slot(&mut self, now: Timestamp, hold: Duration, limit: usize, below: Below) {
-        if !(below.partition || below.label || below.level.is_some()) {
+        if !below.is_any() {
             return;
         }
         let most = most_slots(limit);
@@ -143,4 +143,10 @@ pub(super) struct Below {
     pub(super) partition: bool,
     pub(super) label: bool,
     pub(super) level: Option<Level>,
+}
+
+impl Below {
+    pub(super) const fn is_any(&self) -> bool {
+        self.partition || self.label || self.level.is_some()
+    }
 }

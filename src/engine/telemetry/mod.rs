@@ -38,6 +38,7 @@ use crate::{
         tokens::RequestRef,
     },
     outcome::Outcome,
+    rejection::Reason,
     time::Timestamp,
 };
 
@@ -203,6 +204,14 @@ impl Telemetry {
         let counts = &mut self.counts[partition.index()];
         counts.arrived = counts.arrived.wrapping_add_signed(count);
         counts.admitted = counts.admitted.wrapping_add_signed(count);
+    }
+
+    /// Requests without a label arrived and were rejected, and are listed nowhere.
+    pub(crate) fn rejected_unlisted(&mut self, partition: PartitionId, reason: Reason, count: u64) {
+        let counts = &mut self.counts[partition.index()];
+        counts.arrived += count;
+        counts.rejected[reason.index()] += count;
+        self.totals_mut(LabelId::DEFAULT).rejected += count;
     }
 
     /// Lists a request that was admitted at once.

@@ -8,9 +8,10 @@ use crate::{
         Engine,
         ids::{ClassId, LabelId, Level, PartitionId, SeriesId, TtlId},
         telemetry::Gauges,
-        tokens::{Holder, LentSample, Marks, Settled, Slot},
+        tokens::{Ask, Holder, LentSample, Marks, Refusal, Settled, Slot},
     },
     outcome::Outcome,
+    rejection::Reason,
     time::Timestamp,
 };
 
@@ -78,6 +79,27 @@ impl Engine {
         }
         #[cfg(test)]
         self.check();
+    }
+
+    /// Returns the rejection that each further request of a partition gets until something changes, if it asks for nothing but
+    /// a slot: where its rejection changes nothing but counts.
+    pub(crate) fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
+        let ask = &Ask::of(self.capacity.in_force(partition));
+        if !self.extras.are_none() || self.may_run(ask, LabelId::DEFAULT) || self.reserves(ask, LabelId::DEFAULT) {
+            return None;
+        }
+        let reason = self.place_for(self.now, ask, LabelId::DEFAULT).err()?;
+        Some(self.refusal(self.now, ask.partition, LabelId::DEFAULT, reason))
+    }
+
+    /// Returns when time alone may change what requests are told.
+    pub(crate) fn next_change(&self) -> Timestamp {
+        self.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.capacity.next_decay())
+    }
+
+    /// Counts requests that were rejected by a [standing refusal](Self::standing_refusal).
+    pub(crate) fn count_rejected(&mut self, partition: PartitionId, reason: Reason, count: u64) {
+        self.telemetry.rejected_unlisted(self.capacity.in_force(partition), reason, count);
     }
 
     /// Takes the sample of a request on a lent slot.

@@ -129,10 +129,25 @@ impl Engine {
     /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
     /// no reservation.
     pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
-        let none_waits = self.queue.places(self.capacity.limit()) == 0;
-        let is_label_below = none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label));
+        let is_label_below = self.is_label_below(label);
         let (hold, level) = (self.estimates.reservation_time(), Level::of(ask.criticality));
         self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below);
+    }
+
+    /// Whether a label is below its fair share; `None` where requests may wait.
+    fn is_label_below(&self, label: LabelId) -> Option<bool> {
+        let none_waits = self.queue.places(self.capacity.limit()) == 0;
+        none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label))
+    }
+
+    /// Whether [`reserve`](Self::reserve) would hold anything back.
+    pub(super) fn reserves(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let places = self.queue.places(self.capacity.limit());
+        if self.queue.in_line_of(ask.partition) >= self.capacity.share_of(ask.partition, places) {
+            self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label))
+        } else {
+            self.queue.in_line() >= places
+        }
     }
 
     /// Has a label wait until the rule that stops it has room.

@@ -32,10 +32,12 @@ pub(crate) enum Entry<H: AsShared> {
 }
 
 impl<H: AsShared + Clone + Unpin> Entry<H> {
-    /// Lets a request arrive that [found no lent slot](SlotGuard::enter). Takes one turn; never waits.
-    pub(crate) fn of(handle: &H, ticket: &Ticket<'_>) -> Self {
+    /// Lets a request of a partition arrive that [found no lent slot](SlotGuard::enter). Takes one turn at most; never waits.
+    pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        let partition = shared.partition_of(ticket);
+        if let Some(refusal) = shared.standing_refusal(partition, ticket) {
+            return Self::Reject(shared.turn_away(refusal, None));
+        }
         match shared.arrive(partition, ticket) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
             Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
@@ -72,7 +74,7 @@ impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition_of(ticket);
-        if let Some(permit) = SlotGuard::enter_in(self, partition, ticket) {
+        if let Some(permit) = SlotGuard::enter(self, partition, ticket) {
             return Ok(Permit::new(permit));
         }
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
@@ -147,7 +149,7 @@ enum AdmitState {
 
 impl Admit {
     pub(in crate::runtime) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
-        let partition = shared.partition(ticket.partition_name());
+        let partition = shared.partition_of(&ticket);
         let ticket = Box::new(ticket.into_owned());
         Self { state: AdmitState::Arriving { shared: Arc::clone(shared), partition, ticket } }
     }
@@ -160,8 +162,11 @@ impl Future for Admit {
         loop {
             match std::mem::replace(&mut self.state, AdmitState::Done) {
                 AdmitState::Arriving { shared, partition, ticket } => {
-                    if let Some(permit) = SlotGuard::enter_in(&shared, partition, &ticket) {
+                    if let Some(permit) = SlotGuard::enter(&shared, partition, &ticket) {
                         return Poll::Ready(Ok(Permit::new(permit)));
+                    }
+                    if let Some(refusal) = shared.standing_refusal(partition, &ticket) {
+                        return Poll::Ready(Err(shared.turn_away(refusal, None)));
                     }
                     match shared.arrive(partition, &ticket) {
                         Arrived::Admit(slot) => {

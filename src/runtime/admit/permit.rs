@@ -142,15 +142,10 @@ impl SlotGuard {
         guard
     }
 
-    /// Takes a lent slot, if all is quiet and the request asks for nothing else: a request that gets `None` asks the engine.
+    /// Takes a lent slot of a partition, if all is quiet and the request asks for nothing else: a request that gets `None` asks
+    /// the engine.
     #[inline]
-    pub(crate) fn enter(shared: &Shared, ticket: &Ticket<'_>) -> Option<Self> {
-        Self::enter_in(shared, shared.partition_of(ticket), ticket)
-    }
-
-    /// The same for a request of this partition.
-    #[inline]
-    pub(in crate::runtime) fn enter_in(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Self> {
+    pub(crate) fn enter(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Self> {
         if !ticket.is_plain() {
             return None;
         }

@@ -5,6 +5,7 @@ mod drivers;
 mod foreign;
 mod lock;
 mod partition_names;
+mod posting;
 mod quiet;
 mod recorded;
 mod slots;

@@ -71,6 +71,9 @@ impl State {
     /// Lets a request arrive that waits if it has to.
     pub(in crate::runtime) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>, ticket: &Ticket<'_>) -> Arrival {
         let arrival = self.engine.arrive(now, ask);
+        if matches!(arrival, Arrival::Reject(_)) {
+            self.rejected = Some(ask.partition);
+        }
         self.note_arrival(true, ask, ticket, &arrival);
         arrival
     }

@@ -6,12 +6,13 @@ use std::task::Waker;
 use super::tape::Tape;
 use super::{
     drivers::{Look, Post, Schedule},
+    posting::Posting,
     quiet::{Lanes, Lending, LentSlot},
     slots::{Kept, Slots},
     wakers::Wakers,
 };
 use crate::{
-    engine::{Engine, Slot},
+    engine::{Engine, PartitionId, Slot},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -30,6 +31,10 @@ pub(crate) struct State {
     pub(in crate::runtime) slots: Slots,
     /// Slots that the engine lent to the lanes.
     pub(super) lending: Lending,
+    /// Rejections that stand.
+    pub(super) posting: Posting,
+    /// Partition of a request that was rejected as it came in this turn.
+    pub(super) rejected: Option<PartitionId>,
     #[cfg(test)]
     pub(super) never_lends: bool,
     /// Record of all inputs of the engine, while a capture runs.
@@ -43,6 +48,8 @@ impl State {
             engine,
             slots: Slots::default(),
             lending: Lending::new(lanes),
+            posting: Posting::new(lanes),
+            rejected: None,
             #[cfg(test)]
             never_lends: false,
             wakers: Wakers::default(),
@@ -55,6 +62,7 @@ impl State {
     /// Calls back what is lent, so that the engine sees what runs.
     #[inline]
     pub(super) fn settle(&mut self, lanes: &Lanes) {
+        self.posting.settle(lanes, &mut self.engine);
         self.lending.settle(lanes, &mut self.engine);
     }
 
@@ -74,7 +82,15 @@ impl State {
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
+        if self.posting.stands() {
+            // The turn that takes the lock next withdraws it.
+            return;
+        }
         self.lending.lend(lanes, &mut self.engine, may_lend);
+        let rejected = self.rejected.take();
+        if !self.lending.is_open() {
+            self.posting.post(lanes, &self.engine, rejected.filter(|_| may_lend));
+        }
     }
 
     /// Keeps the slot of a request that is admitted; `None` for a slot that nothing has to be told of.

@@ -14,6 +14,7 @@ use super::{
     foreign::wake,
     lock::lock,
     partition_names::PartitionNames,
+    posting,
     quiet::{Lanes, LentSlot, Next},
     slots::Kept,
     state::State,
@@ -98,6 +99,13 @@ impl Core {
         self.lanes.enter(partition, || self.time.now())
     }
 
+    /// Takes the answer that stands for all requests of a partition, if that is a rejection and the request asks for nothing
+    /// but a slot.
+    #[inline]
+    pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Refusal> {
+        if ticket.is_plain() { posting::take(self.lanes, partition, || self.time.now()) } else { None }
+    }
+
     /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
     pub(in crate::runtime) fn look_at_lanes(&self, next: Next) -> bool {
         match next {
@@ -124,6 +132,12 @@ impl Core {
     pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> Kept {
         let now = self.time.now();
         self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
+    }
+
+    /// Returns how many requests of the default partition took an answer that stood.
+    #[cfg(test)]
+    pub(in crate::runtime) fn taken_from_posts(&self) -> u64 {
+        self.lanes.posted(PartitionId::DEFAULT).map_or(0, |it| it.taken())
     }
 
     /// Has the engine decide about each request, whatever the state.
@@ -175,7 +189,7 @@ impl Core {
 
     /// Returns the number of the partition of a request.
     #[inline]
-    pub(in crate::runtime) fn partition_of(&self, ticket: &Ticket<'_>) -> PartitionId {
+    pub(crate) fn partition_of(&self, ticket: &Ticket<'_>) -> PartitionId {
         let key = ticket.partition_key().and_then(|key| key.index_in(self.serial)).and_then(PartitionId::from_index);
         key.unwrap_or_else(|| self.partition(ticket.partition_name()))
     }

@@ -89,6 +89,11 @@ impl Lending {
         }
     }
 
+    /// Whether requests may enter the lanes.
+    pub(in crate::runtime) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Whether a request has left a closed lane, or was observed, since the last look.
     fn has_news(&self, lanes: &Lanes) -> bool {
         lanes.lanes.iter().zip(&self.accounts).any(|(lane, account)| {

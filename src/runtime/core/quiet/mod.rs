@@ -13,13 +13,17 @@
 
 mod atomics;
 mod lending;
+mod posted;
 mod ring;
 mod word;
 
 use std::time::Duration;
 
 use self::atomics::{AtomicU64, Ordering};
-pub(in crate::runtime) use self::lending::Lending;
+pub(in crate::runtime) use self::{
+    lending::Lending,
+    posted::{Answer, Posted},
+};
 use self::{
     ring::{Found, RING, RingSample, SampleRing},
     word::{MOST_LENT, Seen, SlotWord},
@@ -47,6 +51,8 @@ pub(in crate::runtime) struct Lanes {
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
     untimed: AtomicU64,
+    /// Answers that stand, by the number of their partition.
+    posted: Box<[Posted]>,
 }
 
 /// The lent slots of a partition. Lanes don't share cache lines.
@@ -90,7 +96,8 @@ pub(in crate::runtime) enum Next {
 impl Lanes {
     pub(in crate::runtime) fn new(partitions: usize) -> Self {
         let lanes = (0..partitions.min(MOST_LANES)).map(|_| Lane::new()).collect();
-        Self { lanes, elsewhere: AtomicU64::new(0), untimed: AtomicU64::new(0) }
+        let posted = (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect();
+        Self { lanes, elsewhere: AtomicU64::new(0), untimed: AtomicU64::new(0), posted }
     }
 
     /// Whether these are the lanes of a handle with so many partitions.
@@ -113,6 +120,12 @@ impl Lanes {
             lane.collected.store(0, Ordering::Relaxed);
             lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the place for an answer to all requests of a partition.
+    #[inline]
+    pub(in crate::runtime) fn posted(&self, partition: PartitionId) -> Option<&Posted> {
+        self.posted.get(partition.index())
     }
 
     /// Takes a lent slot of a partition, if there is one.

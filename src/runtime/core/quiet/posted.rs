@@ -1,0 +1,108 @@
+//! Rejections that stand: the answer to each further request of a partition, until the next turn of the engine.
+//!
+//! Where many requests are rejected, the engine would find the same for each of them: no slot, no place, and nothing that
+//! changes but counts. So it posts its answer, and requests take that without the lock. The answer is withdrawn at the
+//! begin of each other turn, and is too old after a moment.
+//!
+//! The word that says whether an answer stands counts as well who took it: a request takes the answer and is counted by the
+//! same atomic instruction. So a request that comes after the answer was withdrawn never takes it, and each request that took it
+//! is counted once.
+
+use super::atomics::{AtomicU64, Ordering};
+use crate::time::Timestamp;
+
+/// Bits of the count, below those of the code.
+const COUNT: u32 = 48;
+
+/// The answer to each further request of a partition, if one stands.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(in crate::runtime) struct Posted {
+    /// Requests that took an answer, and the code of the answer that stands: 0 while none does.
+    word: AtomicU64,
+    /// When the answer is too old, in nanoseconds.
+    until: AtomicU64,
+    retry_after: AtomicU64,
+    bound: AtomicU64,
+}
+
+/// An answer that stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::runtime) struct Answer {
+    /// What the caller takes for the answer; not 0.
+    pub(in crate::runtime) code: u16,
+    /// When to come back, in nanoseconds from now.
+    pub(in crate::runtime) retry_after: u64,
+    /// Requests that the bound allows.
+    pub(in crate::runtime) bound: u64,
+}
+
+impl Posted {
+    /// No answer.
+    pub(in crate::runtime) fn nothing() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { word: zero(), until: zero(), retry_after: zero(), bound: zero() }
+    }
+
+    /// Takes the answer that stands. A request that gets `None` must ask the engine.
+    ///
+    /// When to come back may be that of an answer with the same code a moment earlier or later.
+    #[inline]
+    pub(in crate::runtime) fn take(&self, now: impl FnOnce() -> Timestamp) -> Option<Answer> {
+        let code = self.word.load(Ordering::Acquire) >> COUNT;
+        if code == 0 || now().as_nanos() >= self.until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (retry_after, bound) = (self.retry_after.load(Ordering::Relaxed), self.bound.load(Ordering::Relaxed));
+        if self.word.fetch_add(1, Ordering::AcqRel) >> COUNT != code {
+            self.word.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        Some(Answer { code: u16::try_from(code).unwrap_or(u16::MAX), retry_after, bound })
+    }
+
+    /// Returns how many requests ever took an answer.
+    #[cfg(test)]
+    pub(in crate::runtime) fn taken(&self) -> u64 {
+        self.word.load(Ordering::Relaxed) & ((1 << COUNT) - 1)
+    }
+
+    /// Lets an answer stand where none does. Under the lock of the engine.
+    pub(in crate::runtime) fn post(&self, answer: &Answer, until: Timestamp) {
+        self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.retry_after.store(answer.retry_after, Ordering::Relaxed);
+        self.bound.store(answer.bound, Ordering::Relaxed);
+        self.word.fetch_add(u64::from(answer.code) << COUNT, Ordering::AcqRel);
+    }
+
+    /// Withdraws the answer that stands. Returns how many requests ever took one. Under the lock of the engine.
+    ///
+    /// A request that comes too late may be in the count until it has undone that.
+    pub(in crate::runtime) fn withdraw(&self) -> u64 {
+        let code = self.word.load(Ordering::Relaxed) >> COUNT << COUNT;
+        self.word.fetch_sub(code, Ordering::AcqRel) - code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp::from_nanos(5);
+
+    #[test]
+    fn an_answer_is_taken_while_it_stands_and_each_time_counted() {
+        let posted = Posted::nothing();
+        let take = |at| posted.take(|| Timestamp::from_nanos(at));
+        assert_eq!(take(0), None, "none was posted");
+        for (code, counted) in [(1, 3), (u16::MAX, 6)] {
+            let answer = Answer { code, retry_after: 7, bound: 8 };
+            posted.post(&answer, AT);
+            assert_eq!([0, 1, 4].map(take), [Some(answer); 3]);
+            assert_eq!(take(5), None, "it is too old");
+            assert_eq!(posted.withdraw(), counted);
+            assert_eq!(take(0), None, "it was withdrawn");
+        }
+        assert_eq!(posted.withdraw(), 6, "nothing stands");
+    }
+}
