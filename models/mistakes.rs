@@ -17,8 +17,51 @@ const UNCHECKED: (&str, &str) =
 const WORDS: &[&str] = &["words"];
 const TURNS: &[&str] = &["handle", "turns"];
 const RINGS: &[&str] = &["rings"];
+const POSTS: &[&str] = &["posts"];
 
 pub const MISTAKES: &[Mistake] = &[
+    Mistake {
+        name: "takes_what_was_withdrawn",
+        file: "posted.rs",
+        models: POSTS,
+        edits: &[("if seen >> COUNT != code {", "if seen == u64::MAX {")],
+    },
+    Mistake {
+        name: "counts_before_it_knows",
+        file: "posted.rs",
+        models: POSTS,
+        edits: &[(
+            "while let Err(seen) = self.word.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            if seen >> COUNT != code {
+                return None;
+            }
+            word = seen;
+        }",
+            "word = self.word.fetch_add(1, Ordering::AcqRel);
+        if word >> COUNT != code {
+            self.word.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }",
+        )],
+    },
+    Mistake {
+        name: "withdraws_with_a_store",
+        file: "posted.rs",
+        models: POSTS,
+        edits: &[(
+            "let code = self.word.load(Ordering::Relaxed) >> COUNT << COUNT;
+        self.word.fetch_sub(code, Ordering::AcqRel) - code",
+            "let count = self.word.load(Ordering::Acquire) & ((1 << COUNT) - 1);
+        self.word.store(count, Ordering::Release);
+        count",
+        )],
+    },
+    Mistake {
+        name: "forgets_what_was_taken",
+        file: "posted.rs",
+        models: POSTS,
+        edits: &[("self.word.fetch_sub(code, Ordering::AcqRel) - code", "self.word.swap(0, Ordering::AcqRel) - code")],
+    },
     Mistake {
         name: "enters_without_a_look_at_the_answer",
         file: "word.rs",

@@ -2,7 +2,7 @@
 
 use admission_models::{
     Mistake,
-    runtime::shipped::models::{rings, turns, words},
+    runtime::shipped::models::{posts, rings, turns, words},
 };
 
 /// Each of these is a test, and the model of the same name.
@@ -20,6 +20,7 @@ hold! {
         a_request_that_is_taken_over_is_counted_once(), each_request_is_counted_once(),
         each_sample_is_learned(), nothing_is_left_behind_when_the_last_slot_is_taken_over(),
         the_limit_holds_across_lanes(), a_request_that_is_observed_is_learned_once();
+    posts: each_rejection_is_counted_once(), what_was_withdrawn_is_not_taken();
     rings: a_sample_is_read_whole_or_not_yet(), a_later_lap_does_not_mix_with_what_is_read(),
         two_that_write_at_the_same_place_do_not_mix(), no_sample_is_taken_twice(true);
 }

@@ -250,6 +250,15 @@ impl Quotas {
         self.labels.start_plainly(cost);
     }
 
+    /// A request of a label takes a slot as it comes, where there are no rules.
+    #[inline]
+    pub(crate) fn started_at_once(&mut self, now: Timestamp, id: LabelId, served: u64, cost: usize) -> Throttle {
+        self.labels.change(id, |label| {
+            label.running += cost;
+            label.serve_at_once(now, served);
+        })
+    }
+
     /// Requests without a label give their slots back, where there are no rules.
     pub(crate) fn ended_plainly(&mut self, cost: usize) {
         self.labels.end_plainly(cost);

@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         Engine,
-        ids::{ClassId, LabelId, Level, RuleClassId, SeriesId, TtlId},
+        ids::{ClassId, LabelId, Level, PartitionId, RuleClassId, SeriesId, TtlId},
         tokens::{Arrival, Ask, Holder, Marks, Refusal, RequestRef, Slot, Subject},
     },
     time::Timestamp,
@@ -58,11 +58,11 @@ impl Engine {
         Arrival::Reject(self.reject_at_once(now, ask, label))
     }
 
-    /// A slot for a request that is asked for nothing else, if its partition has one: what the other way would do, without
-    /// the questions whose answers are known.
+    /// A slot for a request that is asked for nothing else, if its partition has one and its label is below its cap: what the
+    /// other way would do, without the questions whose answers are known.
     #[inline]
     fn admit_plainly(&mut self, now: Timestamp, ask: &Ask<'_>) -> Option<Slot> {
-        if !self.extras.are_none() || ask.subject.is_some() {
+        if !self.extras.are_none() {
             return None;
         }
         let partition = self.capacity.in_force(ask.partition);
@@ -70,14 +70,38 @@ impl Engine {
             return None;
         }
         let level = Level::of(ask.criticality);
+        let label = match &ask.subject {
+            None => {
+                self.quotas.started_plainly(Ask::COST);
+                LabelId::DEFAULT
+            }
+            Some(subject) => self.start_label(now, partition, level, subject)?,
+        };
         let in_flight = self.capacity.take_plainly(now, partition, level, Ask::COST);
         self.estimates.started(now);
-        self.quotas.started_plainly(Ask::COST);
-        self.telemetry.admitted_plainly(now, partition, self.gauges());
+        self.telemetry.admitted_plainly(now, partition, label, self.gauges());
         #[cfg(test)]
         self.check();
-        let holder = Holder { partition, label: LabelId::DEFAULT, level, shadow: Marks::NONE };
+        let holder = Holder { partition, label, level, shadow: Marks::NONE };
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE))
+    }
+
+    /// Counts a request of a label that is asked for nothing but its cap, unless as many requests of the label run as may.
+    fn start_label(
+        &mut self,
+        now: Timestamp,
+        partition: PartitionId,
+        level: Level,
+        subject: &Subject<'_>,
+    ) -> Option<LabelId> {
+        let label = self.intern(now, RuleClassId::OTHERS, subject);
+        if self.quotas.is_full(label) {
+            return None;
+        }
+        let served = self.queue.served(partition, level);
+        let throttle = self.quotas.started_at_once(now, label, served, Ask::COST);
+        self.throttle(label, throttle);
+        Some(label)
     }
 
     /// The rejection of a request that is asked for nothing else, where no request waits and its partition has no slot: what

@@ -69,10 +69,8 @@ impl Posting {
         for account in &mut self.accounts {
             let Some(reason) = account.reason.take() else { continue };
             let Some(posted) = lanes.posted(account.partition) else { continue };
-            // A request that came too late may be counted, and undo that after this. The next count is as much lower then.
             let count = posted.withdraw();
-            let new = count.saturating_sub(account.told);
-            account.told = account.told.max(count);
+            let new = count - std::mem::replace(&mut account.told, count);
             engine.count_rejected(account.partition, reason, new);
             taken += new;
         }

@@ -2,7 +2,7 @@
 //!
 //! Where many requests are rejected, the engine would find the same for each of them: no slot, no place, and nothing that
 //! changes but counts. So it posts its answer, and requests take that without the lock. The answer is withdrawn at the
-//! begin of each other turn, and is too old after a moment.
+//! beginning of each other turn, and is too old after a moment.
 //!
 //! The word that says whether an answer stands counts as well who took it: a request takes the answer and is counted by the
 //! same atomic instruction. So a request that comes after the answer was withdrawn never takes it, and each request that took it
@@ -49,14 +49,18 @@ impl Posted {
     /// When to come back may be that of an answer with the same code a moment earlier or later.
     #[inline]
     pub(in crate::runtime) fn take(&self, now: impl FnOnce() -> Timestamp) -> Option<Answer> {
-        let code = self.word.load(Ordering::Acquire) >> COUNT;
+        let mut word = self.word.load(Ordering::Acquire);
+        let code = word >> COUNT;
         if code == 0 || now().as_nanos() >= self.until.load(Ordering::Relaxed) {
             return None;
         }
         let (retry_after, bound) = (self.retry_after.load(Ordering::Relaxed), self.bound.load(Ordering::Relaxed));
-        if self.word.fetch_add(1, Ordering::AcqRel) >> COUNT != code {
-            self.word.fetch_sub(1, Ordering::AcqRel);
-            return None;
+        // Not a `fetch_add`: where the answer was withdrawn meanwhile, the count must not even move for a moment.
+        while let Err(seen) = self.word.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            if seen >> COUNT != code {
+                return None;
+            }
+            word = seen;
         }
         Some(Answer { code: u16::try_from(code).unwrap_or(u16::MAX), retry_after, bound })
     }
@@ -76,8 +80,6 @@ impl Posted {
     }
 
     /// Withdraws the answer that stands. Returns how many requests ever took one. Under the lock of the engine.
-    ///
-    /// A request that comes too late may be in the count until it has undone that.
     pub(in crate::runtime) fn withdraw(&self) -> u64 {
         let code = self.word.load(Ordering::Relaxed) >> COUNT << COUNT;
         self.word.fetch_sub(code, Ordering::AcqRel) - code
