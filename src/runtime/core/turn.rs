@@ -140,7 +140,7 @@ impl Core {
         self.lanes.posted(PartitionId::DEFAULT).map_or(0, |it| it.taken())
     }
 
-    /// Has the engine decide about each request, whatever the state.
+    /// Has the engine decide about each request, in each state.
     #[cfg(test)]
     pub(crate) fn never_lend(&self) {
         self.with_engine(|state, _| state.never_lends = true);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A request enters with one `fetch_add` and leaves with another. What runs and what is free add up to what was lent,
-//! whatever the order: so no more requests run than slots were lent, without a look at any other word. A closed word looks
+//! in any order: so no more requests run than slots were lent, without a look at any other word. A closed word looks
 //! as if it had far too few free slots. So closing needs no second test, and a request that enters while the word closes
 //! sees that in the value that its own `fetch_add` returns.
 //!
