@@ -82,6 +82,7 @@
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `tracing` | decisions as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `configuration::AdmissionConfig`: settings as data, from files and environment variables | no |
+//! | `processor-clock` | `AdmissionBuilder::processor_clock`: a clock that is cheaper to read | no |
 //! | `axum` | `classify::by_matched_path`, and `ConnectInfo` for [`by_peer_ip`](classify::by_peer_ip) | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -4,6 +4,8 @@ mod admit;
 mod background;
 #[cfg(feature = "introspect")]
 mod capture;
+#[cfg(all(test, feature = "processor-clock"))]
+mod clock_tests;
 mod core;
 #[cfg(test)]
 mod flood_tests;
