@@ -84,6 +84,11 @@ impl Controller {
         self.law.limit().max(1)
     }
 
+    /// Returns the largest limit that the law may set, as far as it tells.
+    pub(crate) fn max_limit(&self) -> usize {
+        self.law.max_limit().max(self.limit())
+    }
+
     /// Returns one in how many requests has to be timed while all is quiet.
     pub(crate) fn time_one_in(&self) -> u32 {
         self.law.time_one_in(self.one_in).get()

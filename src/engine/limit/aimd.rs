@@ -120,6 +120,10 @@ impl LimitAlgorithm for Aimd {
         self.limit.min(self.max).max(self.min)
     }
 
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
     fn adopt(&mut self, limit: usize) {
         self.limit = limit;
     }

@@ -158,6 +158,10 @@ impl LimitAlgorithm for Gradient {
         limit.max(1)
     }
 
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
     fn inputs(&self) -> LimitInputs {
         self.basis
     }

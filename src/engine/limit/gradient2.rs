@@ -175,6 +175,10 @@ impl LimitAlgorithm for Gradient2 {
         clamp_to_limit(self.estimate, self.min, self.max)
     }
 
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
     fn inputs(&self) -> LimitInputs {
         self.basis
     }

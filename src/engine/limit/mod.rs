@@ -90,6 +90,13 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Returns the current limit, at least 1.
     fn limit(&self) -> usize;
 
+    /// Returns the largest limit that this law may set, as far as it is known: the present one unless the law says otherwise.
+    /// A handle asks once, when it is built: where the limit may become large, it prepares for many cores. No promise is made, and
+    /// a larger limit holds as well.
+    fn max_limit(&self) -> usize {
+        self.limit()
+    }
+
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 

@@ -175,6 +175,10 @@ impl LimitAlgorithm for Vegas {
         clamp_to_limit(self.estimate, 1, self.max)
     }
 
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
     fn inputs(&self) -> LimitInputs {
         self.basis
     }

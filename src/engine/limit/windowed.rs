@@ -146,6 +146,10 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         self.law.limit()
     }
 
+    fn max_limit(&self) -> usize {
+        self.law.max_limit()
+    }
+
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         self.law.time_one_in(asked)
     }

@@ -287,6 +287,10 @@ impl LimitAlgorithm for TwoPoint {
         clamp_to_limit(limit, self.min, self.max)
     }
 
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
     fn inputs(&self) -> LimitInputs {
         self.basis
     }
