@@ -11,8 +11,8 @@ struct Counter {
 }
 
 /// Returns the nanoseconds since this process first asked. That first time, the counter is compared with the time of the
-/// system for a millisecond or so.
-#[inline]
+/// system for a millisecond or so. Kept out of the code around each reading, where most handles have Tokio's time.
+#[inline(never)]
 pub(super) fn elapsed() -> u64 {
     static COUNTER: OnceLock<Counter> = OnceLock::new();
     let counter = COUNTER.get_or_init(|| {

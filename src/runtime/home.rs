@@ -2,7 +2,7 @@
 //!
 //! A request on a lent slot has to find its lane when it leaves, and a count of references to the handle would cost it
 //! two atomic instructions more: as much as the slot itself. So lanes are never freed. When the last clone of a handle is
-//! dropped, its lanes wait for the next handle that is built with as many partitions. There are as many homes as there
+//! dropped, its lanes wait for the next handle that is built with as many partitions and lanes. There are as many homes as there
 //! ever were handles at a time.
 
 use std::sync::{
@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use super::{
-    core::{Lanes, LentSlot, Next, lock},
+    core::{Lanes, LentSlot, Next, lock, shards_here},
     shared::Shared,
 };
 use crate::{
@@ -36,15 +36,19 @@ const FOREIGN: u64 = u64::MAX;
 static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
 
 impl Home {
-    /// Returns a home for a handle with so many partitions.
-    pub(in crate::runtime) fn find(partitions: usize, time: &TimeSource) -> &'static Self {
+    /// Returns a home for a handle with so many partitions, and a limit of at most this.
+    pub(in crate::runtime) fn find(partitions: usize, max_limit: usize, time: &TimeSource) -> &'static Self {
         let origin = time.origin().map_or(FOREIGN, Origin::as_nanos);
+        // A clock of the user's is read under a lock, so more lanes would not help. And a simulation is the same on all
+        // machines.
+        let max_limit = if origin == FOREIGN { 0 } else { max_limit };
+        let shards = shards_here(partitions, max_limit);
         let mut vacant = lock(&VACANT);
-        let fits = |home: &&Self| home.lanes.are_for(partitions) && home.lanes.are_idle();
+        let fits = |home: &&Self| home.lanes.are_for(partitions, shards) && home.lanes.are_idle();
         let home = match vacant.iter().position(fits) {
             Some(position) => vacant.swap_remove(position),
             None => Box::leak(Box::new(Self {
-                lanes: Lanes::new(partitions),
+                lanes: Lanes::new(partitions, shards),
                 origin: AtomicU64::new(FOREIGN),
                 owner: Mutex::new(Weak::new()),
             })),
@@ -130,7 +134,7 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Admission, Outcome, Ticket, limit::Fixed};
+    use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::core::force_shards};
 
     #[test]
     fn homes_are_used_again_and_not_before_the_last_request_has_left() {
@@ -161,11 +165,24 @@ mod tests {
     }
 
     #[test]
+    fn a_home_with_another_number_of_lanes_is_not_taken() {
+        // No other test builds a handle with this many partitions.
+        const PARTITIONS: usize = 11;
+        let find = |shards| force_shards(shards, || Home::find(PARTITIONS, 1_000, &TimeSource::tokio()));
+        let homes = [1, 4, 1, 4].map(|shards| {
+            let home = find(shards);
+            home.leave_to_others();
+            home.id()
+        });
+        assert!(homes[0] != homes[1] && homes[..2] == homes[2..], "{homes:?}");
+    }
+
+    #[test]
     fn a_thousand_handles_one_after_the_other_share_a_home() {
         const PARTITIONS: usize = 41;
         let mut homes = std::collections::BTreeSet::new();
         for _ in 0..1_000 {
-            let home = Home::find(PARTITIONS, &TimeSource::tokio());
+            let home = Home::find(PARTITIONS, 1_000, &TimeSource::tokio());
             homes.insert(home.id());
             home.leave_to_others();
         }

@@ -14,6 +14,8 @@ mod operate;
 #[cfg(test)]
 mod quiet_tests;
 mod remote;
+#[cfg(test)]
+mod shard_tests;
 mod shared;
 
 use std::{sync::Arc, time::Duration};

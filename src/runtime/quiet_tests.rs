@@ -17,12 +17,18 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::{Admission, AdmissionBuilder, Admit, DrainMode, Permit};
+use super::{
+    Admission, AdmissionBuilder, Admit, DrainMode, Permit,
+    core::{be_thread, force_shards},
+};
 use crate::{
     Clock, Criticality, Mode, Outcome, PartitionMode, Ticket,
     limit::{Aimd, Fixed, Limit},
     percent,
 };
+
+/// Lanes of each partition.
+const SHARDS: [usize; 2] = [1, 4];
 
 const PARTITIONS: [&str; 4] = ["", "web", "batch", "gone"];
 
@@ -51,6 +57,8 @@ enum Op {
     Reload(Settings),
     Look,
     Drain(bool),
+    /// Requests come from another thread from now on.
+    Thread(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,10 +106,12 @@ struct World {
 }
 
 impl World {
-    fn new(settings: Settings, lends: bool) -> Self {
+    /// A handle that lends slots to so many lanes of each partition; none, and it never lends.
+    fn new(settings: Settings, shards: usize) -> Self {
         let clock = Virtual(Arc::new(AtomicU64::new(1)));
-        let admission = settings.builder().name("world").clock(clock.clone()).build().expect("valid settings");
-        if !lends {
+        let builder = settings.builder().name("world").clock(clock.clone());
+        let admission = force_shards(shards.max(1), || builder.build().expect("valid settings"));
+        if shards == 0 {
             admission.shared.never_lend();
         }
         Self { admission, clock, waiting: Vec::new(), permits: Vec::new() }
@@ -127,6 +137,8 @@ impl World {
 
     /// Does it, and says what became of it.
     fn step(&mut self, op: &Op) -> String {
+        // What runs in other lanes is known as of the last collection. That is not what is to be compared.
+        self.admission.shared.count_lanes();
         match op {
             Op::Arrive { partition, criticality, label, timeout, waits } => {
                 let mut ticket = Ticket::new().partition(PARTITIONS[*partition]).criticality(*criticality);
@@ -199,6 +211,10 @@ impl World {
                 self.admission.drain(mode);
                 String::new()
             }
+            Op::Thread(number) => {
+                be_thread(*number);
+                String::new()
+            }
         }
     }
 
@@ -261,6 +277,7 @@ fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
         10 => settings(is_learned).prop_map(Op::Reload),
         20 => Just(Op::Look),
         1 => any::<bool>().prop_map(Op::Drain),
+        60 => (0usize..4).prop_map(Op::Thread),
     ]
 }
 
@@ -268,8 +285,8 @@ fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
 /// may be learned in another order, which moves means by their last digits, and decisions that rest on forecasts with them. So
 /// forecasts are left out where they are only told: of several partitions, and of requests that were observed before they left,
 /// the quiet path knows the last release a little less exactly than the engine alone.
-fn compare(settings: Settings, ops: &[Op]) -> Result<(), TestCaseError> {
-    let [mut quiet, mut alone] = [true, false].map(|lends| World::new(settings, lends));
+fn compare(settings: Settings, shards: usize, ops: &[Op]) -> Result<(), TestCaseError> {
+    let [mut quiet, mut alone] = [shards, 0].map(|shards| World::new(settings, shards));
     for (number, op) in ops.iter().enumerate() {
         for world in [&quiet, &alone] {
             world.clock.0.fetch_add(1_000_001, Ordering::Relaxed);
@@ -294,17 +311,19 @@ proptest! {
     #[test]
     fn a_handle_that_lends_decides_as_one_that_does_not(
         settings in settings(false),
+        shards in prop::sample::select(&SHARDS[..]),
         ops in prop::collection::vec(ops(false), 1..160),
     ) {
-        compare(settings, &ops)?;
+        compare(settings, shards, &ops)?;
     }
 
     #[test]
     fn the_same_holds_where_the_limit_is_learned(
         settings in settings(true),
+        shards in prop::sample::select(&SHARDS[..]),
         ops in prop::collection::vec(ops(true), 1..160),
     ) {
-        compare(settings, &ops)?;
+        compare(settings, shards, &ops)?;
     }
 }
 
@@ -312,7 +331,7 @@ proptest! {
 #[test]
 fn a_quiet_handle_lends_and_a_busy_one_does_not() {
     let settings = Settings { limit: 8, queue: 4, is_learned: false, second: PartitionMode::Burst };
-    let mut world = World::new(settings, true);
+    let mut world = World::new(settings, 1);
     let arrive =
         Op::Arrive { partition: 0, criticality: Criticality::Critical, label: false, timeout: None, waits: true };
     // To lend is tried after some quiet turns.

@@ -52,7 +52,7 @@ impl Shared {
         warnings: Vec<String>,
         limiter: Option<RemoteLimiter>,
     ) -> Self {
-        let home = Home::find(engine.partitions().count(), &time);
+        let home = Home::find(engine.partitions().count(), engine.max_limit(), &time);
         Self {
             told: Mutex::new(LastReported::of(&engine.snapshot())),
             core: Core::new(name, engine, time, home.lanes(), warnings),

@@ -15,6 +15,8 @@ mod tape;
 mod turn;
 mod wakers;
 
+#[cfg(test)]
+pub(in crate::runtime) use self::quiet::{be_thread, force_shards};
 #[cfg(not(feature = "introspect"))]
 pub(in crate::runtime) use self::recorded::Words;
 #[cfg(feature = "introspect")]
@@ -24,7 +26,7 @@ pub(in crate::runtime) use self::{
     drivers::{Post, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,
-    quiet::{Lanes, LentSlot, Next},
+    quiet::{Lanes, LentSlot, Next, shards_here},
     slots::{Kept, SlotNumber},
     state::State,
 };

@@ -146,6 +146,13 @@ impl Core {
         self.with_engine(|state, _| state.never_lends = true);
     }
 
+    /// Tells the lanes what runs elsewhere, as each collection does.
+    #[cfg(test)]
+    pub(crate) fn count_lanes(&self) {
+        let _state = lock(&self.state);
+        self.lanes.tell_what_runs_elsewhere();
+    }
+
     /// Closes the lanes, for good.
     pub(in crate::runtime) fn close_lanes(&self) {
         lock(&self.state).settle(self.lanes);

@@ -1,6 +1,6 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
-use super::{BATCH, Found, Lane, Lanes, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
+use super::{BATCH, Found, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
 use crate::{
     engine::{Engine, LentSample, PartitionId, Settled},
     outcome::Outcome,
@@ -59,12 +59,14 @@ struct Account {
     read_at_head: u32,
     /// Successes that were not timed, since the last one that was.
     untimed: u64,
+    /// Latest time at which a timed request left.
+    last_end: Timestamp,
 }
 
 impl Lending {
     pub(in crate::runtime) fn new(lanes: &Lanes) -> Self {
         Self {
-            accounts: PartitionId::all().zip(&lanes.lanes).map(|(number, lane)| Account::of(number, lane)).collect(),
+            accounts: accounts(lanes).collect(),
             lent: 0,
             is_open: false,
             is_behind: false,
@@ -113,8 +115,9 @@ impl Lending {
         }
         // First, as long as their slots count as running.
         self.collect_all(lanes, engine);
-        let used = self.accounts.iter_mut().zip(&lanes.lanes).filter(|(account, _)| account.lent > 0);
-        self.settled.extend(used.map(|(account, lane)| account.settle(lane)));
+        let shards = 1 << lanes.shards;
+        let partitions = self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards));
+        self.settled.extend(partitions.filter_map(|(accounts, lanes)| settle_partition(accounts, lanes)));
         // A request that entered one lane before another request left another lane says nothing of a stall.
         let has_freed = self.settled.iter().any(|it| it.left > 0);
         let since = self.settled.iter().filter_map(|it| it.busy_since);
@@ -132,16 +135,18 @@ impl Lending {
     pub(in crate::runtime) fn collect(&mut self, lanes: &Lanes, engine: &mut Engine) -> bool {
         let limit = engine.limit();
         self.collect_all(lanes, engine);
+        lanes.tell_what_runs_elsewhere();
         engine.limit() != limit
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
         for (lane, account) in lanes.lanes.iter().zip(&mut self.accounts) {
             let observed = low(lane.observed.load(Ordering::Acquire)) & NUMBERS;
-            let mut drain = Drain { engine, account, timed: 0, last_end: self.last_end };
+            let mut drain = Drain { engine, account, timed: 0 };
             drain.read(&lane.at_head, observed, false);
             drain.read(&lane.at_end, lane.word.look().left, true);
-            (self.learned, self.last_end) = (self.learned + drain.timed, drain.last_end);
+            self.learned += drain.timed;
+            self.last_end = self.last_end.max(account.last_end);
             lane.collected.store(engine.now().as_nanos(), Ordering::Relaxed);
         }
         let untimed = if self.learned < KNOWN { 0 } else { engine.time_one_in() - 1 };
@@ -176,29 +181,36 @@ impl Lending {
         (self.has_lent, self.served_before, self.quiet_turns) = (true, self.served, 0);
         // Limits may be as large as a number can be.
         let free = engine.free_slots().min(MOST_LENT as usize * self.accounts.len());
-        let weights: usize = self.accounts.iter().map(|account| account.lent as usize + 1).sum();
-        for (number, account) in PartitionId::all().zip(&mut self.accounts) {
-            let part = free * (account.lent as usize + 1) / weights;
-            let most = (MOST_LENT - account.lent) as usize;
-            let more = engine.lend(number, part.min(most));
-            account.lent += more;
+        let weights: usize = self.accounts.iter().map(Account::weight).sum();
+        let shards = 1 << lanes.shards;
+        for accounts in self.accounts.chunks_mut(shards) {
+            let [Account { partition, .. }, ..] = *accounts else { continue };
+            let part = free * accounts.iter().map(Account::weight).sum::<usize>() / weights;
+            let most: u32 = accounts.iter().map(Account::room).sum();
+            let more = engine.lend(partition, part.min(most as usize));
             self.lent += more;
+            share_out(more, accounts);
         }
         let elsewhere = engine.running().saturating_sub(self.lent as usize);
         lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
-        for (lane, account) in lanes.lanes.iter().zip(&mut self.accounts) {
-            // What runs beyond a bound that has shrunk leaves without a successor.
-            let most = account.lent - engine.too_many(account.partition, account.lent);
-            lane.word.open(i64::from(most) - account.in_word);
-            account.in_word = i64::from(most);
+        for (accounts, lanes) in self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards)) {
+            // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
+            // lanes: so many have to leave each lane before a request may enter there.
+            let [Account { partition, .. }, ..] = *accounts else { continue };
+            let too_many = engine.too_many(partition, accounts.iter().map(|account| account.lent).sum());
+            for (account, lane) in accounts.iter_mut().zip(lanes) {
+                let most = account.lent - too_many.min(account.lent);
+                lane.word.open(i64::from(most) - account.in_word);
+                account.in_word = i64::from(most);
+            }
         }
+        lanes.tell_what_runs_elsewhere();
         self.is_open = true;
     }
 
     /// Takes a request over from its lane, after a call to [`settle`](Self::settle): the engine counts its slot already.
-    pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, partition: PartitionId) {
-        let partition = partition.index();
-        if let (Some(lane), Some(account)) = (lanes.lanes.get(partition), self.accounts.get_mut(partition)) {
+    pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, slot: &LentSlot) {
+        if let (Some(lane), Some(account)) = (lanes.lane(slot), self.accounts.get_mut(usize::from(slot.lane))) {
             lane.word.take_out();
             account.lent -= 1;
             account.in_word -= 1;
@@ -206,6 +218,49 @@ impl Lending {
             self.lent -= 1;
             self.is_behind = self.lent == 0 && self.has_news(lanes);
         }
+    }
+}
+
+/// The accounts of lanes that are closed.
+fn accounts(lanes: &Lanes) -> impl Iterator<Item = Account> {
+    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.shards));
+    partitions.zip(&lanes.lanes).map(|(partition, lane)| Account::of(partition, lane))
+}
+
+/// Notes what happened in the lanes of a partition. Returns what that means for the engine, if any slot is lent there.
+fn settle_partition(accounts: &mut [Account], lanes: &[Lane]) -> Option<Settled> {
+    if let ([account], [lane]) = (&mut *accounts, lanes) {
+        return (account.lent > 0).then(|| account.settle(lane));
+    }
+    let last_end = accounts.iter().map(|account| account.last_end).max()?;
+    let used = accounts.iter_mut().zip(lanes).filter(|(account, _)| account.lent > 0);
+    let each = used.map(|(account, lane)| {
+        let settled = account.settle(lane);
+        (settled, settled.busy_since.filter(|&since| since >= last_end))
+    });
+    let earlier = |a: Option<_>, b: Option<_>| a.into_iter().chain(b).min();
+    let (settled, since_last_end) = each.reduce(|(sum, sum_since), (it, since)| {
+        let busy_since = earlier(sum.busy_since, it.busy_since);
+        let (admitted, back, left) = (sum.admitted + it.admitted, sum.back + it.back, sum.left + it.left);
+        (Settled { partition: it.partition, admitted, back, left, busy_since }, earlier(sum_since, since))
+    })?;
+    // A request that entered one lane before another request left another lane says nothing of a stall.
+    Some(if settled.left > 0 { Settled { busy_since: since_last_end, ..settled } } else { settled })
+}
+
+/// Shares slots that were lent to a partition out among its lanes, by what they used.
+fn share_out(more: u32, accounts: &mut [Account]) {
+    let mut weights: usize = accounts.iter().map(Account::weight).sum();
+    let mut left = more;
+    for account in &mut *accounts {
+        let weight = account.weight();
+        let part = left as usize * weight / weights;
+        weights -= weight;
+        left -= account.add(part);
+    }
+    // What the last lanes had no room for.
+    for account in accounts {
+        left -= account.add(left as usize);
     }
 }
 
@@ -223,7 +278,25 @@ impl Account {
             left: 0,
             told: 0,
             untimed: 0,
+            last_end: Timestamp::ZERO,
         }
+    }
+
+    /// By how much of what is free its lane gets: by what it used.
+    const fn weight(&self) -> usize {
+        self.lent as usize + 1
+    }
+
+    /// How many slots more fit into its word.
+    const fn room(&self) -> u32 {
+        MOST_LENT - self.lent
+    }
+
+    /// Takes up to so many slots more. Returns how many.
+    fn add(&mut self, most: usize) -> u32 {
+        let more = u32::try_from(most).unwrap_or(u32::MAX).min(self.room());
+        self.lent += more;
+        more
     }
 
     /// Notes what happened in a lane that is closed. Returns what that means for the engine.
@@ -252,7 +325,6 @@ struct Drain<'a> {
     account: &'a mut Account,
     /// Samples that were timed.
     timed: u64,
-    last_end: Timestamp,
 }
 
 impl Drain<'_> {
@@ -301,7 +373,7 @@ impl Drain<'_> {
             None => {}
         }
         if is_end && end != Timestamp::NEVER {
-            self.last_end = self.last_end.max(end);
+            self.account.last_end = self.account.last_end.max(end);
             self.engine.learn_hold(start, end, running);
         }
     }

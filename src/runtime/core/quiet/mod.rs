@@ -1,8 +1,8 @@
 //! The quiet path: requests that enter and leave without the engine and its lock.
 //!
 //! Most of the time no request waits, the limit does not bind and nothing is refused: then no decision is needed. The engine
-//! lends free slots to lanes, one for each partition. *Lent slots count as used*, so the limit holds under every race. A
-//! request takes a lent slot with one atomic instruction and gives it back with another.
+//! lends free slots to lanes, one or a few for each partition. *Lent slots count as used*, so the limit holds under every race.
+//! A request takes a lent slot with one atomic instruction and gives it back with another.
 //!
 //! Every other turn of the engine calls all of them back first: it sees exactly what runs, as if nothing had been lent. So
 //! everything that the engine promises holds unchanged: a request is refused or waits only after a look at all slots, and
@@ -10,22 +10,31 @@
 //!
 //! What is learned from requests on lent slots stands in a [ring](SampleRing). It is collected after [`BATCH`] requests or
 //! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
+//!
+//! On a machine with many cores all of them would write to the one word of a busy partition. There a partition has [a few
+//! lanes](shards), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
+//! partition, so that it does not call slots back while one is free.
 
 mod atomics;
 mod lending;
 mod posted;
 mod ring;
+mod shards;
 mod word;
 
 use std::time::Duration;
 
 use self::atomics::{AtomicU64, Ordering};
+#[cfg(test)]
+pub(in crate::runtime) use self::shards::{be_thread, force_shards};
 pub(in crate::runtime) use self::{
     lending::Lending,
     posted::{Answer, Posted},
+    shards::shards_here,
 };
 use self::{
     ring::{Found, RING, RingSample, SampleRing},
+    shards::this_thread,
     word::{MOST_LENT, Seen, SlotWord},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
@@ -45,8 +54,10 @@ const MOST_LANES: usize = 64;
 /// All lanes.
 #[derive(Debug)]
 pub(in crate::runtime) struct Lanes {
-    /// Lanes by the number of their partition.
+    /// Lanes by the number of their partition; those of a partition lie side by side.
     lanes: Box<[Lane]>,
+    /// Lanes of each partition, as a power of two.
+    shards: u32,
     /// Requests that run on slots which the engine did not lend.
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
@@ -55,7 +66,7 @@ pub(in crate::runtime) struct Lanes {
     posted: Box<[Posted]>,
 }
 
-/// The lent slots of a partition. Lanes don't share cache lines.
+/// Lent slots of a partition. Lanes don't share cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Lane {
@@ -66,6 +77,9 @@ struct Lane {
     busy_since: AtomicU64,
     /// Requests that were observed before they left.
     observed: AtomicU64,
+    /// Requests that ran elsewhere at the last collection, in other lanes or on slots that were not lent. Where a partition has
+    /// several lanes, a look at all of their words would cost each request what it saves not to share a word.
+    others: AtomicU64,
     /// Samples of requests that leave, and of requests that were observed before.
     at_end: SampleRing,
     at_head: SampleRing,
@@ -78,7 +92,7 @@ pub(in crate::runtime) struct LentSlot {
     /// When the request entered; never, for a request that is not timed.
     pub(in crate::runtime) start: Timestamp,
     pub(in crate::runtime) in_flight: u32,
-    pub(in crate::runtime) partition: PartitionId,
+    lane: u16,
     pub(in crate::runtime) is_observed: bool,
 }
 
@@ -94,15 +108,20 @@ pub(in crate::runtime) enum Next {
 }
 
 impl Lanes {
-    pub(in crate::runtime) fn new(partitions: usize) -> Self {
-        let lanes = (0..partitions.min(MOST_LANES)).map(|_| Lane::new()).collect();
-        let posted = (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect();
-        Self { lanes, elsewhere: AtomicU64::new(0), untimed: AtomicU64::new(0), posted }
+    /// Lanes for so many partitions, with so many lanes each: a power of two.
+    pub(in crate::runtime) fn new(partitions: usize, shards: usize) -> Self {
+        Self {
+            lanes: (0..number_of_lanes(partitions, shards)).map(|_| Lane::new()).collect(),
+            shards: shards.ilog2(),
+            elsewhere: AtomicU64::new(0),
+            untimed: AtomicU64::new(0),
+            posted: (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect(),
+        }
     }
 
-    /// Whether these are the lanes of a handle with so many partitions.
-    pub(in crate::runtime) fn are_for(&self, partitions: usize) -> bool {
-        self.lanes.len() == partitions.min(MOST_LANES)
+    /// Whether these are the lanes of a handle with so many partitions, and so many lanes for each of them.
+    pub(in crate::runtime) fn are_for(&self, partitions: usize, shards: usize) -> bool {
+        self.shards == shards.ilog2() && self.lanes.len() == number_of_lanes(partitions, shards)
     }
 
     /// Whether all lanes are closed and no request runs on any lent slot.
@@ -137,30 +156,77 @@ impl Lanes {
         partition: PartitionId,
         now: impl FnOnce() -> Timestamp,
     ) -> Option<LentSlot> {
-        let lane = self.lanes.get(partition.index())?;
+        if self.shards > 0 {
+            return self.enter_any(partition, this_thread(), now);
+        }
+        let number = partition.index();
+        let lane = self.lanes.get(number)?;
         let entered = lane.word.enter()?;
-        let is_timed = u64::from(entered.number) & self.untimed.load(Ordering::Relaxed) == 0;
+        Some(self.admit(lane, number, now, || self.running_beside(number, entered.used), entered.number))
+    }
+
+    /// Takes a lent slot in any lane of a partition, that of this thread first.
+    ///
+    /// A request may have counted as running for a moment in a lane where it gave up. If it gets in elsewhere it need not ask
+    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. Kept out of the way of all requests
+    /// whose partition has a single lane.
+    #[inline(never)]
+    fn enter_any(&self, partition: PartitionId, thread: usize, now: impl FnOnce() -> Timestamp) -> Option<LentSlot> {
+        let first = partition.index() << self.shards;
+        let last = (1 << self.shards) - 1;
+        (0..=last)
+            .find_map(|step| {
+                let number = first + (thread.wrapping_add(step) & last);
+                let lane = self.lanes.get(number)?;
+                Some((lane, number, lane.word.enter()?))
+            })
+            .map(|(lane, number, entered)| {
+                self.admit(lane, number, now, || lane.running_with(entered.used), entered.number)
+            })
+    }
+
+    /// Returns the slot of a request that has entered the lane of this number, the `nth` there.
+    #[inline]
+    fn admit(
+        &self,
+        lane: &Lane,
+        number: usize,
+        now: impl FnOnce() -> Timestamp,
+        running: impl FnOnce() -> u32,
+        nth: u32,
+    ) -> LentSlot {
+        let is_timed = u64::from(nth) & self.untimed.load(Ordering::Relaxed) == 0;
         let start = if is_timed { now() } else { Timestamp::NEVER };
         if is_timed && lane.busy_since.load(Ordering::Relaxed) == u64::MAX {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
-        let in_flight = self.running_with(partition, entered.used);
-        Some(LentSlot { start, in_flight, partition, is_observed: false })
+        LentSlot { start, in_flight: running(), lane: number as u16, is_observed: false }
+    }
+
+    /// Returns the lane of a request.
+    #[inline]
+    fn lane(&self, slot: &LentSlot) -> Option<&Lane> {
+        self.lanes.get(slot.lane as usize)
+    }
+
+    /// Returns the partition of a request.
+    pub(in crate::runtime) fn partition(&self, slot: &LentSlot) -> PartitionId {
+        PartitionId::from_index(usize::from(slot.lane) >> self.shards).unwrap_or(PartitionId::DEFAULT)
     }
 
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
     #[inline]
     pub(in crate::runtime) fn are_tight(&self, slot: &LentSlot) -> bool {
-        self.lanes.get(slot.partition.index()).is_some_and(|lane| lane.word.is_tight())
+        self.lane(slot).is_some_and(|lane| lane.word.is_tight())
     }
 
     /// Gives a lent slot back, with its sample.
     #[inline]
     pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lanes.get(slot.partition.index()) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Settle };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.word.leave();
-        let running = self.running_at(slot.partition, seen);
+        let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
         let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome };
         lane.at_end.write(seen.left, &sample);
@@ -170,31 +236,52 @@ impl Lanes {
     /// Takes the sample of a request that goes on.
     #[inline]
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lanes.get(slot.partition.index()) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Settle };
         slot.is_observed = true;
         let seen = lane.word.look();
-        let running = self.running_at(slot.partition, seen);
+        let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome: Some(outcome) };
         lane.at_head.write(number, &sample);
         if seen.is_closed { Next::Settle } else { lane.next(number, end) }
     }
 
-    /// Returns how many requests run in all, as a request in a partition sees its word; 0 where the engine knows better.
+    /// Returns how many requests run in all, as a request sees the word of its lane; 0 where the engine knows better.
     #[inline]
-    fn running_at(&self, partition: PartitionId, seen: Seen) -> u32 {
-        if seen.is_closed { 0 } else { self.running_with(partition, seen.used) }
+    fn running_at(&self, lane: &Lane, slot: &LentSlot, seen: Seen) -> u32 {
+        if seen.is_closed { 0 } else { self.running_with(lane, slot.lane as usize, seen.used) }
     }
 
-    /// Returns how many requests run in all, if so many run in this partition on lent slots.
+    /// Returns how many requests run in all, if so many run in the lane of this number.
     #[inline]
-    fn running_with(&self, partition: PartitionId, used: u32) -> u32 {
+    fn running_with(&self, lane: &Lane, number: usize, used: u32) -> u32 {
+        if self.shards > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
+    }
+
+    /// The same where each partition has a single lane.
+    #[inline]
+    fn running_beside(&self, number: usize, used: u32) -> u32 {
         let elsewhere = low(self.elsewhere.load(Ordering::Relaxed)) + used;
         if self.lanes.len() == 1 {
             return elsewhere;
         }
-        let others = self.lanes.iter().enumerate().filter(|&(number, _)| number != partition.index());
+        let others = self.lanes.iter().enumerate().filter(|&(other, _)| other != number);
         others.fold(elsewhere, |sum, (_, lane)| sum + lane.word.look().used)
+    }
+}
+
+impl Lanes {
+    /// Tells the lanes how many requests run elsewhere, where a partition has several of them. Under the lock of the engine.
+    pub(in crate::runtime) fn tell_what_runs_elsewhere(&self) {
+        if self.shards == 0 {
+            return;
+        }
+        let used = |lane: &Lane| lane.word.look().used;
+        let running = low(self.elsewhere.load(Ordering::Relaxed)) + self.lanes.iter().map(used).sum::<u32>();
+        for lane in &self.lanes {
+            // Requests come and go meanwhile.
+            lane.others.store(u64::from(running.saturating_sub(used(lane))), Ordering::Relaxed);
+        }
     }
 }
 
@@ -213,9 +300,16 @@ impl Lane {
             collected: AtomicU64::new(0),
             busy_since: AtomicU64::new(u64::MAX),
             observed: AtomicU64::new(0),
+            others: AtomicU64::new(0),
             at_end: SampleRing::new(),
             at_head: SampleRing::new(),
         }
+    }
+
+    /// Returns how many requests run in all, if so many run in this lane: as of the last collection.
+    #[inline]
+    fn running_with(&self, used: u32) -> u32 {
+        low(self.others.load(Ordering::Relaxed)) + used
     }
 
     #[inline]
@@ -226,6 +320,11 @@ impl Lane {
                 && end.since(Timestamp::from_nanos(self.collected.load(Ordering::Relaxed))) >= MOST_DELAY;
         if is_due { Next::Collect } else { Next::Nothing }
     }
+}
+
+/// Lanes of so many partitions, with so many lanes each.
+fn number_of_lanes(partitions: usize, shards: usize) -> usize {
+    partitions.saturating_mul(shards).min(MOST_LANES)
 }
 
 /// The lower half of a count.
