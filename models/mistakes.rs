@@ -16,6 +16,7 @@ const UNCHECKED: (&str, &str) =
 
 const WORDS: &[&str] = &["words"];
 const TURNS: &[&str] = &["handle", "turns"];
+const SHARDS: &[&str] = &["handle", "shards"];
 const RINGS: &[&str] = &["rings"];
 const POSTS: &[&str] = &["posts"];
 
@@ -169,6 +170,32 @@ pub const MISTAKES: &[Mistake] = &[
             "lane.at_end.write(seen.left, &sample);
         if seen.is_closed && seen.used == 0 { Next::Settle }",
         )],
+    },
+    Mistake {
+        name: "tries_its_own_lane_only",
+        file: "mod.rs",
+        models: SHARDS,
+        edits: &[("(0..=last)", "(0..=last).take(1)")],
+    },
+    Mistake {
+        name: "closes_one_lane_of_a_partition",
+        file: "lending.rs",
+        models: SHARDS,
+        edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
+    },
+    Mistake {
+        name: "shares_out_what_has_to_leave",
+        file: "lending.rs",
+        models: SHARDS,
+        edits: &[
+            ("let too_many = engine", "let mut too_many = engine"),
+            (
+                "let most = account.lent - too_many.min(account.lent);",
+                "let gone = too_many.min(account.lent);
+                too_many -= gone;
+                let most = account.lent - gone;",
+            ),
+        ],
     },
     Mistake { name: "writes_without_a_check", file: "ring.rs", models: RINGS, edits: &[UNCHECKED] },
     Mistake {

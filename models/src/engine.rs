@@ -16,6 +16,10 @@ impl PartitionId {
         self.0 as usize
     }
 
+    pub(crate) fn from_index(index: usize) -> Option<Self> {
+        u16::try_from(index).ok().map(Self)
+    }
+
     pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
         (0..=u16::MAX).map(Self)
     }

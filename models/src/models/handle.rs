@@ -58,9 +58,17 @@ impl Handle {
         Self::with_lanes(1, limit, mistake)
     }
 
-    /// A handle whose slots are lent to so many lanes.
-    pub(super) fn with_lanes(lanes: usize, limit: usize, mistake: Mistake) -> Arc<Self> {
-        let lanes = Lanes::new(lanes);
+    /// A handle whose slots are lent to the lanes of so many partitions, one each.
+    pub(super) fn with_lanes(partitions: usize, limit: usize, mistake: Mistake) -> Arc<Self> {
+        Self::of(Lanes::new(partitions, 1), limit, mistake)
+    }
+
+    /// A handle whose slots are lent to so many lanes of one partition.
+    pub(super) fn with_shards(shards: usize, limit: usize) -> Arc<Self> {
+        Self::of(Lanes::new(1, shards), limit, Mistake::None)
+    }
+
+    fn of(lanes: Lanes, limit: usize, mistake: Mistake) -> Arc<Self> {
         let (engine, lending) = (Engine::new(limit), Lending::new(&lanes));
         let handle = Self {
             state: Mutex::new(State { engine, lending, wakers: BTreeMap::new() }),
@@ -124,10 +132,20 @@ impl Handle {
 
     /// `Core::enter`, in this lane.
     pub(super) fn enter_lane(&self, lane: PartitionId) -> Option<LentSlot> {
-        let lent = self.lanes.enter(lane, || Timestamp::from_nanos(7))?;
-        self.inside.enter();
-        self.on_lent.fetch_add(1, SeqCst);
-        Some(lent)
+        self.entered(self.lanes.enter(lane, || Timestamp::from_nanos(7)))
+    }
+
+    /// `Core::enter` of a thread of this number, in the first partition.
+    pub(super) fn enter_as(&self, thread: usize) -> Option<LentSlot> {
+        self.entered(self.lanes.enter_any(LANES[0], thread, || Timestamp::from_nanos(7)))
+    }
+
+    fn entered(&self, lent: Option<LentSlot>) -> Option<LentSlot> {
+        if lent.is_some() {
+            self.inside.enter();
+            self.on_lent.fetch_add(1, SeqCst);
+        }
+        lent
     }
 
     /// `Home::leave`.
@@ -154,7 +172,7 @@ impl Handle {
 
     /// `Core::take_over`: from now on the engine counts the slot.
     pub(super) fn take_over(&self, lent: &LentSlot) {
-        self.turn(|state, lanes| state.lending.take_over(lanes, lent.partition));
+        self.turn(|state, lanes| state.lending.take_over(lanes, lent));
     }
 
     /// A request asks the engine. Returns whether it got a slot; it waits, if not.
@@ -219,7 +237,16 @@ impl Handle {
 
     /// The same for a request that enters this lane.
     pub(super) fn serve_in(&self, lane: PartitionId, request: usize) {
-        if let Some(lent) = self.enter_lane(lane) {
+        self.serve_after(self.enter_lane(lane), request);
+    }
+
+    /// The same for a request of a thread of this number.
+    pub(super) fn serve_as(&self, thread: usize, request: usize) {
+        self.serve_after(self.enter_as(thread), request);
+    }
+
+    fn serve_after(&self, lent: Option<LentSlot>, request: usize) {
+        if let Some(lent) = lent {
             self.work.fetch_add(1, Relaxed);
             self.leave(&lent, 9);
             return;
