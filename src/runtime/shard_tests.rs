@@ -15,7 +15,7 @@ use super::{
     Admission, AdmissionBuilder, Permit,
     core::{be_thread, force_shards},
 };
-use crate::{Mode, Outcome, Ticket, limit::Fixed};
+use crate::{Mode, Outcome, Ticket, limit::Fixed, percent};
 
 const SHARDS: usize = 4;
 const THREADS: usize = 2;
@@ -183,4 +183,28 @@ fn a_thread_uses_the_free_slots_of_all_lanes() {
     assert_eq!(lent, LIMIT, "each of them was lent");
     assert!(admission.try_admit(Ticket::new()).is_err());
     assert_eq!(admission.snapshot().in_flight, LIMIT);
+}
+
+/// A partition's bound shrinks while more run in its lanes: no request enters any of them until enough have left all of them.
+#[test]
+fn a_smaller_bound_of_a_partition_holds_in_all_its_lanes() {
+    let with_share = |share| with_limit(100).partition("batch", percent(share).hard_cap());
+    let admission = sharded(with_share(20));
+    let batch = |thread| {
+        be_thread(thread);
+        admission.try_admit(Ticket::new().partition("batch"))
+    };
+    // Quiet turns, so that slots are lent.
+    let rest = || (0..200).for_each(|_| drop(admission.try_admit(Ticket::new()).expect("room")));
+    rest();
+    let mut permits: VecDeque<_> = (0..16).map(|thread| batch(thread).expect("room")).collect();
+    admission.reload(with_share(10)).expect("valid settings");
+    while permits.len() > 10 {
+        rest();
+        assert!((0..SHARDS).all(|thread| batch(thread).is_err()), "{} run, 10 may", permits.len());
+        drop(permits.pop_front());
+    }
+    assert!((0..SHARDS).all(|thread| batch(thread).is_err()), "10 run, 10 may");
+    drop(permits.pop_front());
+    assert!(batch(0).is_ok());
 }
