@@ -7,7 +7,7 @@ use http::Response;
 use http_body_util::Full;
 use tower::Layer;
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Criticality, Labels, Ticket,
+    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Criticality, Labels, Ticket,
     classify::{RequestHead, by_header},
     limit::{Aimd, Fixed, Limit, TwoPoint},
     percent,
@@ -23,6 +23,7 @@ use crate::{
 };
 
 const TWO_POINT: &str = "AdaptiveConcurrencyLayer, TwoPoint";
+const PROCESSOR_CLOCK: &str = "AdaptiveConcurrencyLayer, no partitions, processor clock";
 const ONE_IN_EIGHT: &str = "AdaptiveConcurrencyLayer, one in eight timed";
 const README: &str = "AdmissionLayer, README settings";
 const README_PUBLISHED: &str = "AdmissionLayer, README settings, journal and metrics";
@@ -34,6 +35,10 @@ const BUSY_ADAPTIVE: &str = "AdaptiveConcurrencyLayer, busy";
 pub const ROWS: &[Contestant] = &[
     accepting(TWO_POINT, || {
         let layer = AdaptiveConcurrencyLayer::new(two_point());
+        accepts(layer.expect("valid settings").layer(HANDLER))
+    }),
+    accepting(PROCESSOR_CLOCK, || {
+        let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), AdmissionBuilder::processor_clock);
         accepts(layer.expect("valid settings").layer(HANDLER))
     }),
     accepting(ONE_IN_EIGHT, || {
@@ -74,6 +79,7 @@ pub fn targets() -> Vec<Contestant> {
         TOWER_ACC,
         "AdmissionLayer",
         "AdaptiveConcurrencyLayer, no partitions",
+        PROCESSOR_CLOCK,
         TWO_POINT,
         ONE_IN_EIGHT,
         README,
