@@ -35,7 +35,7 @@ pub(in crate::runtime) use self::{
 use self::{
     ring::{Found, RING, RingSample, SampleRing},
     shards::this_thread,
-    word::{MOST_LENT, Seen, SlotWord},
+    word::{Entered, MOST_LENT, Seen, SlotWord},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
 
@@ -156,51 +156,34 @@ impl Lanes {
         partition: PartitionId,
         now: impl FnOnce() -> Timestamp,
     ) -> Option<LentSlot> {
-        if self.shards > 0 {
-            return self.enter_any(partition, this_thread(), now);
-        }
-        let number = partition.index();
+        let (number, entered) = if self.shards == 0 {
+            let number = partition.index();
+            (number, self.lanes.get(number)?.word.enter()?)
+        } else {
+            self.enter_any(partition, this_thread())?
+        };
         let lane = self.lanes.get(number)?;
-        let entered = lane.word.enter()?;
-        Some(self.admit(lane, number, now, || self.running_beside(number, entered.used), entered.number))
-    }
-
-    /// Takes a lent slot in any lane of a partition, that of this thread first.
-    ///
-    /// A request may have counted as running for a moment in a lane where it gave up. If it gets in elsewhere it need not ask
-    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. Kept out of the way of all requests
-    /// whose partition has a single lane.
-    #[inline(never)]
-    fn enter_any(&self, partition: PartitionId, thread: usize, now: impl FnOnce() -> Timestamp) -> Option<LentSlot> {
-        let first = partition.index() << self.shards;
-        let last = (1 << self.shards) - 1;
-        (0..=last)
-            .find_map(|step| {
-                let number = first + (thread.wrapping_add(step) & last);
-                let lane = self.lanes.get(number)?;
-                Some((lane, number, lane.word.enter()?))
-            })
-            .map(|(lane, number, entered)| {
-                self.admit(lane, number, now, || lane.running_with(entered.used), entered.number)
-            })
-    }
-
-    /// Returns the slot of a request that has entered the lane of this number, the `nth` there.
-    #[inline]
-    fn admit(
-        &self,
-        lane: &Lane,
-        number: usize,
-        now: impl FnOnce() -> Timestamp,
-        running: impl FnOnce() -> u32,
-        nth: u32,
-    ) -> LentSlot {
-        let is_timed = u64::from(nth) & self.untimed.load(Ordering::Relaxed) == 0;
+        let is_timed = u64::from(entered.number) & self.untimed.load(Ordering::Relaxed) == 0;
         let start = if is_timed { now() } else { Timestamp::NEVER };
         if is_timed && lane.busy_since.load(Ordering::Relaxed) == u64::MAX {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
-        LentSlot { start, in_flight: running(), lane: number as u16, is_observed: false }
+        let in_flight = self.running_with(lane, number, entered.used);
+        Some(LentSlot { start, in_flight, lane: number as u16, is_observed: false })
+    }
+
+    /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
+    ///
+    /// A request may have counted as running for a moment in a lane where it gave up. If it gets in elsewhere it need not ask
+    /// the engine: a turn that saw it there has lent again since, or else it saw it gone.
+    #[cold]
+    fn enter_any(&self, partition: PartitionId, thread: usize) -> Option<(usize, Entered)> {
+        let first = partition.index() << self.shards;
+        let last = (1 << self.shards) - 1;
+        (0..=last).find_map(|step| {
+            let number = first + (thread.wrapping_add(step) & last);
+            Some((number, self.lanes.get(number)?.word.enter()?))
+        })
     }
 
     /// Returns the lane of a request.
