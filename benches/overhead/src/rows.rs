@@ -7,7 +7,7 @@ use http::Response;
 use http_body_util::Full;
 use tower::Layer;
 use tower_admission::{
-    AdaptiveConcurrencyLayer, Admission, AdmissionBuilder, AdmissionLayer, Criticality, Labels, Ticket,
+    AdaptiveConcurrencyLayer, Admission, AdmissionLayer, Criticality, Labels, Ticket,
     classify::{RequestHead, by_header},
     limit::{Aimd, Fixed, Limit, TwoPoint},
     percent,
@@ -23,6 +23,7 @@ use crate::{
 };
 
 const TWO_POINT: &str = "AdaptiveConcurrencyLayer, TwoPoint";
+#[cfg(feature = "clocks")]
 const PROCESSOR_CLOCK: &str = "AdaptiveConcurrencyLayer, no partitions, processor clock";
 const ONE_IN_EIGHT: &str = "AdaptiveConcurrencyLayer, one in eight timed";
 const README: &str = "AdmissionLayer, README settings";
@@ -37,8 +38,9 @@ pub const ROWS: &[Contestant] = &[
         let layer = AdaptiveConcurrencyLayer::new(two_point());
         accepts(layer.expect("valid settings").layer(HANDLER))
     }),
+    #[cfg(feature = "clocks")]
     accepting(PROCESSOR_CLOCK, || {
-        let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), AdmissionBuilder::processor_clock);
+        let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), tower_admission::AdmissionBuilder::processor_clock);
         accepts(layer.expect("valid settings").layer(HANDLER))
     }),
     accepting(ONE_IN_EIGHT, || {
@@ -79,6 +81,7 @@ pub fn targets() -> Vec<Contestant> {
         TOWER_ACC,
         "AdmissionLayer",
         "AdaptiveConcurrencyLayer, no partitions",
+        #[cfg(feature = "clocks")]
         PROCESSOR_CLOCK,
         TWO_POINT,
         ONE_IN_EIGHT,
