@@ -27,6 +27,8 @@ pub(crate) struct Controller {
     /// One in how many requests the settings ask to be timed while all is quiet.
     one_in: Option<NonZeroU32>,
     panics: u64,
+    /// Whether a request was refused since the last sample although slots were free.
+    refused: bool,
     shadow: ShadowLaw,
     rtts: RttByClass,
 }
@@ -62,7 +64,7 @@ impl Controller {
     pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
-        Self { law, one_in: None, panics: 0, shadow: shadow_law, rtts: RttByClass::default() }
+        Self { law, one_in: None, panics: 0, refused: false, shadow: shadow_law, rtts: RttByClass::default() }
     }
 
     /// Sets one in how many requests the settings ask to be timed while all is quiet.
@@ -141,9 +143,19 @@ impl Controller {
         self.shadow.leave();
     }
 
-    /// Counts a rejected request.
-    pub(crate) fn rejected(&mut self, reason: Reason) {
+    /// Counts a rejected request, and whether it was rejected while slots were free.
+    pub(crate) fn rejected(&mut self, reason: Reason, is_full: bool) {
+        use Reason::{GateFull, GateTimeout, Limit, PartitionCap, QueueFull, QueueTimeout};
+        // What follows from the limit: a higher one has larger shares.
+        let by_limit = matches!(reason, Limit | PartitionCap | QueueFull | QueueTimeout | GateFull | GateTimeout);
+        self.refused |= by_limit && !is_full;
         self.shadow.refused(reason);
+    }
+
+    /// Returns whether a request was rejected since the last call although slots were free.
+    #[inline]
+    pub(crate) const fn take_refused(&mut self) -> bool {
+        std::mem::replace(&mut self.refused, false)
     }
 
     /// Returns what the shadow law would have done.
@@ -178,7 +190,7 @@ mod tests {
         assert_eq!(control.limit(), 1);
         let sample = |in_flight| {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
-            Sample { start, end, rtt: None, in_flight, running: in_flight, outcome: Outcome::Success }
+            Sample { start, end, rtt: None, in_flight, running: in_flight, outcome: Outcome::Success, refused: false }
         };
         let mut limit = 1;
         for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {

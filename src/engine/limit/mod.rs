@@ -47,15 +47,19 @@ pub struct Sample {
     pub in_flight: usize,
     /// Requests in flight when the sample was taken, this one included.
     pub running: usize,
-    /// How it ended; never [`Outcome::Ignore`].
+    /// How it ended; never [`Outcome::Ignore`]. An answer that came after the deadline of its request counts as
+    /// [`Outcome::Cancelled`], where the deadline is known.
     pub outcome: Outcome,
+    /// Whether a request was refused since the last sample although slots were free: the cap of its partition was in
+    /// the way, or slots that are kept for others. A higher limit would have let it in.
+    pub refused: bool,
 }
 
 impl Sample {
     /// Returns the sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself
     /// included.
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
-        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome }
+        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false }
     }
 }
 

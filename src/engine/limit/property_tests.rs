@@ -56,6 +56,7 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
         in_flight: usize::try_from(in_flight).unwrap_or(usize::MAX),
         running: usize::try_from(running).unwrap_or(usize::MAX),
         outcome,
+        refused: false,
     }
 }
 

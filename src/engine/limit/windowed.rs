@@ -289,7 +289,15 @@ impl Window {
             (false, _) => Outcome::Success,
         };
         let rtt = (self.timed() > 0).then_some(Duration::from_nanos(rtt));
-        Some(Sample { start: self.start, end, rtt, in_flight: self.in_flight, running: self.running, outcome })
+        Some(Sample {
+            start: self.start,
+            end,
+            rtt,
+            in_flight: self.in_flight,
+            running: self.running,
+            outcome,
+            refused: false,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ fn feed<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: O
         in_flight: 1_000,
         running: 1_000,
         outcome,
+        refused: false,
     });
     law.limit()
 }

@@ -22,6 +22,8 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) start: Timestamp,
+    /// Time when its caller gives up; never, where that is not known.
+    pub(crate) deadline: Timestamp,
     /// Requests in flight when this one was admitted, itself included; the series of a request that decisions don't
     /// bind.
     pub(crate) in_flight: u32,
@@ -46,7 +48,23 @@ impl Slot {
     ) -> Self {
         let Holder { partition, label, level, shadow } = holder;
         let marks = marks.with_level(level).with(shadow);
-        Self { start, in_flight, label, ttl, partition, class, marks, would: DryRunOutcome::NOTHING }
+        Self {
+            start,
+            deadline: Timestamp::NEVER,
+            in_flight,
+            label,
+            ttl,
+            partition,
+            class,
+            marks,
+            would: DryRunOutcome::NOTHING,
+        }
+    }
+
+    /// Returns the same slot for a request whose caller gives up at this time.
+    #[inline]
+    pub(crate) const fn until(self, deadline: Timestamp) -> Self {
+        Self { deadline, ..self }
     }
 
     /// Returns the slot of a request that occupies a slot of the limit, or of its partition outside of it.
@@ -68,12 +86,12 @@ impl Slot {
 
     /// Returns what tells the slot from others. To the engine, slots with the same fingerprint are the same.
     #[cfg(feature = "introspect")]
-    pub(crate) const fn fingerprint(&self) -> [u64; 3] {
+    pub(crate) const fn fingerprint(&self) -> [u64; 4] {
         let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
         let (partition, class) = (self.partition.number() as u64, self.class.number() as u64);
         let level = self.marks.fingerprint() as u64;
         let what = (self.ttl.number() as u64) << 32 | partition << 16 | class << 8 | level;
-        [self.start.as_nanos(), who, what]
+        [self.start.as_nanos(), self.deadline.as_nanos(), who, what]
     }
 
     pub(crate) const fn is_observed(&self) -> bool {

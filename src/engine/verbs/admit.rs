@@ -41,7 +41,7 @@ impl Engine {
             return self.begin_remote(now, ask, holder, in_flight, rules);
         }
         self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
-        Arrival::Admit(self.slot(now, ask.class, holder, in_flight))
+        Arrival::Admit(self.slot(now, ask.class, holder, in_flight).until(ask.deadline))
     }
 
     /// Gives a slot to a request for which an observing rule has no room.

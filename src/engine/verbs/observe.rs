@@ -49,7 +49,9 @@ impl Engine {
                 self.controller.normalise(slot.class, rtt)
             }
         };
-        self.learn(now, slot, Some(rtt), outcome, running);
+        // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
+        let is_late = outcome == Outcome::Success && now > slot.deadline;
+        self.learn(now, slot, Some(rtt), if is_late { Outcome::Cancelled } else { outcome }, running);
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
@@ -85,7 +87,8 @@ impl Engine {
         if !slot.is_within_limit() {
             return;
         }
-        let sample = Sample { start: slot.start, end: now, rtt, in_flight: slot.in_flight as usize, running, outcome };
+        let (in_flight, refused) = (slot.in_flight as usize, self.controller.take_refused());
+        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running, outcome, refused };
         match self.controller.sample(&sample, self.capacity.limit()) {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),

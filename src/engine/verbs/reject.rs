@@ -108,6 +108,6 @@ impl Engine {
         timed_out: bool,
     ) {
         self.record(now, request, Event::Rejected { reason, blocker, timed_out });
-        self.controller.rejected(reason);
+        self.controller.rejected(reason, self.capacity.is_full());
     }
 }

@@ -31,7 +31,8 @@ impl Engine {
                     self.note_answer(now, waiter.label, true);
                 }
                 self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
-                Ok(Slot { would: waiter.would, ..self.slot(now, waiter.class, waiter.holder(), in_flight) })
+                let slot = self.slot(now, waiter.class, waiter.holder(), in_flight).until(waiter.caller_deadline);
+                Ok(Slot { would: waiter.would, ..slot })
             }
             Stage::Refused(refusal) => Err(refusal),
         };

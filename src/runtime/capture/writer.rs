@@ -32,7 +32,7 @@ pub(super) struct Names {
     requests: u64,
     limit: usize,
     waiting: HashMap<u32, u64>,
-    slots: HashMap<[u64; 3], Alike>,
+    slots: HashMap<[u64; 4], Alike>,
 }
 
 /// Writes until the recording ends. Returns how many rows there were, and why it ended if it was not stopped.
@@ -191,7 +191,7 @@ impl Names {
         });
     }
 
-    fn find(&mut self, slot: [u64; 3], observed: bool, take: impl FnOnce(&mut Alike, usize) -> u64) -> Option<u64> {
+    fn find(&mut self, slot: [u64; 4], observed: bool, take: impl FnOnce(&mut Alike, usize) -> u64) -> Option<u64> {
         let alike = self.slots.get_mut(&slot)?;
         let at = alike.iter().position(|&(_, it)| it == observed)?;
         Some(take(alike, at))

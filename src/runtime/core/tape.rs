@@ -46,16 +46,16 @@ pub(crate) enum Step {
         place: u32,
     },
     Observe {
-        slot: [u64; 3],
+        slot: [u64; 4],
         outcome: Outcome,
     },
     /// An overload showed after the outcome was observed.
     Overload {
-        slot: [u64; 3],
+        slot: [u64; 4],
     },
     /// The slot is given back. With an outcome if that was reported in the same turn.
     Finish {
-        slot: [u64; 3],
+        slot: [u64; 4],
         outcome: Option<Outcome>,
     },
     Tick,
@@ -127,7 +127,7 @@ pub(crate) struct Arrive {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gets {
-    Slot([u64; 3]),
+    Slot([u64; 4]),
     Place(u32),
     Rejection(Reason),
 }
