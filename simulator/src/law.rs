@@ -58,7 +58,14 @@ fn gradient2(node: &Node<'_>) -> Gradient2 {
 fn two_point(node: &Node<'_>) -> TwoPoint {
     let law = with(TwoPoint::new(), node.count("initial", 1..), TwoPoint::initial);
     let law = with(law, node.count("min", 1..), TwoPoint::min);
-    with(law, node.count("max", 1..), TwoPoint::max)
+    let law = with(law, node.count("max", 1..), TwoPoint::max);
+    node.text("without").unwrap_or_default().split_terminator('+').fold(law, |law, rule| {
+        law.clone().without(rule).unwrap_or_else(|| {
+            let known: Vec<_> = TwoPoint::rules().collect();
+            node.problem("without", format!("found {rule}, known are {}", known.join(", ")));
+            law
+        })
+    })
 }
 
 fn vegas(node: &Node<'_>) -> Vegas {

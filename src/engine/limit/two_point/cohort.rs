@@ -29,6 +29,7 @@ use std::time::Duration;
 use super::{
     super::Sample,
     point::{ENOUGH_TO_DROWN, FEW_ANSWERS, Point},
+    rules::{Rule, Rules},
 };
 use crate::{
     outcome::Outcome,
@@ -58,11 +59,14 @@ pub(super) struct Cohort {
     answered: u32,
     answers: f64,
     habit: Habit,
+    rules: Rules,
     sum: f64,
     squares: f64,
     overloads: u32,
     /// Requests that met the limit.
     saturated: u32,
+    /// Requests before whose end others were refused while slots were free.
+    refused: u32,
     /// Sum of the concurrency that each request has seen.
     concurrency: f64,
 }
@@ -81,10 +85,13 @@ const ALARM: f64 = 2.0;
 const ENOUGH_FOR_ALARM: u32 = 12;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
+/// The same, where the relative variance of single requests is beyond `MUCH`: the unfinished ones are most of the mean.
+const JUDGED_LATE: f64 = 0.93;
+const MUCH: f64 = 0.8;
 
 impl Cohort {
     /// Opens a cohort of the requests that start from now on, while `older` requests run.
-    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit) -> Self {
+    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit, rules: Rules) -> Self {
         Self {
             opened: now,
             quiet: now,
@@ -99,10 +106,12 @@ impl Cohort {
             answered: 0,
             answers: 0.0,
             habit,
+            rules,
             sum: 0.0,
             squares: 0.0,
             overloads: 0,
             saturated: 0,
+            refused: 0,
             concurrency: 0.0,
         }
     }
@@ -130,6 +139,7 @@ impl Cohort {
         }
         self.finished += 1;
         self.saturated += u32::from(sample.in_flight.max(sample.running) >= limit);
+        self.refused += u32::from(sample.refused && self.rules.has(Rule::Refused));
         // While a limit is rising or falling, requests leave into another crowd than they came into.
         self.concurrency += f64::midpoint(sample.in_flight as f64, sample.running as f64);
         match (sample.rtt, sample.outcome) {
@@ -143,7 +153,8 @@ impl Cohort {
                 }
                 // A request that was cut short counts where an answer would have come by then. It says nothing where
                 // the client was impatient.
-                if answered || (self.habit.answer > 0.0 && rtt >= self.habit.answer) {
+                let is_impatient = self.habit.answer <= 0.0 || rtt < self.habit.answer;
+                if answered || !is_impatient || !self.rules.has(Rule::Impatience) {
                     self.timed += 1;
                     self.sum += rtt;
                     self.squares += rtt * rtt;
@@ -174,7 +185,9 @@ impl Cohort {
     }
 
     fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
-        let complete = self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * JUDGED_AT;
+        let is_scattered = self.habit.scatter > MUCH && self.rules.has(Rule::Late);
+        let part = if is_scattered { JUDGED_LATE } else { JUDGED_AT };
+        let complete = self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * part;
         if complete || self.is_drowning() { self.judge(now) } else { None }
     }
 
@@ -187,7 +200,7 @@ impl Cohort {
     /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard
     /// errors.
     fn is_alarming(&self) -> bool {
-        if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM {
+        if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM || !self.rules.has(Rule::Alarm) {
             return false;
         }
         let timed = f64::from(self.timed);
@@ -222,6 +235,7 @@ impl Cohort {
         }
         let (all, timed) = (f64::from(self.finished), f64::from(self.timed.max(1)));
         let unfinished = f64::from(self.members.saturating_sub(self.finished));
+        let unfinished = if self.rules.has(Rule::Guess) { unfinished } else { 0.0 };
         let age = self.rest(now, self.sum / timed, unfinished).max(1.0);
         let samples = timed + unfinished;
         let rtt = (self.sum + unfinished * age) / samples;
@@ -237,6 +251,7 @@ impl Cohort {
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
             samples,
             saturation: f64::from(self.saturated) / all,
+            refused: f64::from(self.refused) / all,
             overloads: f64::from(self.overloads) / all,
             length: self.age(now),
             at: now,

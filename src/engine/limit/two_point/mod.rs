@@ -90,6 +90,8 @@
 mod cohort;
 mod point;
 mod probe;
+mod rules;
+mod space;
 mod steer;
 #[cfg(test)]
 mod tests;
@@ -99,6 +101,8 @@ use std::time::Duration;
 use self::{
     cohort::{Cohort, Habit},
     point::Point,
+    rules::{Rule, Rules},
+    space::Shown,
 };
 #[cfg(feature = "introspect")]
 use super::Number;
@@ -149,6 +153,11 @@ pub struct TwoPoint {
     started: bool,
     /// Numbers that moved the limit last.
     basis: LimitInputs,
+    /// What the server has shown that it can do.
+    shown: Shown,
+    /// Time when the limit grew last.
+    grew_at: Timestamp,
+    rules: Rules,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -206,7 +215,23 @@ impl TwoPoint {
             slow_start: true,
             started: false,
             basis: LimitInputs::UNKNOWN,
+            shown: Shown::NOTHING,
+            grew_at: Timestamp::ZERO,
+            rules: Rules::ALL,
         }
+    }
+
+    /// Switches off the rule of this name, for an ablation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without(self, rule: &str) -> Option<Self> {
+        Some(Self { rules: self.rules.without(rule)?, ..self })
+    }
+
+    /// Returns the names of the rules that can be switched off.
+    #[doc(hidden)]
+    pub fn rules() -> impl Iterator<Item = &'static str> {
+        Rules::names()
     }
 
     /// The limit to start from: 20 unless set.
@@ -240,7 +265,9 @@ impl TwoPoint {
 
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        Cohort::open(now, self.running, self.wanted(), hurry, Habit { answer: self.usual, scatter: self.scatter })
+        let habit = Habit { answer: self.usual, scatter: self.scatter };
+        let hurry = hurry && self.rules.has(Rule::Hurry);
+        Cohort::open(now, self.running, self.wanted(), hurry, habit, self.rules)
     }
 
     /// Returns how many samples a cohort takes: few slots take long to give many.
@@ -264,7 +291,9 @@ impl TwoPoint {
     fn learn_scatter(&mut self, point: &Point) {
         self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
         self.pace = point.pace;
-        self.scatter = (self.scatter * SCATTER_LEFT).max(point.scatter);
+        self.shown.learn(point);
+        let before = if self.rules.has(Rule::Scatter) { self.scatter * SCATTER_LEFT } else { 0.0 };
+        self.scatter = before.max(point.scatter);
         self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
 }
@@ -298,14 +327,17 @@ impl LimitAlgorithm for TwoPoint {
     /// Takes a limit of which only that it was good is known: the law doesn't double it, and asks for a lower point.
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
-        *self = Self { started: true, slow_start: false, ..Self::new() }.initial(limit).min(self.min).max(self.max);
+        *self = Self { started: true, slow_start: false, rules: self.rules, ..Self::new() }
+            .initial(limit)
+            .min(self.min)
+            .max(self.max);
         self.limit = clamp_to_limit(self.limit, self.min, self.max) as f64;
     }
 
     fn on_sample(&mut self, sample: &Sample) {
         let limit = self.limit();
         self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
-        if self.phase == Phase::Probe && self.is_stuck(sample.end) {
+        if self.phase == Phase::Probe && self.rules.has(Rule::Stuck) && self.is_stuck(sample.end) {
             self.phase = Phase::Watch;
             return self.cut(STUCK_CUT, sample.end);
         }
@@ -313,9 +345,9 @@ impl LimitAlgorithm for TwoPoint {
             // Running requests came while another law decided.
             return self.set(self.limit, sample.end);
         }
-        let wanted = self.wanted();
+        let (wanted, rules) = (self.wanted(), self.rules);
         let cohort =
-            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default()));
+            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default(), rules));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
             match self.phase {

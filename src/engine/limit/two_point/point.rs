@@ -25,6 +25,9 @@ pub(super) struct Point {
     pub(super) samples: f64,
     /// The part of requests that met the limit.
     pub(super) saturation: f64,
+    /// The part of requests before whose end others were refused while slots were free: a cap that follows from the
+    /// limit was in the way.
+    pub(super) refused: f64,
     /// The part of requests that the service refused.
     pub(super) overloads: f64,
     /// Time that the last cohort took to measure, and its end.
@@ -55,6 +58,7 @@ impl Point {
             scatter: mix(self.scatter, newer.scatter),
             samples: 1.0 / ((1.0 - part).powi(2) / self.samples + part.powi(2) / newer.samples),
             saturation: mix(self.saturation, newer.saturation),
+            refused: mix(self.refused, newer.refused),
             cohorts: self.cohorts.saturating_add(1),
             ..*newer
         }
@@ -89,20 +93,26 @@ pub(super) struct Comparison {
     pub(super) margin: f64,
     /// Halvings of the concurrency of the upper point that lead to the lower one.
     pub(super) halvings: f64,
-    /// Factor by which the upper point is slower, wherever the lower one is.
-    pub(super) slower: f64,
+    /// Standard error of the logarithm of `g`.
+    pub(super) error: f64,
 }
 
 /// Standard errors that the margin has. A step too many does little harm: the next comparison takes it back. Waiting
 /// for certainty while a server drowns costs more.
-const ERRORS: f64 = 0.6;
+pub(super) const ERRORS: f64 = 0.6;
 
 impl Comparison {
     pub(super) fn new(high: &Point, low: &Point, scatter: f64) -> Self {
         let halvings = (high.concurrency / low.concurrency).log2();
         let slower = high.ln_slower(low);
         let error = high.error(scatter).hypot(low.error(scatter));
-        Self { g: (slower / halvings).exp(), margin: (ERRORS * error / halvings).exp(), halvings, slower: slower.exp() }
+        let error = error / halvings.abs();
+        Self { g: (slower / halvings).exp(), margin: (ERRORS * error).exp(), halvings, error }
+    }
+
+    /// Whether `g` is above this by so many standard errors.
+    pub(super) fn is_above(&self, bound: f64, errors: f64) -> bool {
+        self.halvings > 0.0 && self.g.ln() - errors * self.error > bound.ln()
     }
 
     /// Returns `g`, as far as it is certain; zero where the lower point is not lower.

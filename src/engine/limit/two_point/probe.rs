@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, TwoPoint, point::Point};
+use super::{Phase, TwoPoint, point::Point, rules::Rule};
 use crate::time::Timestamp;
 
 /// A probe has to pay off for so many times as long as the time that it cost, all throughput taken together.
@@ -28,7 +28,8 @@ impl TwoPoint {
 
     /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.
     pub(super) fn probe(&mut self, now: Timestamp) {
-        if self.low.is_some_and(|low| low.at == now) || now < self.next_probe {
+        let is_paid_off = now >= self.next_probe || !self.rules.has(Rule::PayOff);
+        if self.low.is_some_and(|low| low.at == now) || !is_paid_off {
             return self.set(self.limit, now);
         }
         self.phase = Phase::Probe;
@@ -50,7 +51,7 @@ impl TwoPoint {
     pub(super) fn probed(&mut self, point: Point) {
         self.phase = Phase::Watch;
         self.learn_scatter(&point);
-        if point.drowns() {
+        if point.drowns() && self.rules.has(Rule::Drowned) {
             return self.drowned(point.at);
         }
         self.low = Some(point);
@@ -65,7 +66,7 @@ impl TwoPoint {
         self.decide(point.at, None);
         // The limit was right: there is no hurry to ask again.
         #[expect(clippy::float_cmp, reason = "unchanged")]
-        if self.limit == before {
+        if self.limit == before && self.rules.has(Rule::Gap) {
             self.gap = (self.gap * 2).min(LONGEST_GAP);
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
-    point::{Comparison, Point},
+    point::{Comparison, ERRORS, Point},
+    rules::Rule,
 };
 use crate::time::Timestamp;
 
@@ -16,8 +17,6 @@ const HIGH_ENOUGH: f64 = 1.7;
 const GAIN: f64 = 0.7;
 /// Below this `g` latency hardly depends on the limit.
 const FLAT: f64 = 1.15;
-/// Above this `g` half of the limit is as good.
-const FLOODED: f64 = 1.85;
 /// Above this `g` a single cohort is enough to see that the limit is too high.
 const STEEP: f64 = 2.2;
 /// A server that is only too crowded hardly reaches this `g`. More means that the server became slower since the lower
@@ -33,9 +32,11 @@ const DROWNED_CUT: f64 = 0.125;
 const REMEMBERED: Duration = Duration::from_secs(40);
 /// A limit of so many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
-/// A lower point that is further below than this many halvings tells little about the last of them: latency grows
-/// slowly at first.
-const FAR: f64 = 1.35;
+/// Time after a growth in which no room is made: what grew has to be measured first.
+const ROOM_PAUSE: Duration = Duration::from_secs(3);
+/// Standard errors by which `g` has to be too high for a cut. A cut that was not due costs throughput at once, and where
+/// requests scatter much the law finds that out late. A growth that was not due is found out by the next comparison.
+const ERRORS_TO_CUT: f64 = 2.0;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
 /// A change of latency by more than this at the same concurrency is one of the environment.
@@ -56,24 +57,28 @@ impl TwoPoint {
         let now = point.at;
         self.basis = LimitInputs::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
-        if point.drowns() {
+        if point.drowns() && self.rules.has(Rule::Drowned) {
             return self.drowned(now);
         }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
-        let same = self.high.filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
+        let same = self
+            .high
+            .filter(|_| self.rules.has(Rule::Pool))
+            .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
         let shifted = self
             .high
             .is_some_and(|high| high.shift(&point) > SHIFT + high.error(self.scatter) + point.error(self.scatter));
+        let shifted = shifted && self.rules.has(Rule::Shift);
         if shifted {
             self.low = None;
             self.gap = SHORTEST_GAP;
             self.next_probe = Timestamp::ZERO;
         }
-        if point.saturation < SOME_DEMAND {
+        if point.saturation.max(point.refused) < SOME_DEMAND {
             // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
-            if point.concurrency < 0.75 * self.limit {
+            if point.concurrency < 0.75 * self.limit && self.rules.has(Rule::Lull) {
                 self.low = Some(point);
             }
             self.high = None;
@@ -99,55 +104,64 @@ impl TwoPoint {
         let started = std::mem::replace(&mut self.started, true);
         // A lull says little about a burst, unless it was plainly faster.
         let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
-        if self.limit < 2.0 || !started && !self.low.is_some_and(is_crowded) {
+        // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
+        let is_by_shares = high.saturation < SOME_DEMAND;
+        let starts = !started && !is_by_shares && self.rules.has(Rule::Start);
+        if self.limit < 2.0 || starts && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
-            return self.double(now);
+            return self.double(2.0, now);
         }
         let lasts = self.gap.max(high.length.saturating_mul(LASTS));
         let known = self.low.filter(|low| {
             let ratio = low.concurrency / high.concurrency;
             // However old: if it is hardly slower than with so much less, latency doesn't depend on the limit.
-            let is_flat = high.rtt < low.rtt * FLAT;
+            let is_flat = high.rtt < low.rtt * FLAT && self.rules.has(Rule::Flat);
             ratio <= 0.75 && (is_flat || (ratio >= 0.3 && now.since(low.at) <= lasts))
         });
         let Some(low) = known else {
-            return if high.saturation < DEMAND { self.make_room(&high, now) } else { self.probe(now) };
+            let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
+            return if is_room { self.make_room(&high, now) } else { self.probe(now) };
         };
-        let comparison = Comparison::new(&high, &low, self.scatter);
-        let Comparison { g, margin, halvings, slower } = comparison;
-        self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(g);
+        let plain = Comparison::new(&high, &low, self.scatter);
+        self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
+        let delay = self.shown.delay(&high, &low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
+        let comparison = delay.map_or(plain, |delay| {
+            let (high, low) = delay.inside(&high, &low);
+            Comparison::new(&high, &low, self.scatter)
+        });
+        let Comparison { g, margin, .. } = comparison;
+        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(&high, &low, factor));
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
         // are.
-        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1;
+        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
         let just_probed = low.at == now;
-        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
-        if just_probed && g < 1.0 / FLAT {
+        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET && self.rules.has(Rule::Plain);
+        let errors = if self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
+        let is_single = high.cohorts < 2 && !just_probed && !is_plain && self.rules.has(Rule::Twice);
+        let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
+        let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
+        if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
             // Slower with fewer requests: the environment became slower in between.
             self.high = None;
             self.set(self.limit, now);
         } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
-            self.double(now);
+            self.double(growth(2.0), now);
         } else if g * margin < LOW_ENOUGH && settled {
             self.slow_start = false;
-            self.grow((TARGET / g).powf(GAIN).min(2.0), now);
-        } else if halvings > FAR {
-            self.probe(now);
-        } else if g / margin <= HIGH_ENOUGH || (high.cohorts < 2 && !just_probed && !is_plain) {
+            if is_by_shares && self.limit >= high.concurrency * ROOM {
+                return self.set(self.limit, now);
+            }
+            self.grow(growth((TARGET / g).powf(GAIN).min(2.0)), now);
+        } else if !comparison.is_above(HIGH_ENOUGH, errors) || is_single {
             self.slow_start = false;
             self.set(self.limit, now);
-        } else if let Some(before) = grown_from.filter(|_| is_plain) {
+        } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
             self.fell(now);
             self.cut(before / self.limit, now);
-        } else if (g > IMPLAUSIBLE && !just_probed) || now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) {
+        } else if is_implausible || is_old {
             self.probe(now);
-        } else if g <= FLOODED {
-            self.cut((TARGET / g).powf(GAIN), now);
-        } else if just_probed {
-            // The probe may have been flooded as well; but what a crowd can't explain happened in between.
-            self.cut((TARGET / g.min(STEEPEST)).min(0.55), now);
         } else {
-            // The lower point was a good limit: from there on the time to wait grows with the limit.
-            self.cut(TARGET / slower, now);
+            self.cut((TARGET / g.min(STEEPEST)).powf(GAIN), now);
         }
     }
 
@@ -155,7 +169,8 @@ impl TwoPoint {
     /// reject more.
     fn make_room(&mut self, high: &Point, now: Timestamp) {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
-        if is_slower || self.limit >= high.concurrency * ROOM {
+        let just_grew = now.since(self.grew_at) < ROOM_PAUSE && self.rules.has(Rule::RoomPause);
+        if is_slower || just_grew || self.limit >= high.concurrency * ROOM {
             return self.set(self.limit, now);
         }
         self.grow(TARGET, now);
@@ -170,11 +185,12 @@ impl TwoPoint {
 
     fn grow(&mut self, factor: f64, now: Timestamp) {
         let mut limit = self.limit * factor;
-        if let Some((ceiling, _)) = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED) {
+        let ceiling = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED && self.rules.has(Rule::Ceiling));
+        if let Some((ceiling, _)) = ceiling {
             // Halfway to what was too high, and then past it step by step.
             limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * 1.1));
         }
-        self.grew = true;
+        (self.grew, self.grew_at) = (true, now);
         let limit = limit.max(self.limit + 1.0);
         // The lower point of the new limit is whichever is nearer to half of it.
         let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
@@ -184,13 +200,13 @@ impl TwoPoint {
         self.set(limit, now);
     }
 
-    /// Grows to where the present point is the lower one.
-    fn double(&mut self, now: Timestamp) {
+    /// Grows to where the present point is the lower one: by a `factor` of two, less where most of the time is delay.
+    fn double(&mut self, factor: f64, now: Timestamp) {
         self.slow_start = true;
         // What the last probe cost was about another limit.
         self.next_probe = Timestamp::ZERO;
         if clamp_to_limit(self.limit, self.min, self.max) < self.max {
-            self.grow(2.0, now);
+            self.grow(factor, now);
         } else {
             self.set(self.limit, now);
         }

@@ -1,0 +1,122 @@
+//! The rules of the law, each of which can be switched off, so that it can be measured what a rule is good for.
+//!
+//! A rule is asked for once per cohort or less often, so the switches cost next to nothing.
+
+/// A rule that the law can do without.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(super) enum Rule {
+    /// A cohort that is plainly slower than usual ends at once.
+    Alarm,
+    /// A limit that was too much a step ago goes back to where it was.
+    Back,
+    /// Below what was too high the limit grows only halfway.
+    Ceiling,
+    /// A limit that brings next to no answers falls to an eighth.
+    Drowned,
+    /// A cut takes two standard errors, not 0.6.
+    Evidence,
+    /// A point far away that is hardly faster says that latency does not depend on the limit.
+    Flat,
+    /// A cut takes a lower point of the last seconds.
+    Fresh,
+    /// The gap between probes doubles where a probe finds nothing new.
+    Gap,
+    /// A cohort counts unfinished requests by a guess.
+    Guess,
+    /// A cohort is in a hurry while the limit doubles.
+    Hurry,
+    /// A ratio that no crowd explains asks for a probe.
+    Implausible,
+    /// A client that gave up early does not count.
+    Impatience,
+    /// Where requests scatter much, a cohort waits for more of its members.
+    Late,
+    /// A lull is a lower point.
+    Lull,
+    /// A probe has to pay off before the next one.
+    PayOff,
+    /// A single cohort is enough to cut by where it is plain.
+    Plain,
+    /// Points of the same concurrency are pooled.
+    Pool,
+    /// A request that was refused while slots were free met the limit.
+    Refused,
+    /// Where few requests meet the limit, the limit grows without a probe.
+    Room,
+    /// No room is made for some seconds after the limit grew.
+    RoomPause,
+    /// The largest scatter is remembered.
+    Scatter,
+    /// A point from a lull is not compared with the first cohort after it.
+    Settled,
+    /// A shift of latency clears the lower point.
+    Shift,
+    /// A probe that is slower than the limit was is no comparison.
+    Slower,
+    /// Delay that does not depend on concurrency is left out of the comparison.
+    Space,
+    /// The limit doubles while there is nothing to compare with.
+    Start,
+    /// A probe that can't finish is a cut.
+    Stuck,
+    /// A cut takes two cohorts, or a probe.
+    Twice,
+}
+
+/// All rules with their names.
+const ALL: [(&str, Rule); 28] = [
+    ("alarm", Rule::Alarm),
+    ("back", Rule::Back),
+    ("ceiling", Rule::Ceiling),
+    ("drowned", Rule::Drowned),
+    ("evidence", Rule::Evidence),
+    ("flat", Rule::Flat),
+    ("fresh", Rule::Fresh),
+    ("gap", Rule::Gap),
+    ("guess", Rule::Guess),
+    ("hurry", Rule::Hurry),
+    ("impatience", Rule::Impatience),
+    ("implausible", Rule::Implausible),
+    ("late", Rule::Late),
+    ("lull", Rule::Lull),
+    ("pay-off", Rule::PayOff),
+    ("plain", Rule::Plain),
+    ("pool", Rule::Pool),
+    ("refused", Rule::Refused),
+    ("room", Rule::Room),
+    ("room-pause", Rule::RoomPause),
+    ("scatter", Rule::Scatter),
+    ("settled", Rule::Settled),
+    ("shift", Rule::Shift),
+    ("slower", Rule::Slower),
+    ("space", Rule::Space),
+    ("start", Rule::Start),
+    ("stuck", Rule::Stuck),
+    ("twice", Rule::Twice),
+];
+
+/// Which rules are switched off: none, but in an ablation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Rules {
+    off: u32,
+}
+
+impl Rules {
+    /// All rules hold.
+    pub(super) const ALL: Self = Self { off: 0 };
+
+    pub(super) const fn has(self, rule: Rule) -> bool {
+        self.off & 1 << rule as u8 == 0
+    }
+
+    /// Returns these rules without the rule of this name, if there is such a rule.
+    pub(super) fn without(self, name: &str) -> Option<Self> {
+        let &(_, rule) = ALL.iter().find(|(known, _)| *known == name)?;
+        Some(Self { off: self.off | 1 << rule as u8 })
+    }
+
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        ALL.iter().map(|(name, _)| *name)
+    }
+}
