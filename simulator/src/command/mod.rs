@@ -1,5 +1,6 @@
 //! The command line: what it says, what it runs, and what it prints.
 
+mod ablation;
 mod draw;
 mod multiples;
 mod options;

@@ -8,7 +8,7 @@ use super::draw;
 use crate::{node::parse_time, scenario::Scenario};
 
 /// The command line.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// Files, and folders of them.
     paths: Vec<PathBuf>,
@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) draw: Option<u64>,
     pub(crate) write: Option<PathBuf>,
     set: Vec<(String, Value)>,
+    /// Whether to switch off the rules of a law, one at a time.
+    pub(crate) ablate: bool,
     pub(crate) search: bool,
     pub(crate) check: bool,
     pub(crate) table: bool,
@@ -42,6 +44,7 @@ impl Options {
             };
             match argument.as_str() {
                 "-h" | "--help" => options.help = true,
+                "--ablate" => options.ablate = true,
                 "--check" => options.check = true,
                 "--draw" => options.draw = Some(number(value()?)?.max(1)),
                 "--json" => options.json = true,
@@ -89,6 +92,15 @@ impl Options {
         });
         let drawn = self.drawn().map(|(name, text)| self.scenario(Path::new(&name), &text, law));
         files.chain(drawn).collect()
+    }
+
+    /// Each path by itself, and what is drawn, with their names.
+    pub(crate) fn groups(&self) -> Vec<(String, Self)> {
+        let of = |paths: Vec<PathBuf>, draw| Self { paths, draw, ..self.clone() };
+        let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let paths = self.paths.iter().map(|path| (name(path), of(vec![path.clone()], None)));
+        let drawn = self.draw.map(|count| ("drawn".to_owned(), of(Vec::new(), Some(count))));
+        paths.chain(drawn).collect()
     }
 
     /// The names and the texts of the scenarios that are drawn.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{multiples, options::Options, replay, svg, table};
+use super::{ablation, multiples, options::Options, replay, svg, table};
 use crate::{
     expect::check,
     metrics::{METRICS, Report},
@@ -23,6 +23,9 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     }
     if let Some(folder) = &options.write {
         return options.write_drawn(folder).map(|()| true);
+    }
+    if options.ablate {
+        return ablation::print(options).map(|()| true);
     }
     if options.check {
         return check_all(options);
