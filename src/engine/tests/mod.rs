@@ -6,4 +6,5 @@ mod fairness_tests;
 mod incident_tests;
 mod model_tests;
 mod rule_tests;
+mod sample_tests;
 mod shadow_tests;

@@ -120,11 +120,6 @@ impl Cohort {
         now.since(self.opened)
     }
 
-    /// Whether half of the samples that the cohort takes are there.
-    pub(super) const fn is_under_way(&self) -> bool {
-        self.finished >= self.wanted / 2
-    }
-
     /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
     pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {

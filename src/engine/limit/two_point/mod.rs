@@ -155,8 +155,6 @@ pub struct TwoPoint {
     basis: LimitInputs,
     /// What the server has shown that it can do.
     shown: Shown,
-    /// Time when the limit grew last.
-    grew_at: Timestamp,
     rules: Rules,
 }
 
@@ -179,8 +177,6 @@ const LONG_ENOUGH: f64 = 2e9;
 const FEWEST_ROUNDS: f64 = 2.0;
 /// What is left, after each point, of the largest scatter so far: half of it after 34 points.
 const SCATTER_LEFT: f64 = 0.98;
-/// What is left of the limit when a probe can't finish.
-const STUCK_CUT: f64 = 0.5;
 /// The gap between probes while things change.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 
@@ -216,7 +212,6 @@ impl TwoPoint {
             started: false,
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
-            grew_at: Timestamp::ZERO,
             rules: Rules::ALL,
         }
     }
@@ -337,10 +332,6 @@ impl LimitAlgorithm for TwoPoint {
     fn on_sample(&mut self, sample: &Sample) {
         let limit = self.limit();
         self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
-        if self.phase == Phase::Probe && self.rules.has(Rule::Stuck) && self.is_stuck(sample.end) {
-            self.phase = Phase::Watch;
-            return self.cut(STUCK_CUT, sample.end);
-        }
         if self.started && self.cohort.is_none() {
             // Running requests came while another law decided.
             return self.set(self.limit, sample.end);

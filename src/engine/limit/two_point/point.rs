@@ -37,11 +37,18 @@ pub(super) struct Point {
     pub(super) cohorts: u32,
 }
 
+/// From this part of requests on that met the limit, it rejects some by chance.
+pub(super) const SOME_DEMAND: f64 = 0.02;
 /// Below this part of answers the limit is far too high, if that many requests say so.
 pub(super) const FEW_ANSWERS: f64 = 0.35;
 pub(super) const ENOUGH_TO_DROWN: u32 = 8;
 
 impl Point {
+    /// Whether the limit holds requests back by caps that follow from it, and hardly any by itself.
+    pub(super) fn is_by_shares(&self) -> bool {
+        self.saturation < SOME_DEMAND && self.refused >= SOME_DEMAND
+    }
+
     /// Whether most of the slots were taken for nothing.
     pub(super) fn drowns(&self) -> bool {
         self.finished >= ENOUGH_TO_DROWN && self.answered < FEW_ANSWERS

@@ -21,9 +21,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
 impl TwoPoint {
-    /// Returns half of what ran, which may be less than half of the limit.
+    /// Returns the limit under which half of what ran runs, which may be less than half of the limit.
     pub(super) fn probed_limit(&self) -> f64 {
-        (self.high.map_or(self.limit, |high| high.concurrency.min(self.limit)) / 2.0).ceil()
+        // Behind caps, half of the limit is half of what runs.
+        let running = self.high.filter(|high| !high.is_by_shares()).map_or(self.limit, |high| high.concurrency);
+        (running.min(self.limit) / 2.0).ceil()
     }
 
     /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.
@@ -36,16 +38,6 @@ impl TwoPoint {
         self.probed_at = now;
         self.slow_start = false;
         self.cohort = Some(self.open(now, false));
-    }
-
-    /// Whether a probe takes so much longer than it should that nothing seems to move any more.
-    pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
-        let Some((high, cohort)) = self.high.zip(self.cohort.as_ref()) else { return false };
-        // Each of the requests wanted takes its turn in half of the slots, and the last ones have to end.
-        let turns = f64::from(self.wanted()) / self.probed_limit().max(1.0) + 2.0;
-        let usual = Duration::try_from_secs_f64(turns * high.rtt / 1e9).unwrap_or(LONGEST_GAP);
-        let is_late = cohort.age(now) > usual.saturating_mul(4) + Duration::from_secs(1);
-        is_late && !cohort.is_under_way()
     }
 
     pub(super) fn probed(&mut self, point: Point) {

@@ -36,16 +36,12 @@ pub(super) enum Rule {
     Lull,
     /// A probe has to pay off before the next one.
     PayOff,
-    /// A single cohort is enough to cut by where it is plain.
-    Plain,
     /// Points of the same concurrency are pooled.
     Pool,
     /// A request that was refused while slots were free met the limit.
     Refused,
     /// Where few requests meet the limit, the limit grows without a probe.
     Room,
-    /// No room is made for some seconds after the limit grew.
-    RoomPause,
     /// The largest scatter is remembered.
     Scatter,
     /// A point from a lull is not compared with the first cohort after it.
@@ -58,14 +54,10 @@ pub(super) enum Rule {
     Space,
     /// The limit doubles while there is nothing to compare with.
     Start,
-    /// A probe that can't finish is a cut.
-    Stuck,
-    /// A cut takes two cohorts, or a probe.
-    Twice,
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 28] = [
+const ALL: [(&str, Rule); 24] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -81,19 +73,15 @@ const ALL: [(&str, Rule); 28] = [
     ("late", Rule::Late),
     ("lull", Rule::Lull),
     ("pay-off", Rule::PayOff),
-    ("plain", Rule::Plain),
     ("pool", Rule::Pool),
     ("refused", Rule::Refused),
     ("room", Rule::Room),
-    ("room-pause", Rule::RoomPause),
     ("scatter", Rule::Scatter),
     ("settled", Rule::Settled),
     ("shift", Rule::Shift),
     ("slower", Rule::Slower),
     ("space", Rule::Space),
     ("start", Rule::Start),
-    ("stuck", Rule::Stuck),
-    ("twice", Rule::Twice),
 ];
 
 /// Which rules are switched off: none, but in an ablation.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
-    point::{Comparison, ERRORS, Point},
+    point::{Comparison, ERRORS, Point, SOME_DEMAND},
     rules::Rule,
 };
 use crate::time::Timestamp;
@@ -32,8 +32,6 @@ const DROWNED_CUT: f64 = 0.125;
 const REMEMBERED: Duration = Duration::from_secs(40);
 /// A limit of so many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
-/// Time after a growth in which no room is made: what grew has to be measured first.
-const ROOM_PAUSE: Duration = Duration::from_secs(3);
 /// Standard errors by which `g` has to be too high for a cut. A cut that was not due costs throughput at once, and where
 /// requests scatter much the law finds that out late. A growth that was not due is found out by the next comparison.
 const ERRORS_TO_CUT: f64 = 2.0;
@@ -47,8 +45,6 @@ const SAME: f64 = 0.15;
 const REFUSED: f64 = 0.05;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
-/// From this part on the limit rejects some requests by chance.
-const SOME_DEMAND: f64 = 0.02;
 
 impl TwoPoint {
     /// Takes a point that was measured at the limit, or below it.
@@ -105,7 +101,7 @@ impl TwoPoint {
         // A lull says little about a burst, unless it was plainly faster.
         let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
         // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
-        let is_by_shares = high.saturation < SOME_DEMAND;
+        let is_by_shares = high.is_by_shares();
         let starts = !started && !is_by_shares && self.rules.has(Rule::Start);
         if self.limit < 2.0 || starts && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
@@ -135,9 +131,8 @@ impl TwoPoint {
         // are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
         let just_probed = low.at == now;
-        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET && self.rules.has(Rule::Plain);
+        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
         let errors = if self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
-        let is_single = high.cohorts < 2 && !just_probed && !is_plain && self.rules.has(Rule::Twice);
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
         if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
@@ -152,7 +147,7 @@ impl TwoPoint {
                 return self.set(self.limit, now);
             }
             self.grow(growth((TARGET / g).powf(GAIN).min(2.0)), now);
-        } else if !comparison.is_above(HIGH_ENOUGH, errors) || is_single {
+        } else if !comparison.is_above(HIGH_ENOUGH, errors) {
             self.slow_start = false;
             self.set(self.limit, now);
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
@@ -169,8 +164,7 @@ impl TwoPoint {
     /// reject more.
     fn make_room(&mut self, high: &Point, now: Timestamp) {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
-        let just_grew = now.since(self.grew_at) < ROOM_PAUSE && self.rules.has(Rule::RoomPause);
-        if is_slower || just_grew || self.limit >= high.concurrency * ROOM {
+        if is_slower || self.limit >= high.concurrency * ROOM {
             return self.set(self.limit, now);
         }
         self.grow(TARGET, now);
@@ -190,7 +184,7 @@ impl TwoPoint {
             // Halfway to what was too high, and then past it step by step.
             limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * 1.1));
         }
-        (self.grew, self.grew_at) = (true, now);
+        self.grew = true;
         let limit = limit.max(self.limit + 1.0);
         // The lower point of the new limit is whichever is nearer to half of it.
         let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();

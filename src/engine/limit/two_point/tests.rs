@@ -6,8 +6,9 @@ use super::{
     super::{LimitAlgorithm, Sample},
     TwoPoint,
     cohort::{Cohort, Habit},
-    point::Point,
+    point::{Comparison, Point},
     rules::Rules,
+    space::Shown,
 };
 use crate::{outcome::Outcome, time::Timestamp};
 
@@ -131,4 +132,95 @@ fn a_shift_is_what_concurrency_does_not_explain() {
     assert!((shift(40.0, 0.05) - 2f64.ln()).abs() < 1e-9, "faster with more");
     assert!((shift(10.0, 0.2) - 2f64.ln()).abs() < 1e-9, "slower with less");
     assert!((shift(40.0, 0.8) - 2f64.ln()).abs() < 1e-9, "by more than any crowd makes it");
+}
+
+/// A point of so many samples, whose requests scatter by this relative variance.
+fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Point {
+    Point { samples, scatter, ..point(concurrency, seconds) }
+}
+
+#[test]
+fn a_cut_takes_more_evidence_the_more_requests_scatter() {
+    let doubled = |samples, scatter| {
+        let (high, low) = (scattered(40.0, 0.2, samples, scatter), scattered(20.0, 0.1, samples, scatter));
+        Comparison::new(&high, &low, scatter)
+    };
+    // Latency that doubles in truth: g is 2, and 1.7 is a sixth below it.
+    assert!(doubled(100.0, 0.1).is_above(1.7, 2.0), "regular requests");
+    assert!(!doubled(100.0, 5.0).is_above(1.7, 2.0), "two means of such requests differ by a half now and then");
+    assert!(!doubled(100.0, 1.0).is_above(1.7, 2.0) && doubled(100.0, 1.0).is_above(1.7, 0.6), "0.6 errors cut here");
+    assert!(doubled(10_000.0, 5.0).is_above(1.7, 2.0), "enough of them tell");
+}
+
+/// A server that congests, behind a delay of eight times what a request takes there.
+fn behind_a_delay(crowd: f64) -> Point {
+    let (alone, knee, delay) = (0.01, 100.0, 0.08);
+    let inside = alone * (1.0 + (crowd / knee).powi(2));
+    point(crowd * (inside + delay) / inside, inside + delay)
+}
+
+#[test]
+fn a_delay_is_left_out_of_the_comparison() {
+    // Of 500 under way a hundred are in the server, and of half as many thirty.
+    let (high, low) = (behind_a_delay(100.0), behind_a_delay(30.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(plain.g < 1.15, "at its best limit the law would double: {plain:?}");
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(30.0, 0.0109));
+    let delay = shown.delay(&high, &low, &plain, 1.5).expect("seven times slower than it was alone");
+    let (inside, below) = delay.inside(&high, &low);
+    let g = Comparison::new(&inside, &below, 0.0).g;
+    assert!((1.35..1.55).contains(&g), "as crowded as without the delay: {g}");
+    // What is on its way doesn't grow with the crowd.
+    let growth = delay.growth(&high, &low, 2.0);
+    assert!((1.05..1.3).contains(&growth), "twice the crowd is hardly more throughput: {growth}");
+}
+
+#[test]
+fn a_server_that_became_slower_by_itself_has_no_delay() {
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(50.0, 0.0125));
+    let slow = |crowd: f64| point(crowd, 0.1);
+    let (high, low) = (slow(100.0), slow(50.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "its throughput fell to a quarter");
+    let (high, low) = (point(100.0, 0.024), point(50.0, 0.0125));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "crowded, and as fast as ever");
+}
+
+/// Feeds cohorts of a crowded server whose requests never meet the limit, because shares of it are capped.
+fn crowded_below_the_limit(law: TwoPoint, refused: bool) -> usize {
+    let mut law = law.initial(80);
+    law.adopt(80);
+    let mut now = Timestamp::ZERO;
+    for _ in 0..400 {
+        // Half of the limit is what the caps let in; 10 workers serve them.
+        let running = law.limit().div_ceil(2);
+        let rtt = RTT * u32::try_from(running.max(10)).unwrap() / 10;
+        for left in (1..=running).rev() {
+            law.on_sample(&Sample { running: left, refused, ..Sample::new(now, rtt, running, Outcome::Success) });
+        }
+        now = now.after(rtt);
+    }
+    law.limit()
+}
+
+#[test]
+fn caps_that_hold_requests_back_are_no_lull() {
+    let limit = crowded_below_the_limit(TwoPoint::new(), true);
+    assert!((20..=50).contains(&limit), "15 on 10 workers, behind caps of a half: {limit}");
+    // The control: a law that is not told takes it for a lull.
+    assert_eq!(crowded_below_the_limit(TwoPoint::new(), false), 80);
+    assert_eq!(crowded_below_the_limit(TwoPoint::new().without("refused").unwrap(), true), 80);
+}
+
+#[test]
+fn each_rule_has_a_name_and_can_be_switched_off() {
+    let names: std::collections::BTreeSet<_> = TwoPoint::rules().collect();
+    assert_eq!(names.len(), TwoPoint::rules().count());
+    for name in names {
+        assert!(TwoPoint::new().without(name).is_some(), "{name}");
+    }
+    assert!(TwoPoint::new().without("magic").is_none());
 }
