@@ -40,7 +40,14 @@
 //!
 //! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
 //! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the
-//! size of a cohort and the error of `g`. Within that error of where `g` should be, the limit stays.
+//! size of a cohort and the error of `g`. The limit grows where `g` is too low by 0.6 standard errors, and falls where it
+//! is too high by two: a growth that was not due is found out by the next comparison, but after a cut that was not due
+//! requests are refused at once, and where they scatter much the law finds that out late.
+//!
+//! # Delay that is not the server's
+//!
+//! Where answers take longer downstream, whatever the number of requests, `g` is about that delay and not about the
+//! server. What is known of the server without the delay is subtracted from both points: see [`space`].
 //!
 //! # Where the points come from
 //!
@@ -51,19 +58,26 @@
 //!
 //! *No cut without a recent lower point.* If the environment becomes slower, a downstream service say, both points rise
 //! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells a
-//! slow environment from a crowd. A probe that can't finish, because nothing does any more, is a cut. So is a service
-//! that says itself that it rejects.
+//! slow environment from a crowd. A service that says itself that it rejects is a cut, too.
 //!
 //! No lower point is measured where the limit hardly matters. Where few requests meet the limit, they do so by chance.
 //! A probe would reject more requests than it tells, and the limit grows by half instead, up to twice what runs on
 //! average.
+//!
+//! # Shares of the limit
+//!
+//! Partitions with caps, and slots that are kept for others, refuse requests while fewer run than the limit allows. A
+//! cohort that met such refusals is no lull. It is compared as any other, so a crowd is seen and the limit falls; but
+//! for itself it lets the limit grow to twice what runs and no further, for a higher limit moves the caps only by their
+//! part of it.
 //!
 //! # What counts is answers
 //!
 //! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and
 //! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
 //! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
-//! Once there are answers again the limit doubles as at the start.
+//! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
+//! request is none, where the deadline is known.
 //!
 //! # When the law can't wait
 //!
