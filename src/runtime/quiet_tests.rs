@@ -161,7 +161,11 @@ impl World {
             }
             Op::Flood { partition, requests } => {
                 let ticket = || Ticket::new().partition(PARTITIONS[*partition]);
-                (0..*requests).map(|_| self.poll(Box::pin(self.admission.admit(ticket())))).collect()
+                let arrive = |_| {
+                    self.admission.shared.count_lanes();
+                    self.poll(Box::pin(self.admission.admit(ticket())))
+                };
+                (0..*requests).map(arrive).collect()
             }
             Op::Poll(number) if !self.waiting.is_empty() => {
                 let admit = self.waiting.remove(number % self.waiting.len());
@@ -249,14 +253,11 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
 }
 
 fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
-    // A lent slot does not know the deadline of its request, so its answer counts for the law however late it comes. Where
-    // the limit is learned, deadlines are over on arrival or never.
-    let timeout = (0u64..30).prop_map(move |millis| if is_learned && millis > 0 { 3_600_000 } else { millis });
     let arrive = (
         0usize..4,
         prop_oneof![9 => Just(Criticality::Critical), 1 => prop::sample::select(&Criticality::ALL[..])],
         prop::bool::weighted(0.05),
-        prop_oneof![8 => Just(None), 1 => timeout.prop_map(Some)],
+        prop_oneof![8 => Just(None), 1 => (0u64..30).prop_map(Some)],
         any::<bool>(),
     );
     let arrive = arrive.prop_map(|(partition, criticality, label, timeout, waits)| Op::Arrive {

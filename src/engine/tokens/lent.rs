@@ -26,6 +26,8 @@ pub(crate) struct LentSample {
     /// Requests in flight when the sample was taken, itself included; 0 where that is for the engine to say.
     pub(crate) running: u32,
     pub(crate) outcome: Outcome,
+    /// Whether it is a success that came after its deadline.
+    pub(crate) is_late: bool,
     /// Successes that it stands for, itself included.
     pub(crate) weight: u64,
 }

@@ -83,7 +83,7 @@ impl Engine {
         #[cfg(test)]
         self.check();
         let holder = Holder { partition, label, level, shadow: Marks::NONE };
-        Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE))
+        Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE).until(ask.deadline))
     }
 
     /// Counts a request of a label that is asked for nothing but its cap, unless as many requests of the label run as may.

@@ -105,17 +105,22 @@ impl Engine {
     /// Counts requests that were rejected by a [standing refusal](Self::standing_refusal).
     pub(crate) fn count_rejected(&mut self, partition: PartitionId, reason: Reason, count: u64) {
         self.telemetry.rejected_unlisted(self.capacity.in_force(partition), reason, count);
+        if count > 0 {
+            self.controller.rejected(reason, self.capacity.is_full());
+        }
     }
 
     /// Takes the sample of a request on a lent slot.
     pub(crate) fn learn_lent(&mut self, partition: PartitionId, sample: &LentSample) {
-        let LentSample { start, end, in_flight, running, outcome, weight } = *sample;
+        let LentSample { start, end, in_flight, running, outcome, is_late, weight } = *sample;
         let now = self.advance(end);
         let rtt = end.since(start);
         let gauges = Gauges { in_flight: in_flight as usize, ..self.gauges() };
         self.telemetry.list_admitted(start, partition, gauges);
         // Not known where the engine had called the slots back: then all of them are counted here.
         let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        // Of the deadline no more is known than that it was before the end.
+        let slot = if is_late { slot.until(Timestamp::ZERO) } else { slot };
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         self.telemetry.times_alike(partition, rtt, weight - 1);
         self.learn_ended(now, &slot, SeriesId::NONE, outcome, rtt, running);

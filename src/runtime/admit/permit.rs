@@ -92,6 +92,8 @@ impl AsShared for Arc<Shared> {
 #[derive(Debug)]
 pub(crate) struct SlotGuard {
     held: Held,
+    /// Time when the caller of a request on a lent slot gives up; the engine knows all others.
+    deadline: Timestamp,
 }
 
 /// The slot of a guard.
@@ -123,7 +125,7 @@ struct SpecialSlot {
     lease: Option<Box<store::Held>>,
 }
 
-const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its request, several times");
+const _: () = assert!(size_of::<SlotGuard>() <= 32, "a guard moves with its request, several times");
 
 impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
@@ -135,7 +137,7 @@ impl SlotGuard {
             None => Held::Own(own),
             Some(_) => Held::Special(Box::new(SpecialSlot { own, ttl, lease: None })),
         };
-        let guard = Self { held };
+        let guard = Self { held, deadline: Timestamp::NEVER };
         if let Some(own) = guard.own() {
             background::admitted(&own.shared, partition, would, since);
         }
@@ -151,7 +153,11 @@ impl SlotGuard {
             return None;
         }
         let slot = shared.enter(partition)?;
-        let guard = Self { held: Held::Lent(shared.home(), slot) };
+        let deadline = match ticket.remaining() {
+            Some(timeout) if slot.is_timed() => slot.start.after(timeout),
+            _ => Timestamp::NEVER,
+        };
+        let guard = Self { held: Held::Lent(shared.home(), slot), deadline };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
         Some(guard)
     }
@@ -190,7 +196,7 @@ impl SlotGuard {
         if let Held::Lent(home, slot) = &mut self.held
             && outcome != Outcome::Overload
         {
-            return home.observe(slot, outcome);
+            return home.observe(slot, outcome, self.deadline);
         }
         self.take_over(Some(outcome));
         let own = match &mut self.held {
@@ -324,7 +330,7 @@ impl SlotGuard {
         match &self.held {
             Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
                 let home: &'static Home = home;
-                home.leave(slot, end, outcome);
+                home.leave(slot, end, outcome, self.deadline);
                 // An assignment would look at the old value once more, for something to drop.
                 std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));
             }
@@ -341,7 +347,7 @@ impl SlotGuard {
                 (own, lease, ttl)
             }
             // The handle is gone, and with it the engine.
-            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
+            Held::Lent(home, slot) => return home.leave(&slot, end, outcome, self.deadline),
             Held::Nothing => return,
         };
         // First, so that the waiter that gets the slot finds room. A store is foreign code.

@@ -206,26 +206,33 @@ impl Lanes {
 
     /// Gives a lent slot back, with its sample.
     #[inline]
-    pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
+    pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome, is_late: bool) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.word.leave();
         let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
-        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome };
+        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome, is_late };
         lane.at_end.write(seen.left, &sample);
         if seen.is_closed { Next::Settle } else { lane.next(seen.left, end) }
     }
 
     /// Takes the sample of a request that goes on.
     #[inline]
-    pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
+    pub(in crate::runtime) fn observe(
+        &self,
+        slot: &mut LentSlot,
+        end: Timestamp,
+        outcome: Outcome,
+        is_late: bool,
+    ) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         slot.is_observed = true;
         let seen = lane.word.look();
         let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
-        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome: Some(outcome) };
+        let outcome = Some(outcome);
+        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome, is_late };
         lane.at_head.write(number, &sample);
         if seen.is_closed { Next::Settle } else { lane.next(number, end) }
     }

@@ -17,6 +17,8 @@ pub(in crate::runtime) struct RingSample {
     pub(in crate::runtime) running: u32,
     /// `None` where the sample was taken before.
     pub(in crate::runtime) outcome: Option<Outcome>,
+    /// Whether it is a success that came after its deadline.
+    pub(in crate::runtime) is_late: bool,
 }
 
 const OUTCOMES: [Option<Outcome>; 4] = [None, Some(Outcome::Success), Some(Outcome::Cancelled), Some(Outcome::Ignore)];
@@ -26,7 +28,7 @@ const COUNT: u64 = (1 << 18) - 1;
 ///
 /// A request may be slow to write, and the next one at this place may write at the same time, or while the last sample is
 /// read. So the rest is stored with a check of both times in it: a mixture of two samples has the number of neither. Of
-/// 2^26 mixtures, a single one would be taken for a sample.
+/// 2^25 mixtures, a single one would be taken for a sample.
 #[derive(Debug)]
 struct Entry {
     start: AtomicU64,
@@ -54,10 +56,15 @@ const fn untimed_success(number: u32) -> u64 {
     ((number & 0xff_ffff) as u64) << 40 | 0b11
 }
 
-fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32) -> u64 {
+/// The lowest bits of a sample, and of one that is late. An entry that was never written has neither.
+const IN_TIME: u64 = 0b01;
+const LATE: u64 = 0b10;
+
+fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32, is_late: bool) -> u64 {
     let outcome = OUTCOMES.iter().position(|&it| it == outcome).unwrap_or(0) as u64;
     let count = |count: u32| u64::from(count).min(COUNT);
-    u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | 0b01
+    let kind = if is_late { LATE } else { IN_TIME };
+    u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | kind
 }
 
 /// What a small change of either time changes in all bits; 0 for a place that was never written.
@@ -80,7 +87,7 @@ impl SampleRing {
             return entry.rest.store(untimed_success(number), Ordering::Release);
         }
         let (start, end) = (sample.start.as_nanos(), sample.end.as_nanos());
-        let rest = pack(number, sample.outcome, sample.in_flight, sample.running) ^ check(start, end);
+        let rest = pack(number, sample.outcome, sample.in_flight, sample.running, sample.is_late) ^ check(start, end);
         entry.start.store(start, Ordering::Relaxed);
         entry.end.store(end, Ordering::Relaxed);
         entry.rest.store(rest, Ordering::Release);
@@ -96,7 +103,7 @@ impl SampleRing {
         }
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
-        if rest & 3 != 1 || rest >> 40 != u64::from(number & 0xff_ffff) {
+        if !matches!(rest & 3, IN_TIME | LATE) || rest >> 40 != u64::from(number & 0xff_ffff) {
             return Found::NotYet;
         }
         let count = |shift: u32| (rest >> shift & COUNT) as u32;
@@ -106,6 +113,7 @@ impl SampleRing {
             in_flight: count(20),
             running: count(2),
             outcome: OUTCOMES[(rest >> 38 & 3) as usize],
+            is_late: rest & 3 == LATE,
         })
     }
 }
@@ -120,7 +128,8 @@ mod tests {
         let at = Timestamp::from_nanos;
         for (number, outcome) in (0xff_fffe..0xff_fffe + 300).zip(OUTCOMES.into_iter().cycle()) {
             let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
-            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome };
+            let is_late = number % 3 == 0;
+            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_late };
             assert_eq!(ring.read(number), Found::NotYet);
             ring.write(number, &sample);
             assert_eq!(ring.read(number), Found::Sample(sample));
