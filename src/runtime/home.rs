@@ -95,27 +95,21 @@ impl Home {
 
     /// Takes the sample of a request that goes on.
     #[inline]
-    pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, outcome: Outcome, deadline: Timestamp) {
+    pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, outcome: Outcome) {
         let end = if slot.is_timed() { self.now(slot) } else { Timestamp::NEVER };
-        let next = self.lanes.observe(slot, end, outcome, is_late(outcome, end, deadline));
+        let next = self.lanes.observe(slot, end, outcome);
         self.go_on(next);
     }
 
     /// Gives a lent slot back, with a sample unless that was taken before.
     #[inline]
-    pub(in crate::runtime) fn leave(
-        &self,
-        slot: &LentSlot,
-        end: Option<Timestamp>,
-        outcome: Outcome,
-        deadline: Timestamp,
-    ) {
+    pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Option<Timestamp>, outcome: Outcome) {
         let end = match end {
             Some(end) => end,
             None if slot.is_timed() && (!slot.is_observed || self.lanes.are_tight(slot)) => self.now(slot),
             None => Timestamp::NEVER,
         };
-        let next = self.lanes.leave(slot, end, outcome, is_late(outcome, end, deadline));
+        let next = self.lanes.leave(slot, end, outcome);
         self.go_on(next);
     }
 
@@ -135,12 +129,6 @@ impl Home {
             owner.drive_again();
         }
     }
-}
-
-/// Whether an answer came after its deadline. The end of a request that is not timed is not known.
-#[inline]
-fn is_late(outcome: Outcome, end: Timestamp, deadline: Timestamp) -> bool {
-    end > deadline && end != Timestamp::NEVER && outcome == Outcome::Success
 }
 
 #[cfg(test)]

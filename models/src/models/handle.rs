@@ -153,12 +153,12 @@ impl Handle {
         self.inside.leave();
         let is_needed = !lent.is_observed || self.lanes.are_tight(lent);
         let end = if is_needed { Timestamp::from_nanos(end) } else { Timestamp::NEVER };
-        self.go_on(self.lanes.leave(lent, end, Outcome::Success, false));
+        self.go_on(self.lanes.leave(lent, end, Outcome::Success));
     }
 
     /// `Home::observe`.
     pub(super) fn observe(&self, lent: &mut LentSlot, end: u64) {
-        let next = self.lanes.observe(lent, Timestamp::from_nanos(end), Outcome::Success, false);
+        let next = self.lanes.observe(lent, Timestamp::from_nanos(end), Outcome::Success);
         self.go_on(next);
     }
 

@@ -92,8 +92,6 @@ impl AsShared for Arc<Shared> {
 #[derive(Debug)]
 pub(crate) struct SlotGuard {
     held: Held,
-    /// Time when the caller of a request on a lent slot gives up; the engine knows all others.
-    deadline: Timestamp,
 }
 
 /// The slot of a guard.
@@ -125,7 +123,7 @@ struct SpecialSlot {
     lease: Option<Box<store::Held>>,
 }
 
-const _: () = assert!(size_of::<SlotGuard>() <= 32, "a guard moves with its request, several times");
+const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its request, several times");
 
 impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
@@ -137,7 +135,7 @@ impl SlotGuard {
             None => Held::Own(own),
             Some(_) => Held::Special(Box::new(SpecialSlot { own, ttl, lease: None })),
         };
-        let guard = Self { held, deadline: Timestamp::NEVER };
+        let guard = Self { held };
         if let Some(own) = guard.own() {
             background::admitted(&own.shared, partition, would, since);
         }
@@ -153,11 +151,11 @@ impl SlotGuard {
             return None;
         }
         let slot = shared.enter(partition)?;
-        let deadline = match ticket.remaining() {
-            Some(timeout) if slot.is_timed() => slot.start.after(timeout),
-            _ => Timestamp::NEVER,
+        let slot = match ticket.remaining() {
+            Some(timeout) => slot.for_at_most(timeout),
+            None => slot,
         };
-        let guard = Self { held: Held::Lent(shared.home(), slot), deadline };
+        let guard = Self { held: Held::Lent(shared.home(), slot) };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
         Some(guard)
     }
@@ -196,7 +194,7 @@ impl SlotGuard {
         if let Held::Lent(home, slot) = &mut self.held
             && outcome != Outcome::Overload
         {
-            return home.observe(slot, outcome, self.deadline);
+            return home.observe(slot, outcome);
         }
         self.take_over(Some(outcome));
         let own = match &mut self.held {
@@ -330,7 +328,7 @@ impl SlotGuard {
         match &self.held {
             Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
                 let home: &'static Home = home;
-                home.leave(slot, end, outcome, self.deadline);
+                home.leave(slot, end, outcome);
                 // An assignment would look at the old value once more, for something to drop.
                 std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));
             }
@@ -347,7 +345,7 @@ impl SlotGuard {
                 (own, lease, ttl)
             }
             // The handle is gone, and with it the engine.
-            Held::Lent(home, slot) => return home.leave(&slot, end, outcome, self.deadline),
+            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
             Held::Nothing => return,
         };
         // First, so that the waiter that gets the slot finds room. A store is foreign code.

@@ -210,7 +210,7 @@ impl Lending {
 
     /// Takes a request over from its lane, after a call to [`settle`](Self::settle): the engine counts its slot already.
     pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, slot: &LentSlot) {
-        if let (Some(lane), Some(account)) = (lanes.lane(slot), self.accounts.get_mut(usize::from(slot.lane))) {
+        if let (Some(lane), Some(account)) = (lanes.lane(slot), self.accounts.get_mut(slot.lane())) {
             lane.word.take_out();
             account.lent -= 1;
             account.in_word -= 1;

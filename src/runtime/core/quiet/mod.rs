@@ -91,10 +91,18 @@ struct Lane {
 pub(in crate::runtime) struct LentSlot {
     /// When the request entered; never, for a request that is not timed.
     pub(in crate::runtime) start: Timestamp,
-    pub(in crate::runtime) in_flight: u32,
-    lane: u16,
+    /// Microseconds from then until its caller gives up, rounded up; the largest number for a caller that waits for ever, or for
+    /// more than an hour.
+    patience: u32,
+    /// Requests that ran when it entered, itself included, and the number of its lane.
+    place: [u8; 3],
     pub(in crate::runtime) is_observed: bool,
 }
+
+const _: () = assert!(size_of::<LentSlot>() <= 16 && MOST_LANES <= 1 << LANE_BITS, "a slot moves with its request");
+
+/// Bits of the number of a lane, in the place of a request; the count above them is as large as that in a sample.
+const LANE_BITS: u32 = 6;
 
 /// What a request on a lent slot has to do next.
 #[must_use]
@@ -170,7 +178,7 @@ impl Lanes {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
-        Some(LentSlot { start, in_flight, lane: number as u16, is_observed: false })
+        Some(LentSlot::new(start, in_flight, number))
     }
 
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
@@ -190,12 +198,12 @@ impl Lanes {
     /// Returns the lane of a request.
     #[inline]
     fn lane(&self, slot: &LentSlot) -> Option<&Lane> {
-        self.lanes.get(slot.lane as usize)
+        self.lanes.get(slot.lane())
     }
 
     /// Returns the partition of a request.
     pub(in crate::runtime) fn partition(&self, slot: &LentSlot) -> PartitionId {
-        PartitionId::from_index(usize::from(slot.lane) >> self.shards).unwrap_or(PartitionId::DEFAULT)
+        PartitionId::from_index(slot.lane() >> self.shards).unwrap_or(PartitionId::DEFAULT)
     }
 
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
@@ -206,33 +214,26 @@ impl Lanes {
 
     /// Gives a lent slot back, with its sample.
     #[inline]
-    pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome, is_late: bool) -> Next {
+    pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.word.leave();
         let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
-        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome, is_late };
+        let sample = slot.sample(end, running, outcome);
         lane.at_end.write(seen.left, &sample);
         if seen.is_closed { Next::Settle } else { lane.next(seen.left, end) }
     }
 
     /// Takes the sample of a request that goes on.
     #[inline]
-    pub(in crate::runtime) fn observe(
-        &self,
-        slot: &mut LentSlot,
-        end: Timestamp,
-        outcome: Outcome,
-        is_late: bool,
-    ) -> Next {
+    pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         slot.is_observed = true;
         let seen = lane.word.look();
         let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
-        let outcome = Some(outcome);
-        let sample = RingSample { start: slot.start, end, in_flight: slot.in_flight, running, outcome, is_late };
+        let sample = slot.sample(end, running, Some(outcome));
         lane.at_head.write(number, &sample);
         if seen.is_closed { Next::Settle } else { lane.next(number, end) }
     }
@@ -240,7 +241,7 @@ impl Lanes {
     /// Returns how many requests run in all, as a request sees the word of its lane; 0 where the engine knows better.
     #[inline]
     fn running_at(&self, lane: &Lane, slot: &LentSlot, seen: Seen) -> u32 {
-        if seen.is_closed { 0 } else { self.running_with(lane, slot.lane as usize, seen.used) }
+        if seen.is_closed { 0 } else { self.running_with(lane, slot.lane(), seen.used) }
     }
 
     /// Returns how many requests run in all, if so many run in the lane of this number.
@@ -277,6 +278,44 @@ impl Lanes {
 }
 
 impl LentSlot {
+    #[inline]
+    fn new(start: Timestamp, in_flight: u32, lane: usize) -> Self {
+        let place = in_flight.min(u32::MAX >> (8 + LANE_BITS)) << LANE_BITS | lane as u32;
+        let [low, middle, high, _] = place.to_le_bytes();
+        Self { start, patience: u32::MAX, place: [low, middle, high], is_observed: false }
+    }
+
+    /// Returns the same slot for a request whose caller gives up after this time.
+    #[inline]
+    pub(in crate::runtime) fn for_at_most(self, timeout: Duration) -> Self {
+        let micros = timeout.as_nanos().div_ceil(1_000);
+        Self { patience: u32::try_from(micros).unwrap_or(u32::MAX), ..self }
+    }
+
+    fn place(&self) -> u32 {
+        let [low, middle, high] = self.place;
+        u32::from_le_bytes([low, middle, high, 0])
+    }
+
+    fn lane(&self) -> usize {
+        (self.place() & ((1 << LANE_BITS) - 1)) as usize
+    }
+
+    /// Returns how many requests ran when it entered, itself included.
+    pub(in crate::runtime) fn in_flight(&self) -> u32 {
+        self.place() >> LANE_BITS
+    }
+
+    /// Returns what it says at its end, or when its answer begins. The end of a request that is not timed is not known.
+    #[inline]
+    fn sample(&self, end: Timestamp, running: u32, outcome: Option<Outcome>) -> RingSample {
+        let is_late = self.patience != u32::MAX
+            && outcome == Some(Outcome::Success)
+            && end != Timestamp::NEVER
+            && end > self.start.after(Duration::from_micros(self.patience.into()));
+        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_late }
+    }
+
     /// Whether the request is timed.
     #[inline]
     pub(in crate::runtime) fn is_timed(&self) -> bool {
