@@ -225,6 +225,6 @@ pub const MISTAKES: &[Mistake] = &[
         name: "reads_without_a_look_at_the_number",
         file: "ring.rs",
         models: RINGS,
-        edits: &[("rest & 3 != 1 || rest >> 40 != u64::from(number & 0xff_ffff)", "rest & 3 != 1 || number > 1 << 24")],
+        edits: &[(" || rest >> 40 != u64::from(number & 0xff_ffff)", " || number > 1 << 24")],
     },
 ];
