@@ -87,7 +87,7 @@ const ENOUGH_FOR_ALARM: u32 = 12;
 const JUDGED_AT: f64 = 0.8;
 /// The same, where the relative variance of single requests is beyond `MUCH`: the unfinished ones are most of the mean.
 const JUDGED_LATE: f64 = 0.93;
-const MUCH: f64 = 0.8;
+pub(super) const MUCH: f64 = 0.8;
 
 impl Cohort {
     /// Opens a cohort of the requests that start from now on, while `older` requests run.

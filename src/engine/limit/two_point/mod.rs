@@ -40,13 +40,13 @@
 //!
 //! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
 //! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the
-//! size of a cohort and the error of `g`. The limit grows where `g` is too low by 0.6 standard errors, and falls where it
-//! is too high by two: a growth that was not due is found out by the next comparison, but after a cut that was not due
-//! requests are refused at once, and where they scatter much the law finds that out late.
+//! size of a cohort and the error of `g`. The limit moves where `g` is off by 0.6 standard errors: a step that was not
+//! due is found out by the next comparison. Where requests scatter much the law would find that out late, and where
+//! shares of the limit refuse requests a cut shrinks the shares at once: there a cut takes two standard errors.
 //!
 //! # Delay that is not the server's
 //!
-//! Where answers take longer downstream, whatever the number of requests, `g` is about that delay and not about the
+//! Where answers take longer downstream, for few requests as for many, `g` is about that delay and not about the
 //! server. What is known of the server without the delay is subtracted from both points: see [`space`].
 //!
 //! # Where the points come from

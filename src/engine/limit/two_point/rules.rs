@@ -14,7 +14,7 @@ pub(super) enum Rule {
     Ceiling,
     /// A limit that brings next to no answers falls to an eighth.
     Drowned,
-    /// A cut takes two standard errors, not 0.6.
+    /// A cut takes two standard errors, not 0.6, where requests scatter or shares of the limit refuse them.
     Evidence,
     /// A point far away that is hardly faster says that latency does not depend on the limit.
     Flat,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
+    cohort::MUCH,
     point::{Comparison, ERRORS, Point, SOME_DEMAND},
     rules::Rule,
 };
@@ -32,8 +33,9 @@ const DROWNED_CUT: f64 = 0.125;
 const REMEMBERED: Duration = Duration::from_secs(40);
 /// A limit of so many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
-/// Standard errors by which `g` has to be too high for a cut. A cut that was not due costs throughput at once, and where
-/// requests scatter much the law finds that out late. A growth that was not due is found out by the next comparison.
+/// Standard errors by which `g` has to be too high for a cut where a cut that was not due costs much: where requests scatter,
+/// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the
+/// next comparison finds it out.
 const ERRORS_TO_CUT: f64 = 2.0;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
@@ -132,7 +134,9 @@ impl TwoPoint {
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
         let just_probed = low.at == now;
         let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
-        let errors = if self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
+        // A cut that was not due.
+        let is_costly = self.scatter.max(high.scatter) > MUCH || high.refused > high.saturation;
+        let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
         if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
