@@ -1,6 +1,6 @@
 //! Partitions and labels by key: what was looked up before means the same as its name.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use http::{Request, Response};
 use tower::{Layer, ServiceExt, service_fn};
@@ -11,6 +11,8 @@ use tower_admission::{
     percent,
     snapshot::Snapshot,
 };
+
+use super::poll_once;
 
 fn build(partitions: &[&str]) -> Admission {
     let labels = Labels::new().label_cap("acme", 2);
@@ -70,22 +72,50 @@ fn a_key_of_a_partition_means_its_name_in_every_handle() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_waiter_keeps_what_its_keys_said() {
+#[test]
+fn a_key_stays_valid_over_reloads() {
+    let admission = build(&["gold", "silver"]);
+    let key = admission.partition_key("silver").unwrap();
+    let admit = || {
+        let mut ticket = Ticket::new();
+        ticket.set_partition_key(&key);
+        admission.try_admit(ticket).unwrap().finish(Outcome::Success);
+    };
+    let with = |names: &[&str]| {
+        let builder = Admission::builder().limit(Fixed::new(10)).shed();
+        names.iter().fold(builder, |it, name| it.partition(*name, percent(10)))
+    };
+    admit();
+    // Another order, and one more.
+    admission.reload(with(&["bronze", "silver", "gold"])).unwrap();
+    admit();
+    assert_eq!(admitted(&admission.snapshot(), "silver"), 2);
+    // While a partition is not in the settings, its name means the default partition, and so does its key.
+    admission.reload(with(&["gold"])).unwrap();
+    let before = admitted(&admission.snapshot(), "default");
+    admit();
+    admission.try_admit(Ticket::new().partition("silver")).unwrap().finish(Outcome::Success);
+    assert_eq!(admitted(&admission.snapshot(), "default"), before + 2);
+    admission.reload(with(&["gold", "silver"])).unwrap();
+    admit();
+    assert_eq!(admitted(&admission.snapshot(), "silver"), 3);
+}
+
+#[test]
+fn a_waiter_keeps_what_its_keys_said() {
     let admission = Admission::builder().limit(Fixed::new(1)).partition("gold", percent(50)).build().unwrap();
     let running = admission.try_admit(Ticket::new()).unwrap();
-    let waiting = {
+    let mut waiting = {
         let (partition, label) = (admission.partition_key("gold").unwrap(), LabelKey::new("", "acme").unwrap());
         let mut ticket = Ticket::new();
         ticket.set_partition_key(&partition);
         ticket.set_label_key(&label);
         admission.admit(ticket)
     };
-    let waiting = tokio::spawn(waiting);
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(poll_once(&mut waiting).is_none());
     assert_eq!(admission.label("", "acme").unwrap().waiting, 1);
     running.finish(Outcome::Success);
-    waiting.await.unwrap().unwrap().finish(Outcome::Success);
+    poll_once(&mut waiting).unwrap().unwrap().finish(Outcome::Success);
     assert_eq!(admitted(&admission.snapshot(), "gold"), 1);
 }
 
@@ -106,15 +136,9 @@ async fn a_layer_reads_keys_from_the_extensions_of_a_request() {
     let claims = Claims { plan: admission.partition_key("gold"), tenant: LabelKey::new("", "acme").unwrap() };
     let with = |claims: Option<Claims>| {
         let mut request = Request::new(String::new());
-        request.extensions_mut().extend(
-            claims
-                .map(|it| {
-                    let mut extensions = http::Extensions::new();
-                    extensions.insert(it);
-                    extensions
-                })
-                .unwrap_or_default(),
-        );
+        if let Some(claims) = claims {
+            request.extensions_mut().insert(claims);
+        }
         request
     };
     for request in [with(Some(claims.clone())), with(Some(Claims { plan: None, ..claims })), with(None)] {
