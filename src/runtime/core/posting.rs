@@ -114,17 +114,16 @@ impl Posting {
 }
 
 fn answer_of(refusal: &Refusal) -> Answer {
-    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     Answer {
         code: u16::try_from(refusal.reason.index() + 1).unwrap_or(u16::MAX),
         retry_after: crate::time::nanos(refusal.retry_after),
-        bound: number(refusal.bound),
+        bound: u64::try_from(refusal.bound).unwrap_or(u64::MAX),
     }
 }
 
 /// Returns what an answer says to a request of a partition.
 #[inline]
-pub(super) fn refusal_of(partition: PartitionId, answer: &Answer) -> Option<Refusal> {
+fn refusal_of(partition: PartitionId, answer: &Answer) -> Option<Refusal> {
     let reason = *Reason::ALL.get(usize::from(answer.code) - 1)?;
     Some(Refusal {
         reason,
