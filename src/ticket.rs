@@ -221,6 +221,16 @@ impl<'r> Ticket<'r> {
             && self.timeout.is_none_or(|timeout| !timeout.is_zero())
     }
 
+    /// Whether nothing was set.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_plain()
+            && self.timeout.is_none()
+            && self.partition.is_none()
+            && self.partition_key.is_none()
+            && self.namespace.is_none()
+            && self.run.is_none()
+    }
+
     /// The same ticket without borrowing from the request: keys become the names that they were made of.
     pub(crate) fn into_owned(self) -> Ticket<'static> {
         let own = |name: Option<Cow<'r, str>>| name.map(|name| Cow::Owned(name.into_owned()));

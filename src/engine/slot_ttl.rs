@@ -82,7 +82,7 @@ impl SlotTtl {
 
     /// Returns when the next slot expires.
     pub(crate) fn next_end(&self) -> Timestamp {
-        self.ends.first().map_or(Timestamp::NEVER, |(at, _)| at)
+        self.ends.earliest()
     }
 
     /// Takes back a slot that expired; returns its holder.

@@ -362,7 +362,7 @@ impl WaitQueue {
 
     /// Returns when the next wait is over.
     pub(crate) fn next_deadline(&self) -> Timestamp {
-        self.deadlines.first().map_or(Timestamp::NEVER, |(at, _)| at)
+        self.deadlines.earliest()
     }
 
     /// Returns how many requests wait for a job.

@@ -356,7 +356,7 @@ impl Quotas {
     /// Returns when a rate has room again for a label that waits.
     #[inline]
     pub(crate) fn next_room(&self) -> Timestamp {
-        self.rates_due.first().map_or(Timestamp::NEVER, |(at, _)| at).min(self.rules.next_due())
+        self.rates_due.earliest().min(self.rules.next_due())
     }
 
     /// Returns the next label whose own rate has room by now. Looks at meters when there is none any more.

@@ -106,6 +106,7 @@ impl Engine {
     }
 
     /// Returns when [`tick`](Self::tick) has something to do, if ever.
+    #[inline]
     pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
         // A slot that is no longer held back may be for a waiter.
         let decay = if self.queue.is_empty() { Timestamp::NEVER } else { self.capacity.next_decay() };

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{Kept, State},
+    core::{Kept, State, discard},
     shared::Shared,
 };
 use crate::{
@@ -38,7 +38,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
         if let Some(refusal) = shared.standing_refusal(partition, ticket) {
             return Self::Reject(shared.turn_away(refusal, None));
         }
-        match shared.arrive(partition, ticket) {
+        match shared.arrive(partition, ticket, &mut None) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
             Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
                 Ok(held) => Self::Admit(held),
@@ -95,8 +95,17 @@ impl Shared {
         rejection
     }
 
-    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>) -> Arrived {
-        self.ask(partition, ticket, |state, now, ask| state.arrive(now, ask, ticket))
+    /// Lets a request arrive that waits if it has to. A waiter takes the waker: no further turn is needed for that.
+    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>, waker: &mut Option<Waker>) -> Arrived {
+        self.ask(partition, ticket, |state, now, ask| {
+            let arrival = state.arrive(now, ask, ticket);
+            if let Arrival::Wait(place) = &arrival
+                && let Some(waiter) = waker.take()
+            {
+                *waker = state.wakers.register(place.key(), waiter);
+            }
+            arrival
+        })
     }
 
     /// Brings a ticket before the engine, in one turn.
@@ -128,6 +137,9 @@ impl Shared {
     }
 }
 
+/// The ticket on which nothing was set.
+static BLANK: Ticket<'static> = Ticket::new();
+
 /// The future of [`Admission::admit`](crate::Admission::admit).
 ///
 /// # Cancel safety
@@ -142,7 +154,12 @@ pub struct Admit {
 
 #[derive(Debug)]
 enum AdmitState {
-    Arriving { shared: Arc<Shared>, partition: PartitionId, ticket: Box<Ticket<'static>> },
+    /// A blank ticket needs no place.
+    Arriving {
+        shared: Arc<Shared>,
+        partition: PartitionId,
+        ticket: Option<Box<Ticket<'static>>>,
+    },
     Waiting(Waiting<Arc<Shared>>),
     Done,
 }
@@ -150,7 +167,7 @@ enum AdmitState {
 impl Admit {
     pub(in crate::runtime) fn new(shared: &Arc<Shared>, ticket: Ticket<'_>) -> Self {
         let partition = shared.partition_of(&ticket);
-        let ticket = Box::new(ticket.into_owned());
+        let ticket = (!ticket.is_blank()).then(|| Box::new(ticket.into_owned()));
         Self { state: AdmitState::Arriving { shared: Arc::clone(shared), partition, ticket } }
     }
 }
@@ -159,36 +176,42 @@ impl Future for Admit {
     type Output = Result<Permit, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            match std::mem::replace(&mut self.state, AdmitState::Done) {
-                AdmitState::Arriving { shared, partition, ticket } => {
-                    if let Some(permit) = SlotGuard::enter(&shared, partition, &ticket) {
-                        return Poll::Ready(Ok(Permit::new(permit)));
-                    }
-                    if let Some(refusal) = shared.standing_refusal(partition, &ticket) {
-                        return Poll::Ready(Err(shared.turn_away(refusal, None)));
-                    }
-                    match shared.arrive(partition, &ticket) {
-                        Arrived::Admit(slot) => {
-                            return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None))));
-                        }
-                        Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
-                            Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
-                            Err(waiting) => self.state = AdmitState::Waiting(waiting),
-                        },
-                        Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
-                        Arrived::Wait(place) => self.state = AdmitState::Waiting(Waiting::new(shared, place)),
-                    }
-                }
-                AdmitState::Waiting(mut waiting) => {
-                    let answer = Pin::new(&mut waiting).poll(cx);
-                    if answer.is_pending() {
-                        self.state = AdmitState::Waiting(waiting);
-                    }
-                    return answer.map_ok(Permit::new);
-                }
-                AdmitState::Done => panic!("`Admit` was polled after it was ready"),
+        if let AdmitState::Waiting(waiting) = &mut self.state {
+            let answer = Pin::new(waiting).poll(cx);
+            if answer.is_ready() {
+                self.state = AdmitState::Done;
             }
+            return answer.map_ok(Permit::new);
         }
+        let AdmitState::Arriving { shared, partition, ticket } = std::mem::replace(&mut self.state, AdmitState::Done)
+        else {
+            panic!("`Admit` was polled after it was ready");
+        };
+        let ticket = ticket.as_deref().unwrap_or(&BLANK);
+        if let Some(permit) = SlotGuard::enter(&shared, partition, ticket) {
+            return Poll::Ready(Ok(Permit::new(permit)));
+        }
+        if let Some(refusal) = shared.standing_refusal(partition, ticket) {
+            return Poll::Ready(Err(shared.turn_away(refusal, None)));
+        }
+        // Cloned before the lock and, where no waiter takes it, dropped after it.
+        let mut waker = Some(cx.waker().clone());
+        let arrived = shared.arrive(partition, ticket, &mut waker);
+        discard(waker);
+        let waiting = match arrived {
+            Arrived::Admit(slot) => return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None)))),
+            Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
+            Arrived::Wait(place) => {
+                shared.drive_here();
+                self.state = AdmitState::Waiting(Waiting::new(shared, place));
+                return Poll::Pending;
+            }
+            Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
+                Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
+                Err(waiting) => waiting,
+            },
+        };
+        self.state = AdmitState::Waiting(waiting);
+        self.poll(cx)
     }
 }

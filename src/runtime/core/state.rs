@@ -119,16 +119,24 @@ impl State {
         self.slots.keep(slot)
     }
 
-    /// Returns up to 32 wakers of waiters whose wait ended, and of holders whose slot expired. More of them may be
-    /// left.
-    pub(super) fn take_batch(&mut self) -> [Option<Waker>; 32] {
-        std::array::from_fn(|_| {
-            if let Some(key) = self.engine.take_notice() {
-                return self.wakers.unregister(key);
-            }
-            let tenure = self.engine.take_expired()?;
-            self.wakers.unregister_holder(tenure)
-        })
+    /// Returns the waker of the next waiter whose wait ended, or of the next holder whose slot expired. There is none where
+    /// that future has not been polled yet.
+    pub(super) fn take_waker(&mut self) -> Option<Waker> {
+        if let Some(key) = self.engine.take_notice() {
+            return self.wakers.unregister(key);
+        }
+        let slot = self.engine.take_expired()?;
+        self.wakers.unregister_holder(slot)
+    }
+
+    /// Returns some of these wakers. More of them may be left.
+    pub(super) fn take_batch(&mut self) -> Vec<Waker> {
+        const AT_ONCE: usize = 32;
+        let mut batch = Vec::with_capacity(AT_ONCE);
+        while batch.len() < AT_ONCE && self.engine.has_notices() {
+            batch.extend(self.take_waker());
+        }
+        batch
     }
 
     /// Ends the waits whose time is over, and agrees on when to look again.

@@ -158,28 +158,37 @@ impl Core {
         lock(&self.state).settle(self.lanes);
     }
 
-    /// Wakes the waiters whose wait ended, a batch at a time and never under the lock.
-    #[cold]
-    fn tell<'a>(&'a self, mut state: MutexGuard<'a, State>, earlier: bool) {
+    /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.
+    fn tell(&self, mut state: MutexGuard<'_, State>, earlier: bool) {
         let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
         if earlier {
             state.schedule.armed = next;
         }
-        loop {
+        let first = state.take_waker();
+        let is_more = state.engine.has_notices() || state.engine.is_drained();
+        drop(state);
+        first.into_iter().for_each(wake);
+        if is_more {
+            self.tell_all();
+        }
+        if earlier {
+            self.drivers.arm(next);
+        }
+    }
+
+    /// Wakes all that are left, a batch at a time, and the futures that wait until the handle is drained.
+    #[cold]
+    fn tell_all(&self) {
+        let mut state = lock(&self.state);
+        while state.engine.has_notices() {
             let batch = state.take_batch();
             drop(state);
-            batch.into_iter().flatten().for_each(wake);
+            batch.into_iter().for_each(wake);
             state = lock(&self.state);
-            if !state.engine.has_notices() {
-                break;
-            }
         }
         let left = if state.engine.is_drained() { state.wakers.take_leaving() } else { BTreeMap::new() };
         drop(state);
         left.into_values().for_each(wake);
-        if earlier {
-            self.drivers.arm(next);
-        }
     }
 
     /// Returns the name of the handle.

@@ -83,13 +83,13 @@ impl FairQueue {
         assert_eq!(line.in_line, count(|flow| flow.line.len()), "those in line are counted");
         assert_eq!(line.at_gate, count(|flow| flow.gate.len()), "those at the gate are counted");
         let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.throttled).map(|(i, flow)| flow.turn(i)).collect();
-        assert_eq!(line.ready, ready, "exactly the flows that aren't throttled are ready");
+        assert_eq!(line.ready.members(), ready, "exactly the flows that aren't throttled are ready");
         let long = flows().filter(|(_, flow)| flow.line.len() > 0);
         let long = long.map(|(number, flow)| (flow.key.level, flow.length(), number)).collect::<BTreeSet<_>>();
-        assert_eq!(line.lengths, long, "flows stand by their lengths");
+        assert_eq!(line.lengths.members(), long, "flows stand by their lengths");
         let first = |flow: &Flow| Some(self.waiters.get(self.waiters.front(flow.gate)?).sequence);
         let gates: BTreeSet<_> = flows().filter_map(|(number, flow)| Some((first(flow)?, number))).collect();
-        assert_eq!(line.gates, gates, "flows at the gate stand by the arrival of their first one");
+        assert_eq!(line.gates.members(), gates, "flows at the gate stand by the arrival of their first one");
         for level in 0..Level::COUNT {
             let of_level = || flows().filter(|(_, flow)| flow.key.level.index() == level && !flow.throttled);
             let waiting: usize = of_level().map(|(_, flow)| flow.line.len() + flow.gate.len()).sum();

@@ -1,8 +1,6 @@
 //! One flow, and the line of a partition in which flows take turns.
 
-use std::collections::BTreeSet;
-
-use super::List;
+use super::{List, ordered::OrderedSet};
 use crate::engine::{
     ids::{FlowKey, Level},
     tokens::STRIDE,
@@ -47,11 +45,11 @@ pub(super) struct PartitionFlows {
     pub(super) in_line: usize,
     pub(super) at_gate: usize,
     /// Flows that may be served, throttled ones left out.
-    pub(super) ready: BTreeSet<Turn>,
+    pub(super) ready: OrderedSet<Turn>,
     /// Flows by level and by the number of their waiters in line.
-    pub(super) lengths: BTreeSet<(Level, u64, u32)>,
+    pub(super) lengths: OrderedSet<(Level, u64, u32)>,
     /// Flows by the arrival of their first waiter at the gate.
-    pub(super) gates: BTreeSet<(u64, u32)>,
+    pub(super) gates: OrderedSet<(u64, u32)>,
     /// The start tag that was served last, for each level: a level that is passed over does not move on.
     pub(super) served: [u64; Level::COUNT],
     pub(super) passed_over: [u32; Level::COUNT],
@@ -64,6 +62,6 @@ impl PartitionFlows {
     /// Returns the first flow of a level that may be served.
     pub(super) fn first_of(&self, level: Level) -> Option<&Turn> {
         let from = Turn { level, start: 0, stamp: 0, flow: 0 };
-        self.ready.range(from..).next().filter(|turn| turn.level == level)
+        self.ready.first_from(&from).filter(|turn| turn.level == level)
     }
 }

@@ -20,6 +20,7 @@
 mod check_tests;
 mod flow;
 mod order;
+mod ordered;
 
 use std::{collections::BTreeMap, ops::Bound};
 

@@ -252,7 +252,7 @@ impl Meters {
 
     /// Returns when a meter has room for a label that waits, by the passing of time.
     pub(super) fn next_due(&self) -> Timestamp {
-        self.due.first().map_or(Timestamp::NEVER, |(at, _)| at)
+        self.due.earliest()
     }
 
     /// Looks at meters that have room because time has passed.
