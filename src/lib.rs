@@ -41,7 +41,7 @@
 //! ```
 //!
 //! Without a queue and a classifier it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
-//! requests run; further requests wait for at most 30 s.
+//! requests run; further requests wait for at most half a second.
 //!
 //! # One request
 //!
@@ -144,13 +144,13 @@ pub mod classify {
 
 /// Settings as data: with the feature `config`, `AdmissionConfig`, its parts, and the origin of each value.
 pub mod configuration {
-    pub use crate::config::LabelConfig;
     #[cfg(feature = "config")]
     pub use crate::config::{
         AdmissionConfig, AimdConfig, ConfigError, ConfigProblem, Effective, FixedConfig, Gradient2Config,
         GradientConfig, LabelOverride, LimitConfig, Loaded, OnStoreFailureConfig, Origin, Sources, StoreConfig,
         StoreUrl, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
     };
+    pub use crate::config::{Derived, LabelConfig};
     #[cfg(feature = "config")]
     pub use crate::runtime::Watch;
 }

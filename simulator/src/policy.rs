@@ -94,7 +94,8 @@ impl Policy {
     /// Its `[policy.law]`, as `--law` takes it.
     pub fn law(&self) -> String {
         let law = self.0.get("law").and_then(toml::Value::as_table);
-        let Some(law) = law else { return "fixed".to_owned() };
+        let unset = if self.0.contains_key("patience") { "two-point" } else { "fixed" };
+        let Some(law) = law else { return unset.to_owned() };
         let kind = law.get("kind").and_then(toml::Value::as_str).unwrap_or("fixed");
         let field = |(key, value): (&String, &toml::Value)| match value.as_str() {
             Some(text) => format!("{key}={text}"),
@@ -126,9 +127,11 @@ impl Policy {
     /// Answers whether there is any limit, too.
     fn read_into(&self, path: &str, problems: &Problems, mut builder: AdmissionBuilder) -> (AdmissionBuilder, bool) {
         let node = Node::new(path, &self.0, problems);
-        let limit = law::limit(node.child("law"));
-        let protects = limit.is_some();
-        if let Some(limit) = limit {
+        let protects = self.has_limit();
+        // Without a law, the handle takes the one that it would take anywhere.
+        if self.0.contains_key("law")
+            && let Some(limit) = law::limit(node.child("law"))
+        {
             builder = builder.limit(limit);
         }
         builder = queue::read(&node, builder);

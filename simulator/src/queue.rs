@@ -18,7 +18,7 @@ pub(crate) fn read(node: &Node<'_>, mut builder: AdmissionBuilder) -> AdmissionB
         ("max_wait", AdmissionBuilder::max_wait),
         ("wait_timeout", AdmissionBuilder::wait_timeout),
         ("permit_time_to_live", AdmissionBuilder::permit_time_to_live),
-        ("client_patience", AdmissionBuilder::client_patience),
+        ("patience", AdmissionBuilder::patience),
     ];
     for (key, set) in times {
         if let Some(time) = node.time(key).map(Duration::from_nanos) {
@@ -54,7 +54,9 @@ fn discipline(node: &Node<'_>) -> Option<Discipline> {
     let fields = discipline.child(kind);
     let time = |key| Duration::from_nanos(fields.required(key, fields.time(key)));
     let found = if kind == "burst_credit" {
-        Discipline::BurstCredit { longest: time("longest"), standing: time("standing") }
+        let longest = time("longest");
+        let credit = fields.time("credit").map_or(longest, Duration::from_nanos);
+        Discipline::BurstCredit { longest, standing: time("standing"), credit }
     } else {
         Discipline::AdaptiveLifo { interval: time("interval"), short_wait: time("short_wait") }
     };

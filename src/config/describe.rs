@@ -20,23 +20,27 @@ impl Settings {
     ///
     /// Names what there are no words for.
     pub(crate) fn describe(&self) -> Result<Value, String> {
-        let law = self.limit.known().ok_or("a control law that the simulator does not know")?;
+        let (unset, waits) = (self.limit_unless_set(), self.values.waits());
+        let limit = self.limit.as_ref().unwrap_or(&unset);
+        let law = limit.known().ok_or("a control law that the simulator does not know")?;
         if self.rules.others != ClassLimits::new() || !self.rules.classes.is_empty() || !self.rules.overrides.is_empty()
         {
             return Err("rules for classes of work".to_owned());
         }
         let mut table = Map::new();
         let mut put = |name: &str, value: Value| table.insert(name.to_owned(), value);
-        let mut limit = Map::from_iter([("kind".to_owned(), json!(law.kind))]);
-        limit.extend(law.fields.iter().map(|&(name, value)| (name.to_owned(), number(value))));
-        put("law", Value::Object(limit));
-        if self.values.queue > 0 {
-            put("queue", json!(self.values.queue));
+        let mut fields = Map::from_iter([("kind".to_owned(), json!(law.kind))]);
+        fields.extend(law.fields.iter().map(|&(name, value)| (name.to_owned(), number(value))));
+        put("law", Value::Object(fields));
+        put("queue", json!(waits.queue));
+        if waits.queue > 0 {
+            put("admission_timeout", time(waits.admission_timeout));
+        } else {
+            put("wait_timeout", time(waits.wait_timeout));
         }
-        put("admission_timeout", time(self.values.admission_timeout));
         for (name, wait) in [
-            ("max_wait", self.values.max_wait),
-            ("wait_timeout", self.values.wait_timeout),
+            ("patience", self.values.patience),
+            ("max_wait", waits.max_wait.filter(|_| waits.queue > 0)),
             ("permit_time_to_live", self.values.permit_time_to_live),
         ] {
             if let Some(wait) = wait {
@@ -48,7 +52,7 @@ impl Settings {
         }
         put("default_partition_mode", json!(self.values.default_partition_mode.as_str()));
         put("default_partition_observe", json!(self.values.default_partition_observe));
-        put("discipline", discipline(self.values.discipline));
+        put("discipline", discipline(waits.discipline));
         put("aging", self.values.aging.map_or_else(|| json!("never"), |turns| json!(turns)));
         let partitions = self.shares.iter().map(|(name, share)| {
             let mode = PartitionMode::as_str(share.mode());
@@ -87,8 +91,8 @@ fn discipline(discipline: Discipline) -> Value {
         Discipline::AdaptiveLifo { interval, short_wait } => {
             json!({"adaptive_lifo": {"interval": time(interval), "short_wait": time(short_wait)}})
         }
-        Discipline::BurstCredit { longest, standing } => {
-            json!({"burst_credit": {"longest": time(longest), "standing": time(standing)}})
+        Discipline::BurstCredit { longest, standing, credit } => {
+            json!({"burst_credit": {"longest": time(longest), "standing": time(standing), "credit": time(credit)}})
         }
         Discipline::Fair | Discipline::Fifo => json!(discipline.as_str()),
     }

@@ -12,6 +12,7 @@ mod settings;
 
 #[cfg(feature = "config")]
 pub(crate) use self::settings::ForAll;
+pub use self::settings::derived::Derived;
 pub use self::settings::{Cap, ClassLimits, LabelConfig, Labels, Rate, Rules, Share, percent};
 pub(crate) use self::{
     declare::setters,

@@ -16,6 +16,7 @@ mod namespaces;
 mod outage;
 mod overdue;
 mod panics;
+mod patience;
 mod reserved;
 mod rules;
 mod runtimes;

@@ -70,6 +70,7 @@ async fn a_burst_that_would_take_minutes_to_follow_is_refused_at_once() {
 const GOOD: &str = r#"
 limit = 200
 queue = 3600
+max_wait = "20m"
 
 [labels]
 caps = { "AppA:Chromium" = 4 }

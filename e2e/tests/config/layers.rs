@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use tower_admission::{
     AdmissionBuilder, Discipline, Mode, PartitionMode, Ticket,
-    configuration::{AdmissionConfig, LimitConfig, Loaded, Sources},
+    configuration::{AdmissionConfig, Derived, LimitConfig, Loaded, Sources},
     percent,
 };
 
@@ -16,7 +16,7 @@ fn origin(loaded: &Loaded, path: &str) -> String {
 #[test]
 fn code_beats_the_environment_which_beats_files_which_beat_the_default() {
     let loaded = Sources::new()
-        .code(|config| config.queue = 4)
+        .code(|config| config.queue = 4.into())
         .variables([("TOWER_ADMISSION_QUEUE", "3"), ("TOWER_ADMISSION_LABELS_MAX_WAITING", "30"), ("OTHER", "1")])
         .toml("one.toml", "queue = 1\nmax_waiting = 1\n[labels]\nmax_waiting = 10\nmax_waiting_per_run = 7\n")
         .json("two.json", r#"{ "queue": 2, "aging": "none" }"#)
@@ -28,7 +28,7 @@ fn code_beats_the_environment_which_beats_files_which_beat_the_default() {
     assert_eq!(origin(&loaded, "labels.max_waiting_per_run"), "7 from one.toml:5");
     assert_eq!(origin(&loaded, "aging"), "\"none\" from two.json");
     assert_eq!(origin(&loaded, "labels.cap"), "0 from default");
-    assert_eq!((loaded.config().queue, loaded.config().aging), (4, None));
+    assert_eq!((loaded.config().queue, loaded.config().aging), (4.into(), None));
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn another_kind_of_limit_starts_afresh() {
         let loaded = Sources::new().toml("file", file).variables(variables.iter().copied()).load();
         loaded.unwrap().into_config().limit
     };
-    let LimitConfig::WindowedAimd(law) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
+    let Derived::Set(LimitConfig::WindowedAimd(law)) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
     assert_eq!((law.max, law.threshold), (60, Duration::from_millis(300)));
-    assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8));
-    let LimitConfig::TwoPoint(law) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };
+    assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8).into());
+    let Derived::Set(LimitConfig::TwoPoint(law)) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };
     assert_eq!(law.max, 10_000, "the default, not what AIMD was told");
 }
 
@@ -69,7 +69,7 @@ fn another_kind_of_limit_starts_afresh() {
 fn bare_numbers_are_seconds_in_the_environment_and_mistakes_in_files() {
     let variables = [("TOWER_ADMISSION_QUEUE", "9"), ("TOWER_ADMISSION_ADMISSION_TIMEOUT", "2.5")];
     let config = Sources::new().variables(variables).load().unwrap().into_config();
-    assert_eq!(config.admission_timeout, Duration::from_millis(2_500));
+    assert_eq!(config.admission_timeout, Duration::from_millis(2_500).into());
     assert!(AdmissionConfig::from_toml("admission_timeout = 2.5").is_err());
 }
 
@@ -92,7 +92,8 @@ fn the_variables_of_the_two_phase_server_and_of_the_hub_have_their_like() {
         ])
         .load()
         .unwrap();
-    assert_eq!(config.warnings(), [""; 0]);
+    let [endless] = config.warnings() else { panic!("{:?}", config.warnings()) };
+    assert!(endless.starts_with("3600 requests may wait without a bound in time"), "{endless}");
     let admission = AdmissionBuilder::from(config.into_config()).build().unwrap();
     let running: Vec<_> =
         (0..5).map_while(|_| admission.try_admit(Ticket::new().label("AppB:Chromium:UAT")).ok()).collect();
@@ -104,7 +105,7 @@ fn everything_reaches_the_handle() {
     let config = AdmissionConfig::from_toml(
         "name = 'search'\nmode = 'observe'\ndiscipline = 'adaptive-lifo'\ndefault_partition_mode = 'hard_cap'\n\
          default_partition_observe = true\nqueue = 3\n\
-         client_patience = '10s'\n",
+         patience = '10s'\nmax_wait = 'none'\n",
     );
     let config = config.unwrap();
     assert_eq!((config.default_partition_mode, config.default_partition_observe), (PartitionMode::HardCap, true));
@@ -112,7 +113,7 @@ fn everything_reaches_the_handle() {
     let from_environment = Sources::new().variables(variables).load().unwrap().into_config();
     assert!(from_environment.default_partition_observe && !AdmissionConfig::default().default_partition_observe);
     let times = (Duration::from_millis(100), Duration::from_millis(5));
-    assert_eq!(config.discipline, Discipline::AdaptiveLifo { interval: times.0, short_wait: times.1 });
+    assert_eq!(config.discipline, Discipline::AdaptiveLifo { interval: times.0, short_wait: times.1 }.into());
     let admission = AdmissionBuilder::from(config).build().unwrap();
     assert_eq!(admission.snapshot().mode, Mode::Observe.as_str());
     assert!(admission.snapshot().partition("default").unwrap().observes);
@@ -126,7 +127,7 @@ fn files_are_read_by_their_ending_and_named_in_messages() {
     let (good, json, gone) = (folder.join("a.toml"), folder.join("b.json"), folder.join("gone.toml"));
     fs::write(&good, "queue = 5").unwrap();
     fs::write(&json, r#"{ "queue": true }"#).unwrap();
-    assert_eq!(AdmissionConfig::load(&good).unwrap().queue, 5);
+    assert_eq!(AdmissionConfig::load(&good).unwrap().queue, 5.into());
     let message = AdmissionConfig::load(&json).unwrap_err().to_string();
     assert!(message.contains("b.json: queue: found true, allowed is a whole number"), "{message}");
     let message = AdmissionConfig::load(&gone).unwrap_err().to_string();
@@ -143,7 +144,7 @@ fn it_can_be_a_part_of_a_larger_configuration() {
     }
     let text = "port = 80\n[admission]\nqueue = 5\nclasses.w.max_active_leases = 3\n";
     let service: Service = toml::from_str(text).unwrap();
-    assert_eq!((service.port, service.admission.queue), (80, 5));
+    assert_eq!((service.port, service.admission.queue), (80, 5.into()));
     let again: Service = serde_json::from_str(&serde_json::to_string(&service).unwrap()).unwrap();
     assert_eq!(again.admission, service.admission);
     let error = toml::from_str::<Service>("port = 80\n[admission]\nquee = 5\nmode = 'on'").unwrap_err();
@@ -172,4 +173,41 @@ fn labels_without_settings_of_their_own_get_those_of_patterns() {
         let start = |_| admission.try_admit(Ticket::new().label(label)).ok();
         assert_eq!((0..10).map_while(start).collect::<Vec<_>>().len(), most, "{label}");
     }
+}
+
+#[test]
+fn what_is_not_set_follows_from_the_patience_and_says_so() {
+    let file = "patience = '2s'\nadmission_timeout = '10ms'\n[limit]\nkind = 'aimd'\nmax = 50";
+    let loaded = Sources::new().toml("file", file).load().unwrap();
+    assert_eq!(loaded.warnings(), [""; 0]);
+    for (path, expected) in [
+        ("patience", "\"2s\" from file:1"),
+        ("queue", "10000 from patience"),
+        ("admission_timeout", "\"10ms\" from file:2"),
+        ("max_wait", "\"1600ms\" from patience"),
+        ("discipline.kind", "\"burst_credit\" from patience"),
+        ("discipline.standing", "\"50ms\" from patience"),
+        ("limit.threshold", "\"1s\" from patience"),
+        ("limit.max", "50 from file:5"),
+    ] {
+        assert_eq!(origin(&loaded, path), expected, "{path}");
+    }
+    let alone = Sources::new().toml("file", "patience = '1s'").load().unwrap();
+    assert_eq!(origin(&alone, "limit.kind"), "\"two_point\" from patience");
+    let admission = AdmissionBuilder::from(alone.config().clone()).build().unwrap();
+    assert_eq!((admission.snapshot().queue, admission.snapshot().limit), (10_000, 20));
+    // What is written reads back as the same, and still follows.
+    assert_eq!(AdmissionConfig::from_toml(&alone.config().to_toml()).unwrap(), *alone.config());
+
+    let none = Sources::new().load().unwrap();
+    assert_eq!(origin(&none, "queue"), "0 from default");
+    assert_eq!(origin(&none, "wait_timeout"), "\"500ms\" from default");
+    let by_code = Sources::new().code(|config| config.patience = Some(Duration::from_secs(4))).load().unwrap();
+    assert_eq!(origin(&by_code, "patience"), "\"4s\" from code");
+    assert_eq!(origin(&by_code, "max_wait"), "\"3200ms\" from code");
+
+    let zero = Sources::new().toml("file", "patience = '0s'").load().unwrap_err().to_string();
+    assert!(zero.contains("file:1: patience: found 0, allowed is any longer time"), "{zero}");
+    let unread = Sources::new().toml("file", "patience = 'soon'\nlimit = { kind = 'aimd' }").load().unwrap_err();
+    assert_eq!(unread.problems().len(), 2, "{unread}");
 }

@@ -103,7 +103,7 @@ async fn the_words_of_the_description_are_those_of_the_code() {
         Discipline::Fifo,
         Discipline::Fair,
         Discipline::AdaptiveLifo { interval: second, short_wait: second / 10 },
-        Discipline::BurstCredit { longest: second, standing: second / 10 },
+        Discipline::BurstCredit { longest: second, standing: second / 10, credit: second },
     ];
     let told = disciplines.map(|discipline| {
         let admission = Admission::builder().queue(10).discipline(discipline).build().unwrap();

@@ -138,7 +138,7 @@ impl Handle {
     /// `Core::enter` of a thread of this number, in the first partition.
     pub(super) fn enter_as(&self, thread: usize) -> Option<LentSlot> {
         let entered = self.lanes.enter_any(LANES[0], thread);
-        self.entered(entered.map(|(lane, it)| LentSlot::new(Timestamp::from_nanos(7), it.used, lane)))
+        self.entered(entered.map(|(lane, it)| LentSlot::new(Timestamp::from_nanos(7), u32::MAX, it.used, lane)))
     }
 
     fn entered(&self, lent: Option<LentSlot>) -> Option<LentSlot> {

@@ -189,7 +189,7 @@ fn metastable_queues_with_a_bound_on_the_wait_recover() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Who says how long clients wait is told when a handle is built.
+/// A queue without a bound in time is warned about when a handle is built.
 #[test]
 fn metastable_queues_are_warned_about() {
     let warns = |policy: &str| {
@@ -200,15 +200,15 @@ fn metastable_queues_are_warned_about() {
             service = {{ distribution = "constant", mean = "50ms" }}
             server = {{ model = "pool", workers = 16 }}
             [policy]
-            client_patience = "1s"
             {policy}
             "#
         );
         let warnings = parse(&text).unwrap().policy.build(&VirtualClock::default()).warnings();
-        warnings.iter().any(|it| it.contains("client_patience"))
+        warnings.iter().any(|it| it.contains("without a bound in time"))
     };
     for cell in cells(&LOADS, &SLOWER, &[0]).into_iter().filter(|cell| cell.stays_down_without_deadlines()) {
         assert!(warns(&format!("queue = {}\n{}", cell.queue, CONTROL.0)));
     }
     assert!(!warns("queue = 10000\nmax_wait = \"500ms\""));
+    assert!(!warns("queue = 10000\npatience = \"1s\""));
 }

@@ -1,6 +1,6 @@
 //! A plan for the engine, out of settings.
 
-use std::{collections::HashSet, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::HashSet, num::NonZeroU32, sync::Arc};
 
 use super::warnings::{small_shares, warnings};
 #[cfg(feature = "config")]
@@ -21,9 +21,11 @@ pub(crate) const DEFAULT_PARTITION: &str = "default";
 
 impl Settings {
     /// A plan for the engine, and what is allowed and likely to be a mistake.
-    pub(crate) fn into_plan(self) -> Result<(Plan, Vec<String>), BuildError> {
+    pub(crate) fn into_plan(mut self) -> Result<(Plan, Vec<String>), BuildError> {
+        let unset = self.limit_unless_set();
+        let law = self.limit.take().unwrap_or(unset).into_law();
         let values = &self.values;
-        let law = self.limit.into_law();
+        let waits = values.waits();
         let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();
         let shadow = self.shadow.map(Limit::into_law);
         let of_shadow = shadow.iter().flat_map(|law| law.problems());
@@ -39,6 +41,9 @@ impl Settings {
         if values.permit_time_to_live.is_some_and(|time| time.is_zero()) {
             problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
         }
+        if values.patience.is_some_and(|time| time.is_zero()) {
+            problems.push(Problem::new("patience", "found 0, allowed is any longer time"));
+        }
         if values.journal > MOST_ENTRIES {
             problems
                 .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", values.journal)));
@@ -49,14 +54,14 @@ impl Settings {
         BuildError::check(problems)?;
 
         let extra = values.max_waiting.map_or(Places::Limit, Places::Exactly);
-        let (line, gate, queue) = if values.queue == 0 {
-            let wait = values.wait_timeout.unwrap_or(GATELESS_WAIT);
-            let places = if wait.is_zero() { Places::Exactly(0) } else { extra };
-            (Bound { places, wait: Some(wait) }, Bound { places: Places::Exactly(0), wait: None }, None)
+        let (line, gate, queue) = if waits.queue == 0 {
+            let places = if waits.wait_timeout.is_zero() { Places::Exactly(0) } else { extra };
+            let line = Bound { places, wait: Some(waits.wait_timeout) };
+            (line, Bound { places: Places::Exactly(0), wait: None }, None)
         } else {
-            let line = Bound { places: Places::Exactly(values.queue), wait: values.max_wait };
-            let places = if values.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
-            (line, Bound { places, wait: Some(values.admission_timeout) }, Some(values.queue))
+            let line = Bound { places: Places::Exactly(waits.queue), wait: waits.max_wait };
+            let places = if waits.admission_timeout.is_zero() { Places::Exactly(0) } else { extra };
+            (line, Bound { places, wait: Some(waits.admission_timeout) }, Some(waits.queue))
         };
         let plan = Plan {
             law,
@@ -64,7 +69,8 @@ impl Settings {
             line,
             gate,
             queue,
-            discipline: values.discipline,
+            discipline: waits.discipline,
+            patience: values.patience,
             aging: values.aging.map(NonZeroU32::get),
             labels,
             rules,
@@ -79,9 +85,6 @@ impl Settings {
         Ok((plan, warnings))
     }
 }
-
-/// How long a request waits for a slot where there is no queue, unless told otherwise.
-const GATELESS_WAIT: Duration = Duration::from_secs(30);
 
 fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &mut Vec<Problem>) -> Vec<PartitionPlan> {
     let mut names = HashSet::from([DEFAULT_PARTITION]);
@@ -140,6 +143,8 @@ fn make_whole(plans: &mut [PartitionPlan]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         config::{Cap, ClassLimits, Rate, Rules, percent},
@@ -166,7 +171,7 @@ mod tests {
             ("", percent(1)),
             ("default", percent(1)),
         ]);
-        settings.limit = Aimd::new(Duration::ZERO).into();
+        settings.limit = Some(Aimd::new(Duration::ZERO).into());
         assert_eq!(
             problems(settings),
             [
@@ -195,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_zero_is_an_error() {
-        let settings = Settings { limit: Fixed::new(0).into(), ..Settings::default() };
+        let settings = Settings { limit: Some(Fixed::new(0).into()), ..Settings::default() };
         assert_eq!(problems(settings), ["limit.fixed: found 0, allowed is 1 or more; Mode::Off lifts a limit"]);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{Share, settings::layer::AdmissionConfig};
+use crate::config::{Derived, Share, settings::layer::AdmissionConfig};
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
@@ -19,7 +19,8 @@ pub(in crate::config) fn warnings(plan: &Plan, values: &AdmissionConfig, largest
     let limit = plan.law.limit();
     let single = [
         without_effect(plan, values),
-        values.client_patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
+        values.patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
+        endless(&plan.line, plan.queue, values.patience),
         values.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
         plan.queue.and_then(|_| long_admission(&plan.gate)),
         few_series(plan),
@@ -47,10 +48,10 @@ pub(in crate::config) fn small_shares(partitions: &[(String, Share)]) -> Vec<Str
 
 fn without_effect(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
     match plan.queue {
-        None if values.max_wait.is_some() => {
+        None if matches!(values.max_wait, Derived::Set(Some(_))) => {
             Some("max_wait has no effect without a queue: set wait_timeout instead".into())
         }
-        Some(_) if values.wait_timeout.is_some() => {
+        Some(_) if values.wait_timeout.is_set() => {
             Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead".into())
         }
         _ => None,
@@ -65,8 +66,17 @@ fn impatient(line: &Bound, queue: bool, patience: Duration) -> Option<String> {
     let wait = line.wait.map_or_else(|| "without a bound".to_owned(), |wait| format!("for up to {wait:?}"));
     let setting = if queue { "max_wait" } else { "wait_timeout" };
     Some(format!(
-        "requests wait {wait} and their clients for {patience:?} (client_patience): after a spike each slot goes to a \
+        "requests wait {wait} and their clients for {patience:?} (patience): after a spike each slot goes to a \
          request whose client has just left; set {setting} below that, by at least the time that a request takes"
+    ))
+}
+
+/// A queue that keeps requests for ever serves none in time after a spike.
+fn endless(line: &Bound, queue: Option<usize>, patience: Option<Duration>) -> Option<String> {
+    let places = queue.filter(|&places| places > 0 && line.wait.is_none() && patience.is_none())?;
+    Some(format!(
+        "{places} requests may wait without a bound in time (queue): after a spike each slot goes to a request whose \
+         client has just left, unless clients send deadlines; set patience to how long they wait, or max_wait"
     ))
 }
 
@@ -210,6 +220,10 @@ mod tests {
         warnings.concat()
     }
 
+    fn with_queue(places: usize, max_wait: Option<Duration>) -> AdmissionConfig {
+        AdmissionConfig { queue: places.into(), max_wait: max_wait.into(), ..AdmissionConfig::default() }
+    }
+
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -217,14 +231,13 @@ mod tests {
     #[test]
     fn settings_without_effect() {
         let settings = |values| Settings { values, ..Settings::default() };
-        let both =
-            settings(AdmissionConfig { queue: 10, wait_timeout: Some(seconds(1)), ..AdmissionConfig::default() });
+        let both = settings(AdmissionConfig { wait_timeout: seconds(1).into(), ..with_queue(10, Some(seconds(1))) });
         assert_eq!(
             warning(both),
             "wait_timeout has no effect with a queue: set admission_timeout and max_wait instead"
         );
         for wait in [seconds(1), Duration::ZERO] {
-            let neither = settings(AdmissionConfig { max_wait: Some(wait), ..AdmissionConfig::default() });
+            let neither = settings(AdmissionConfig { max_wait: Some(wait).into(), ..AdmissionConfig::default() });
             assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
         }
         assert_eq!(warning(Settings::default()), "");
@@ -233,12 +246,7 @@ mod tests {
     #[test]
     fn a_queue_that_is_longer_than_the_patience_of_clients() {
         let settings = |max_wait| Settings {
-            values: AdmissionConfig {
-                queue: 10,
-                max_wait,
-                client_patience: Some(seconds(60)),
-                ..AdmissionConfig::default()
-            },
+            values: AdmissionConfig { patience: Some(seconds(60)), ..with_queue(10, max_wait) },
             ..Settings::default()
         };
         assert!(warning(settings(None)).starts_with("requests wait without a bound and their clients for 60s"));
@@ -247,9 +255,19 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_without_a_bound_in_time() {
+        let settings = |values| Settings { values, ..Settings::default() };
+        let endless = with_queue(10, None);
+        assert!(warning(settings(endless.clone())).starts_with("10 requests may wait without a bound in time (queue)"));
+        assert_eq!(warning(settings(with_queue(10, Some(seconds(60))))), "");
+        let patient = AdmissionConfig { patience: Some(seconds(1)), max_wait: Derived::Auto, ..endless };
+        assert_eq!(warning(settings(patient)), "", "the bound follows from the patience");
+    }
+
+    #[test]
     fn a_server_that_lets_in_less_than_limit_and_queue() {
         let settings = |streams| Settings {
-            values: AdmissionConfig { queue: 300, max_concurrent_streams: Some(streams), ..AdmissionConfig::default() },
+            values: AdmissionConfig { max_concurrent_streams: Some(streams), ..with_queue(300, Some(seconds(1))) },
             ..Settings::default()
         };
         assert!(warning(settings(399)).contains("allow at least 400"));
@@ -258,20 +276,24 @@ mod tests {
 
     #[test]
     fn an_admission_timeout_that_only_delays() {
-        let with_queue = |queue, admission_timeout| Settings {
-            values: AdmissionConfig { queue, admission_timeout, ..AdmissionConfig::default() },
+        let with = |queue, timeout: Duration| Settings {
+            values: AdmissionConfig { admission_timeout: timeout.into(), ..with_queue(queue, None) },
             ..Settings::default()
         };
-        let settings = |timeout| with_queue(10, timeout);
+        let settings = |timeout| {
+            let mut settings = with(10, timeout);
+            settings.values.max_wait = Some(seconds(1)).into();
+            settings
+        };
         assert!(warning(settings(Duration::from_millis(5_001))).starts_with("admission_timeout is 5.001s"));
         assert_eq!(warning(settings(seconds(5))), "");
-        assert_eq!(warning(with_queue(0, seconds(60))), "", "there is no gate");
+        assert_eq!(warning(with(0, seconds(60))), "", "there is no gate");
     }
 
     #[test]
     fn partitions_that_round_to_nothing() {
         let settings = |limit: usize| Settings {
-            limit: crate::engine::limit::Fixed::new(limit).into(),
+            limit: Some(crate::engine::limit::Fixed::new(limit).into()),
             shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)].map(|(name, it)| (name.into(), Share::written(it))).into(),
             ..Settings::default()
         };

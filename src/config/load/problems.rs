@@ -38,7 +38,7 @@ impl ConfigProblem {
             Origin::File { name, line } => (0, name, line.unwrap_or(0)),
             Origin::Variable(name) => (1, name, 0),
             Origin::Code => (2, "", 0),
-            Origin::Default => (3, "", 0),
+            Origin::Default | Origin::Patience => (3, "", 0),
         }
     }
 }

@@ -4,19 +4,20 @@ use std::{
     fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
     environment, json_text,
     problems::{ConfigError, ConfigProblem},
     toml_text,
-    value::{Node, Origin, Value, join},
+    value::{Node, Origin, Value, join, word},
 };
 use crate::config::{
     AdmissionConfig,
     schema::{
         limits,
-        setting::{At, NONE, Problems, Setting},
+        setting::{AUTO, At, NONE, Problems, Setting},
     },
 };
 
@@ -34,7 +35,7 @@ use crate::config::{
 ///     .variables([("TOWER_ADMISSION_QUEUE", "400")])   // or .environment()
 ///     .code(|config| config.name = "search".into())
 ///     .load()?;
-/// assert_eq!(loaded.config().queue, 400);
+/// assert_eq!(loaded.config().queue.get(), Some(&400));
 /// for one in loaded.effective() {
 ///     println!("{} = {}   # {}", one.path, one.value, one.origin);
 /// }
@@ -129,13 +130,20 @@ impl Sources {
             limits::rename_all(&mut layer, &problems);
             said.lay(layer);
         }
+        require_threshold(&mut said);
         let mut config = AdmissionConfig::read(&At::root(&said, &problems)).unwrap_or_default();
-        let before = config.write().at(&Origin::Default);
+        let before = config.resolved().write().at(&Origin::Default);
         for change in &self.code {
             change(&mut config);
         }
+        let mut shown = said.clone();
+        if config.patience.is_some() {
+            for field in config.derived_fields() {
+                shown.put(field, Value::text(AUTO).at(&Origin::Patience));
+            }
+        }
         let mut effective = Vec::new();
-        trace("", &config.write().at(&Origin::Default), Some(&before), Some(&said), &mut effective);
+        trace("", &config.resolved().write().at(&Origin::Default), Some(&before), Some(&shown), &mut effective);
         let warnings = config.check().unwrap_or_else(|error| {
             for problem in error.problems() {
                 let path = as_written(problem.path());
@@ -264,6 +272,24 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
             let value = if hidden { "\"(hidden)\"".to_owned() } else { value.to_string() };
             effective.push(Effective { path: path.to_owned(), value, origin });
         }
+    }
+}
+
+/// Gives a law that needs to know what is too long half of the patience, where that is known and nothing else is said.
+fn require_threshold(said: &mut Node) {
+    let Value::Table(table) = &said.value else { return };
+    let Some(patience) = table.get("patience") else { return };
+    let unread = Problems::default();
+    let patience = Duration::read(&At::root(patience, &unread));
+    let Some((patience, limit)) = patience.zip(table.get("limit")) else { return };
+    let Value::Table(law) = &limit.value else { return };
+    let kind =
+        law.get("kind").and_then(|kind| if let Value::Text(kind) = &kind.value { Some(word(kind)) } else { None });
+    let is_needed = matches!(kind.as_deref(), Some("aimd" | "windowed_aimd")) && !law.contains_key("threshold");
+    if is_needed {
+        let mut limit = limit.clone();
+        limit.put("threshold", (patience / 2).write().at(&Origin::Patience));
+        said.put("limit", limit);
     }
 }
 

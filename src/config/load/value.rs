@@ -20,6 +20,8 @@ pub enum Origin {
     Variable(Arc<str>),
     /// The program itself.
     Code,
+    /// How long callers wait, since nothing else is said.
+    Patience,
 }
 
 impl fmt::Display for Origin {
@@ -30,6 +32,7 @@ impl fmt::Display for Origin {
             Self::File { name, line: None } => f.write_str(name),
             Self::Variable(name) => f.write_str(name),
             Self::Code => f.write_str("code"),
+            Self::Patience => f.write_str("patience"),
         }
     }
 }
@@ -109,6 +112,13 @@ impl fmt::Display for Value {
 impl Node {
     pub(in crate::config) fn empty() -> Self {
         Value::Table(Table::new()).at(&Origin::Default)
+    }
+
+    /// Puts a field into a table, in place of the one that it has.
+    pub(in crate::config) fn put(&mut self, key: &str, node: Self) {
+        if let Value::Table(table) = &mut self.value {
+            table.insert(key.to_owned(), node);
+        }
     }
 
     /// Lays `upper` over this: per setting, what is above holds. A list, and anything that is no table on either side, is

@@ -49,7 +49,7 @@ impl AdmissionConfig {
     pub(crate) fn to_settings(&self) -> Settings {
         Settings {
             values: self.clone(),
-            limit: self.limit.to_limit(),
+            limit: Some(self.limit_in_force().to_limit()),
             shadow: self.shadow_law.as_ref().map(LimitConfig::to_limit),
             shares: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
             rules: self.to_rules(),
@@ -58,7 +58,7 @@ impl AdmissionConfig {
                 when_gone: self.store.when_gone(),
                 store: Some(self.store.clone()),
             },
-            largest_limit: Some(self.limit.largest()),
+            largest_limit: Some(self.limit_in_force().largest()),
             notes: self.unknown_classes(),
         }
     }
@@ -112,6 +112,8 @@ mod tests {
     fn the_defaults_written_here_are_those_of_the_builder() {
         let mut written = AdmissionConfig::default().to_settings();
         (written.largest_limit, written.sharing.store) = (None, None);
-        assert_eq!(format!("{written:?}"), format!("{:?}", Settings::default()));
+        let mut built = Settings::default();
+        built.limit = Some(built.limit_unless_set());
+        assert_eq!(format!("{written:?}"), format!("{built:?}"));
     }
 }

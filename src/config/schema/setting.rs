@@ -5,10 +5,13 @@ use std::{cell::RefCell, collections::BTreeMap, fmt::Display, num::NonZeroU32, t
 use serde_json::{Value as Json, json};
 
 use super::times::{A_TIME, parse_seconds, parse_time, write_time};
-use crate::config::load::{
-    nearest::nearest,
-    problems::ConfigProblem,
-    value::{Node, Origin, Table, Value, join, word},
+use crate::config::{
+    Derived,
+    load::{
+        nearest::nearest,
+        problems::ConfigProblem,
+        value::{Node, Origin, Table, Value, join, word},
+    },
 };
 
 /// A type that a setting can have.
@@ -255,6 +258,9 @@ impl Setting for Duration {
 /// The word for a setting that isn't set, which a higher layer can say to unset what a lower one sets.
 pub(in crate::config) const NONE: &str = "none";
 
+/// The word for a setting that follows from others.
+pub(in crate::config) const AUTO: &str = "auto";
+
 impl<T: Setting> Setting for Option<T> {
     /// The outer `None` is for what was wrong.
     fn read(at: &At<'_>) -> Option<Self> {
@@ -270,6 +276,23 @@ impl<T: Setting> Setting for Option<T> {
 
     fn schema() -> Json {
         any_of([json!({ "const": NONE }), T::schema()])
+    }
+}
+
+impl<T: Setting> Setting for Derived<T> {
+    fn read(at: &At<'_>) -> Option<Self> {
+        match at.text() {
+            Some(text) if word(text) == AUTO => Some(Self::Auto),
+            _ => T::read(at).map(Self::Set),
+        }
+    }
+
+    fn write(&self) -> Value {
+        self.get().map_or_else(|| Value::text(AUTO), Setting::write)
+    }
+
+    fn schema() -> Json {
+        any_of([json!({ "const": AUTO }), T::schema()])
     }
 }
 

@@ -53,20 +53,20 @@ const ADAPTIVE: Discipline = Discipline::AdaptiveLifo { interval: INTERVAL, shor
 /// A burst of a second, and half of what a quick request takes.
 const LONGEST: Duration = Duration::from_secs(1);
 const STANDING: Duration = Duration::from_millis(25);
-const CREDIT: Discipline = Discipline::BurstCredit { longest: LONGEST, standing: STANDING };
+const CREDIT: Discipline = Discipline::BurstCredit { longest: LONGEST, standing: STANDING, credit: LONGEST };
 
 const DISCIPLINES: [(&str, Discipline); 4] =
     [("fifo", Discipline::Fifo), ("fair", Discipline::Fair), ("adaptive_lifo", ADAPTIVE), ("burst_credit", CREDIT)];
 
 /// The settings that only some of them have.
-const TIMES: [&str; 4] = ["interval", "short_wait", "longest", "standing"];
+const TIMES: [&str; 5] = ["interval", "short_wait", "longest", "standing", "credit"];
 
 impl Setting for Discipline {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
             return at.one_of(&DISCIPLINES);
         }
-        at.fields(&["kind", "interval", "short_wait", "longest", "standing"])?;
+        at.fields(&["kind", "interval", "short_wait", "longest", "standing", "credit"])?;
         let Some(kind) = at.get("kind") else {
             at.problem("kind is missing, allowed are \"adaptive_lifo\" and \"burst_credit\"");
             return None;
@@ -80,7 +80,8 @@ impl Setting for Discipline {
             Self::BurstCredit { .. } => {
                 let longest = at.field("longest").unwrap_or(LONGEST);
                 let standing = at.field("standing").unwrap_or(STANDING);
-                (Self::BurstCredit { longest, standing }, &TIMES[2..])
+                let credit = at.field("credit").unwrap_or(longest);
+                (Self::BurstCredit { longest, standing, credit }, &TIMES[2..])
             }
             plain => (plain, &TIMES[..0]),
         };
@@ -98,10 +99,11 @@ impl Setting for Discipline {
                 ("interval", interval.write()),
                 ("short_wait", short_wait.write()),
             ]),
-            Self::BurstCredit { longest, standing } => Value::table([
+            Self::BurstCredit { longest, standing, credit } => Value::table([
                 ("kind", Value::text(self.as_str())),
                 ("longest", longest.write()),
                 ("standing", standing.write()),
+                ("credit", credit.write()),
             ]),
             Self::Fair | Self::Fifo => Value::text(self.as_str()),
         }
@@ -110,8 +112,9 @@ impl Setting for Discipline {
     fn schema() -> Json {
         let mut credit = object_schema([
             ("kind", String::new(), json!({ "enum": ["burst_credit", "burst-credit"] })),
-            ("longest", "The most credit, and so the maximum wait.".to_owned(), Duration::schema()),
+            ("longest", "The maximum wait.".to_owned(), Duration::schema()),
             ("standing", "The wait that is always allowed.".to_owned(), Duration::schema()),
+            ("credit", "For how long in a row requests may wait longer than that.".to_owned(), Duration::schema()),
         ]);
         credit["required"] = json!(["kind"]);
         let mut table = object_schema([

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::{num::NonZeroU32, time::Duration};
 
-use super::labels::Labels;
+use super::{derived::Derived, labels::Labels};
 #[cfg(feature = "config")]
 use super::{limits::ClassLimits, share::Share, store::StoreConfig};
 use crate::config::declare::settings;
@@ -31,39 +31,53 @@ macro_rules! layer_settings {
                 /// [`Mode::Enforce`](crate::Mode::Enforce) unless set. This is how the handle begins: it can be
                 /// [changed](crate::Admission::set_mode) later.
                 pub mode: Mode = Mode::default() => |mode: Mode| mode,
+                /// How long callers wait for an answer, if known: the one setting to begin with.
+                ///
+                /// What is not set follows from it. Requests without a deadline have this one, and answers after it count as
+                /// waste. The limit is learned by [`TwoPoint`](crate::limit::TwoPoint). A [queue](Self::queue) of 10,000 is
+                /// bounded by time: a request waits for at most four fifths of the patience ([`max_wait`](Self::max_wait)),
+                /// and in an [overload that lasts](crate::Discipline::BurstCredit) for a fortieth. A gate before that queue
+                /// would add nothing, so its [timeout](Self::admission_timeout) is 0. In files, the threshold of a law
+                /// `aimd` is half of the patience.
+                ///
+                /// Unless set, nothing is known of the callers, and waits are short.
+                pub patience: Option<Duration> = None => |patience: Duration| Some(patience),
                 /// How many requests may run at once: a number, or a law that learns it.
                 #[cfg(feature = "config")]
-                pub limit: LimitConfig = LimitConfig::default(),
+                pub limit: Derived<LimitConfig> = Derived::Auto,
                 /// A law that only observes (dry run), beside the law that decides.
                 #[cfg(feature = "config")]
                 pub shadow_law: Option<LimitConfig> = None,
                 /// How many requests may wait in line for a slot.
                 ///
-                /// 0 unless set. With a queue, admission has two phases. A gate lets `limit + queue` requests in;
+                /// 0 unless set, or 10,000 where the [patience](Self::patience) is known. With a queue, admission has two
+                /// phases. A gate lets `limit + queue` requests in;
                 /// requests that find it full wait there for at most the [admission timeout](Self::admission_timeout).
                 /// A request inside waits for a slot, first come first served, for as long as the caller's deadline
                 /// and [`max_wait`](Self::max_wait) allow.
                 ///
                 /// Without a queue, a request that finds no slot waits for at most the
                 /// [wait timeout](Self::wait_timeout).
-                pub queue: usize = 0 => |places: usize| places,
+                pub queue: Derived<usize> = Derived::Auto => |places: usize| Derived::Set(places),
                 /// The maximum wait at the full gate. Only with a queue.
                 ///
-                /// 5 s unless set, 0 rejects at once. Keep it short. Where every slot and every place is taken for
+                /// 5 s unless set, or 0 where the [patience](Self::patience) is known; 0 rejects at once. Keep it short. Where every slot and every place is taken for
                 /// minutes, waiting longer only delays the answer.
-                pub admission_timeout: Duration = Duration::from_secs(5) => |timeout: Duration| timeout,
+                pub admission_timeout: Derived<Duration> = Derived::Auto => |timeout: Duration| Derived::Set(timeout),
                 /// The maximum wait in line for a slot; no bound unless set. Only with a queue.
+                ///
+                /// Four fifths of the [patience](Self::patience) where that is known.
                 ///
                 /// Set it wherever callers don't send a deadline and don't wait for ever. A queue that holds more work
                 /// than its callers have patience for serves no caller after a spike, because each slot goes to a
                 /// caller that has just left. Less than the callers' patience minus the time that a request takes is a
                 /// good value. It also bounds how long a vanished HTTP/1 client can hold a place; see the guarantees
                 /// page.
-                pub max_wait: Option<Duration> = None => |wait: Duration| Some(wait),
-                /// The maximum wait for a slot where there is no queue; 30 s unless set.
+                pub max_wait: Derived<Option<Duration>> = Derived::Auto => |wait: Duration| Derived::Set(Some(wait)),
+                /// The maximum wait for a slot where there is no queue; half a second unless set.
                 ///
-                /// 0 rejects at once.
-                pub wait_timeout: Option<Duration> = None => |timeout: Duration| Some(timeout),
+                /// Four fifths of the [patience](Self::patience) where that is known. 0 rejects at once.
+                pub wait_timeout: Derived<Duration> = Derived::Auto => |timeout: Duration| Derived::Set(timeout),
                 /// How many requests may wait at the full gate or, without a queue, for a slot; the current limit
                 /// unless set.
                 ///
@@ -84,8 +98,10 @@ macro_rules! layer_settings {
                 pub default_partition_observe: bool = false => |observe: bool| observe,
                 /// Which waiter goes first.
                 ///
-                /// [`Discipline::Fair`](crate::Discipline::Fair) unless set.
-                pub discipline: Discipline = Discipline::Fair => |discipline: Discipline| discipline,
+                /// [`Discipline::Fair`](crate::Discipline::Fair) unless set. Where the [patience](Self::patience) is known it is
+                /// [`Discipline::BurstCredit`](crate::Discipline::BurstCredit).
+                pub discipline: Derived<Discipline> = Derived::Auto
+                    => |discipline: Discipline| Derived::Set(discipline),
                 /// How often less important requests are passed over before it is their turn; `"none"` is no bound.
                 ///
                 /// 16 times unless set. In code, `None` lets less [important](crate::Criticality) requests wait for as
@@ -115,10 +131,6 @@ macro_rules! layer_settings {
                 /// Where caps, rates and budgets are counted for all instances.
                 #[cfg(feature = "config")]
                 pub store: StoreConfig = StoreConfig::default(),
-                /// The time for which clients wait for an answer, if known. Used for warnings only.
-                ///
-                /// A queue that keeps requests for longer than that gets a warning.
-                pub client_patience: Option<Duration> = None => |patience: Duration| Some(patience),
                 /// How many streams, or requests, the server accepts at once, if known. Used for warnings only.
                 ///
                 /// That is the streams of an HTTP/2 connection, or the calls of a gRPC server. A server that admits

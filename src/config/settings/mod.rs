@@ -1,5 +1,6 @@
 //! What can be set, and what holds unless it is.
 
+pub(super) mod derived;
 pub(super) mod labels;
 pub(super) mod layer;
 pub(super) mod limits;
@@ -20,7 +21,7 @@ pub use self::{
     share::{Share, percent},
 };
 use crate::engine::{
-    limit::{Fixed, Limit},
+    limit::{Fixed, Limit, TwoPoint},
     rules::OnStoreFailure,
 };
 
@@ -29,7 +30,8 @@ use crate::engine::{
 pub(crate) struct Settings {
     /// Settings that are the same in code and in files. The others of a file are below, as code has them.
     pub(crate) values: AdmissionConfig,
-    pub(crate) limit: Limit,
+    /// Where it is not set, it is learned if the patience of the callers is known, and else fixed.
+    pub(crate) limit: Option<Limit>,
     /// A limit that only says what it would do.
     pub(crate) shadow: Option<Limit>,
     /// What is guaranteed to groups of callers.
@@ -46,7 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             values: AdmissionConfig::default(),
-            limit: Fixed::default().into(),
+            limit: None,
             shadow: None,
             shares: Vec::new(),
             rules: Rules::new(),
@@ -54,6 +56,13 @@ impl Default for Settings {
             largest_limit: None,
             notes: Vec::new(),
         }
+    }
+}
+
+impl Settings {
+    /// Returns the limit that holds where none is set.
+    pub(crate) fn limit_unless_set(&self) -> Limit {
+        if self.values.patience.is_some() { TwoPoint::new().into() } else { Fixed::default().into() }
     }
 }
 

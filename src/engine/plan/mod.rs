@@ -31,14 +31,19 @@ pub enum Discipline {
         short_wait: Duration,
     },
     /// Like [`Fair`](Self::Fair), with a credit of time for bursts: a new request may wait for as long as there is
-    /// credit. The credit is used up, second by second, while the requests that are served have waited for longer than
-    /// a short time, and grows back while they haven't. So a burst after a calm is absorbed. In a standing overload no
-    /// request waits for more than a short time: such a wait would only serve every request later.
+    /// credit, and for `longest` at most. The credit is used up, second by second, while the requests that are served
+    /// have waited for longer than a short time, and grows back twice as
+    /// fast while they haven't. So a burst after a calm is absorbed.
+    /// In a standing overload no request waits for more than a short time: such a wait would only serve every request
+    /// later.
     BurstCredit {
-        /// Most credit, and so the longest wait.
+        /// Longest wait.
         longest: Duration,
-        /// Wait that is always allowed: about half of what a request takes.
+        /// Wait that is always allowed: about half of what a request takes. Where few requests run at once it is two turns, so
+        /// that no slot is idle.
         standing: Duration,
+        /// Most credit: for how long in a row requests may wait for longer than `standing`. No less than `longest`.
+        credit: Duration,
     },
 }
 
@@ -118,6 +123,8 @@ pub(crate) struct Plan {
     /// Places in line; `None`: no gate, a waiter waits for a slot only.
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
+    /// The deadline of requests that have none, from when they come.
+    pub(crate) patience: Option<Duration>,
     /// Times that less important requests are passed over before their turn; `None` for ever.
     pub(crate) aging: Option<u32>,
     pub(crate) labels: LabelPlan,
@@ -139,13 +146,14 @@ pub(crate) struct QueuePlan {
     pub(crate) gate: Bound,
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
+    pub(crate) patience: Option<Duration>,
     pub(crate) aging: Option<u32>,
 }
 
 impl Plan {
     pub(crate) const fn queue(&self) -> QueuePlan {
-        let Self { line, gate, queue, discipline, aging, .. } = *self;
-        QueuePlan { line, gate, queue, discipline, aging }
+        let Self { line, gate, queue, discipline, patience, aging, .. } = *self;
+        QueuePlan { line, gate, queue, discipline, patience, aging }
     }
 }
 
@@ -165,6 +173,7 @@ impl Plan {
             gate,
             queue: None,
             discipline: Discipline::Fair,
+            patience: None,
             aging: Some(16),
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),

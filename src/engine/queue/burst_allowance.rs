@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
+/// Credit grows back so many times as fast as it is used up: a load that is too much for half of the time is a row of bursts.
+const GROWTH: u32 = 2;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BurstAllowance {
     /// Credit that is used up.
@@ -15,28 +18,36 @@ pub(crate) struct BurstAllowance {
 }
 
 impl BurstAllowance {
-    /// Returns how long a waiter that joins now may wait.
-    pub(crate) fn wait(&mut self, now: Timestamp, longest: Duration, standing: Duration) -> Duration {
-        self.pass(now, longest);
-        longest.saturating_sub(self.used).max(standing)
+    /// Returns how much credit is left, of so much.
+    pub(crate) fn left(&mut self, now: Timestamp, credit: Duration) -> Duration {
+        self.pass(now, credit);
+        credit.saturating_sub(self.used)
     }
 
-    /// Notes that a waiter is served, and for how long it had waited.
-    pub(crate) fn served(&mut self, now: Timestamp, waited: Duration, longest: Duration, standing: Duration) {
-        self.pass(now, longest);
-        self.stands = waited > standing;
+    /// Notes that a waiter is served, and whether it had waited for longer than a short time.
+    pub(crate) fn served(&mut self, now: Timestamp, had_to_wait: bool, credit: Duration) {
+        self.pass(now, credit);
+        self.stands = had_to_wait;
     }
 
     /// Notes that no request waits.
-    pub(crate) fn empty(&mut self, now: Timestamp, longest: Duration) {
-        self.pass(now, longest);
+    pub(crate) fn empty(&mut self, now: Timestamp, credit: Duration) {
+        self.pass(now, credit);
         self.stands = false;
     }
 
-    fn pass(&mut self, now: Timestamp, longest: Duration) {
+    /// Notes that no request waits since the last waiter was served.
+    pub(crate) const fn rest(&mut self) {
+        self.stands = false;
+    }
+
+    fn pass(&mut self, now: Timestamp, credit: Duration) {
         let passed = now.since(std::mem::replace(&mut self.since, now));
-        self.used =
-            if self.stands { self.used.saturating_add(passed).min(longest) } else { self.used.saturating_sub(passed) };
+        self.used = if self.stands {
+            self.used.saturating_add(passed).min(credit)
+        } else {
+            self.used.saturating_sub(passed.saturating_mul(GROWTH))
+        };
     }
 }
 
@@ -48,17 +59,17 @@ mod tests {
     fn it_is_used_up_while_the_line_stands_and_grows_back_while_it_does_not() {
         let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
         let ms = Duration::from_millis;
-        let (longest, standing) = (ms(1_000), ms(25));
+        let credit = ms(1_000);
         let mut allowance = BurstAllowance::default();
-        assert_eq!(allowance.wait(at(0), longest, standing), longest);
-        allowance.served(at(100), ms(26), longest, standing);
-        assert_eq!(allowance.wait(at(400), longest, standing), ms(700));
-        allowance.served(at(600), ms(20), longest, standing);
-        assert_eq!(allowance.wait(at(700), longest, standing), ms(600), "500 used, 100 grown back");
-        allowance.served(at(800), ms(30), longest, standing);
-        assert_eq!(allowance.wait(at(60_000), longest, standing), standing, "no longer than it takes to use all");
-        allowance.empty(at(60_000), longest);
-        assert_eq!(allowance.wait(at(60_500), longest, standing), ms(500));
-        assert_eq!(allowance.wait(at(90_000), longest, standing), longest);
+        assert_eq!(allowance.left(at(0), credit), credit);
+        allowance.served(at(100), true, credit);
+        assert_eq!(allowance.left(at(400), credit), ms(700));
+        allowance.served(at(600), false, credit);
+        assert_eq!(allowance.left(at(700), credit), ms(700), "500 used, 200 grown back");
+        allowance.served(at(800), true, credit);
+        assert_eq!(allowance.left(at(60_000), credit), Duration::ZERO, "no longer than it takes to use all");
+        allowance.empty(at(60_000), credit);
+        assert_eq!(allowance.left(at(60_300), credit), ms(600));
+        assert_eq!(allowance.left(at(90_000), credit), credit);
     }
 }

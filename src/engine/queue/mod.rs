@@ -37,7 +37,11 @@ pub(crate) struct WaitQueue {
     discipline: Discipline,
     /// Time when the line was empty last.
     last_empty: Timestamp,
+    /// The deadline of requests that have none, from when they come.
+    patience: Option<Duration>,
     allowance: BurstAllowance,
+    /// How long it takes until two slots come free, where the discipline asks for it.
+    two_turns: Duration,
     flows: FairQueue,
     jobs: Jobs,
     deadlines: Deadlines,
@@ -57,8 +61,9 @@ pub(crate) struct Left {
 
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
-        let QueuePlan { line, gate, queue, discipline, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
         Self {
+            patience,
             in_line: 0,
             at_gate: 0,
             line,
@@ -67,6 +72,7 @@ impl WaitQueue {
             discipline,
             last_empty: Timestamp::ZERO,
             allowance: BurstAllowance::default(),
+            two_turns: Duration::ZERO,
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
             jobs: Jobs::default(),
             deadlines: Deadlines::default(),
@@ -76,8 +82,9 @@ impl WaitQueue {
 
     /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
-        let QueuePlan { line, gate, queue, discipline, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
+        self.patience = patience;
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
     }
 
@@ -236,6 +243,10 @@ impl WaitQueue {
             Stage::Gate => self.at_gate -= 1,
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
+        if self.in_line == 0 {
+            // Perhaps no verb looks at the empty line before the next request comes.
+            self.allowance.rest();
+        }
         let start = self.flows.leave(key);
         self.jobs.leave(job, newest);
         self.deadlines.remove(key.index);
@@ -254,22 +265,6 @@ impl WaitQueue {
     /// Forgets a waiter that stands nowhere any more.
     pub(crate) fn remove(&mut self, key: Key) {
         self.flows.remove(key);
-    }
-
-    /// Notes whether the line is empty, which the disciplines go by.
-    #[inline]
-    pub(crate) fn note_empty(&mut self, now: Timestamp) {
-        if self.in_line == 0 {
-            self.last_empty = now;
-            if let Discipline::BurstCredit { longest, .. } = self.discipline {
-                self.allowance.empty(now, longest);
-            }
-        }
-    }
-
-    /// Chooses by the discipline whether the newest or the oldest waiter goes first from now on.
-    pub(crate) fn choose_order(&mut self, now: Timestamp) {
-        self.flows.newest_first = self.is_backed_up(now);
     }
 
     /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
@@ -311,8 +306,10 @@ impl WaitQueue {
 
     /// Gives a waiter its turn: the tag of its flow moves on.
     pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
-        if let Discipline::BurstCredit { longest, standing } = self.discipline {
-            self.allowance.served(now, now.since(self.flows.get(key).since), longest, standing);
+        if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
+            let waited = now.since(self.flows.get(key).since);
+            // Where no request may wait for longer, half of that is a sign that the overload goes on.
+            self.allowance.served(now, waited > standing.max(self.two_turns) / 2, credit.max(longest));
         }
         self.flows.serve(key);
     }

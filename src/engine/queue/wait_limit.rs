@@ -4,11 +4,55 @@ use std::time::Duration;
 
 use super::WaitQueue;
 use crate::{
-    engine::{ids::Key, plan::Discipline, tokens::Stage},
+    engine::{
+        ids::Key,
+        plan::Discipline,
+        tokens::{Ask, Stage},
+    },
     time::Timestamp,
 };
 
 impl WaitQueue {
+    /// Returns the deadline of requests that have none, from when they come.
+    #[inline]
+    pub(crate) const fn patience(&self) -> Option<Duration> {
+        self.patience
+    }
+
+    /// Returns the deadline that a request has because it came without one.
+    #[inline]
+    pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
+        let patience = self.patience.filter(|_| ask.deadline == Timestamp::NEVER)?;
+        Some(now.after(patience))
+    }
+
+    /// Whether the order of turns depends on how long slots are held.
+    #[inline]
+    pub(crate) const fn goes_by_turns(&self) -> bool {
+        matches!(self.discipline, Discipline::BurstCredit { .. })
+    }
+
+    /// Notes how long it takes until two slots come free.
+    pub(crate) const fn note_two_turns(&mut self, time: Duration) {
+        self.two_turns = time;
+    }
+
+    /// Notes whether the line is empty, which the disciplines go by.
+    #[inline]
+    pub(crate) fn note_empty(&mut self, now: Timestamp) {
+        if self.in_line == 0 {
+            self.last_empty = now;
+            if let Discipline::BurstCredit { longest, credit, .. } = self.discipline {
+                self.allowance.empty(now, credit.max(longest));
+            }
+        }
+    }
+
+    /// Chooses by the discipline whether the newest or the oldest waiter goes first from now on.
+    pub(crate) fn choose_order(&mut self, now: Timestamp) {
+        self.flows.newest_first = self.is_backed_up(now);
+    }
+
     /// Begins the wait of a request that stands in line or at the gate now.
     pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
         let wait = if stage == Stage::Line { self.wait_limit(now) } else { self.gate.wait };
@@ -21,8 +65,9 @@ impl WaitQueue {
     /// Returns how long a waiter that joins the line now may wait there.
     fn wait_limit(&mut self, now: Timestamp) -> Option<Duration> {
         match self.discipline {
-            Discipline::BurstCredit { longest, standing } => {
-                let bound = self.allowance.wait(now, longest, standing);
+            Discipline::BurstCredit { longest, standing, credit } => {
+                let bound =
+                    self.allowance.left(now, credit.max(longest)).min(longest).max(standing).max(self.two_turns);
                 Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
             }
             Discipline::AdaptiveLifo { interval, short_wait } => {

@@ -16,6 +16,11 @@ use crate::{
 };
 
 impl Engine {
+    /// Returns the deadline of requests that have none, from when they come.
+    pub(crate) const fn patience(&self) -> Option<Duration> {
+        self.queue.patience()
+    }
+
     /// Sets the mode. Waiters are admitted at once when decisions stop binding.
     pub(crate) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);

@@ -13,6 +13,8 @@ impl Engine {
     /// Decides about a request that arrives.
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
+        let with_deadline = self.queue.deadline_for(now, ask).map(|deadline| Ask { deadline, ..*ask });
+        let ask = with_deadline.as_ref().unwrap_or(ask);
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
         }
@@ -43,6 +45,8 @@ impl Engine {
             return self.arrive(now, ask);
         }
         let now = self.advance(now);
+        let with_deadline = self.queue.deadline_for(now, ask).map(|deadline| Ask { deadline, ..*ask });
+        let ask = with_deadline.as_ref().unwrap_or(ask);
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
         }

@@ -159,10 +159,12 @@ impl Engine {
         &self,
         partition: PartitionId,
         start: Timestamp,
+        deadline: Timestamp,
         in_flight: u32,
         is_observed: bool,
     ) -> Slot {
-        let mut slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        let mut slot = slot.until(deadline);
         if is_observed {
             slot.marks = slot.marks.with(Marks::OBSERVED);
         }

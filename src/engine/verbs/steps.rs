@@ -81,6 +81,9 @@ impl Engine {
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
     pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage) {
+        if self.queue.goes_by_turns() {
+            self.queue.note_two_turns(self.estimates.wait(2, self.capacity.limit()));
+        }
         let waiter = self.queue.get(key);
         let (label, partition) = (waiter.label, waiter.partition);
         if stage == Stage::Line {

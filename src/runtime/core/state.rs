@@ -112,7 +112,7 @@ impl State {
         let is_learned = !lent.is_timed() && outcome == Some(Outcome::Overload);
         let start = if lent.is_timed() { lent.start } else { now };
         let is_observed = lent.is_observed || is_learned;
-        let slot = self.engine.take_over(lanes.partition(lent), start, lent.in_flight(), is_observed);
+        let slot = self.engine.take_over(lanes.partition(lent), start, lent.deadline(), lent.in_flight(), is_observed);
         if is_learned {
             self.engine.observe_untimed_overload(now, &slot);
         }

@@ -16,12 +16,13 @@ use super::{
     partition_names::PartitionNames,
     posting,
     quiet::{Lanes, LentSlot, Next},
+    recorded::Words,
     slots::Kept,
     state::State,
 };
 use crate::{
     clock::TimeSource,
-    engine::{Engine, PartitionId, Refusal},
+    engine::{Engine, PartitionId, Refusal, plan::Plan},
     keys::PartitionKey,
     outcome::Outcome,
     rejection::Rejection,
@@ -53,6 +54,7 @@ impl Core {
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
+        lanes.set_patience(engine.patience());
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
@@ -132,6 +134,15 @@ impl Core {
     pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> Kept {
         let now = self.time.now();
         self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
+    }
+
+    /// Takes new settings. Returns the names of the partitions that came with them.
+    pub(in crate::runtime) fn reload(&self, plan: Plan, words: Words) -> Vec<Arc<str>> {
+        self.with_engine(|state, time| {
+            let added = state.reload(time.now(), plan, words);
+            self.lanes.set_patience(state.engine.patience());
+            added
+        })
     }
 
     /// Returns how many requests of the default partition took an answer that stood.

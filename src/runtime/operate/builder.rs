@@ -14,7 +14,7 @@ use crate::config::AdmissionConfig;
 use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 use crate::{
     clock::{Clock, TimeSource},
-    config::{Labels, Rules, Settings, Share, layer_settings, setters},
+    config::{Derived, Labels, Rules, Settings, Share, layer_settings, setters},
     engine::{
         Engine,
         limit::Limit,
@@ -44,8 +44,10 @@ layer_settings! {
 // Settings of another shape than in files, and what only code can set.
 impl AdmissionBuilder {
     /// How many requests may run at once: a [`Fixed`](crate::limit::Fixed) 100 unless set, or a law that learns it.
+    ///
+    /// Where the [patience](Self::patience) is known it is learned by [`TwoPoint`](crate::limit::TwoPoint) unless set.
     pub fn limit(mut self, limit: impl Into<Limit>) -> Self {
-        self.settings.limit = limit.into();
+        self.settings.limit = Some(limit.into());
         self
     }
 

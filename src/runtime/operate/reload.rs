@@ -57,7 +57,7 @@ impl Admission {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        let added = shared.with_engine(|state, time| state.reload(time.now(), plan, words));
+        let added = shared.reload(plan, words);
         shared.add_partitions(added);
         *known = warnings;
         #[cfg(feature = "config")]

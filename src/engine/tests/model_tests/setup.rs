@@ -59,6 +59,7 @@ impl Setup {
             line,
             gate,
             queue: self.queue,
+            patience: None,
             discipline: self.discipline,
             aging: self.aging,
             labels: self.labels.plan(),

@@ -62,6 +62,8 @@ pub(in crate::runtime) struct Lanes {
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
     untimed: AtomicU64,
+    /// The patience of requests that come without a deadline, as a lent slot has it.
+    patience: AtomicU64,
     /// Answers that stand, by the number of their partition.
     posted: Box<[Posted]>,
 }
@@ -123,6 +125,7 @@ impl Lanes {
             shards: shards.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
+            patience: AtomicU64::new(u32::MAX.into()),
             posted: (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect(),
         }
     }
@@ -147,6 +150,11 @@ impl Lanes {
             lane.collected.store(0, Ordering::Relaxed);
             lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         }
+    }
+
+    /// Sets the patience of requests that come without a deadline. Under the lock of the engine, while the lanes are closed.
+    pub(in crate::runtime) fn set_patience(&self, patience: Option<Duration>) {
+        self.patience.store(patience.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
     }
 
     /// Returns the place for an answer to all requests of a partition.
@@ -178,7 +186,7 @@ impl Lanes {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
-        Some(LentSlot::new(start, in_flight, number))
+        Some(LentSlot::new(start, low(self.patience.load(Ordering::Relaxed)), in_flight, number))
     }
 
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
@@ -278,19 +286,31 @@ impl Lanes {
     }
 }
 
+/// A time in microseconds, rounded up; the largest number for more than an hour.
+fn in_micros(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u32::MAX)
+}
+
 impl LentSlot {
     #[inline]
-    fn new(start: Timestamp, in_flight: u32, lane: usize) -> Self {
+    fn new(start: Timestamp, patience: u32, in_flight: u32, lane: usize) -> Self {
         let place = in_flight.min(u32::MAX >> (8 + LANE_BITS)) << LANE_BITS | lane as u32;
         let [low, middle, high, _] = place.to_le_bytes();
-        Self { start, patience: u32::MAX, place: [low, middle, high], is_observed: false }
+        Self { start, patience, place: [low, middle, high], is_observed: false }
     }
 
     /// Returns the same slot for a request whose caller gives up after this time.
     #[inline]
     pub(in crate::runtime) fn for_at_most(self, timeout: Duration) -> Self {
-        let micros = timeout.as_nanos().div_ceil(1_000);
-        Self { patience: u32::try_from(micros).unwrap_or(u32::MAX), ..self }
+        Self { patience: in_micros(timeout), ..self }
+    }
+
+    /// Returns when its caller gives up, if it does and if the request is timed.
+    pub(in crate::runtime) fn deadline(&self) -> Timestamp {
+        if self.patience == u32::MAX || !self.is_timed() {
+            return Timestamp::NEVER;
+        }
+        self.start.after(Duration::from_micros(self.patience.into()))
     }
 
     fn place(&self) -> u32 {
@@ -310,10 +330,7 @@ impl LentSlot {
     /// Returns what it says at its end, or when its answer begins. The end of a request that is not timed is not known.
     #[inline]
     fn sample(&self, end: Timestamp, running: u32, outcome: Option<Outcome>) -> RingSample {
-        let is_late = self.patience != u32::MAX
-            && outcome == Some(Outcome::Success)
-            && end != Timestamp::NEVER
-            && end > self.start.after(Duration::from_micros(self.patience.into()));
+        let is_late = outcome == Some(Outcome::Success) && end != Timestamp::NEVER && end > self.deadline();
         RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_late }
     }
 

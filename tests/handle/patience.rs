@@ -1,0 +1,176 @@
+//! How long callers wait, and what follows from it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::time::{Instant, advance};
+use tower_admission::{
+    Admission, Outcome, Reason, Ticket,
+    limit::{Fixed, Limit, LimitAlgorithm, Sample},
+    percent,
+};
+
+use super::{assert_at_rest, ms, poll_once};
+
+/// Counts what it is told: successes, and requests that were given up.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    successes: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+    slots: usize,
+}
+
+impl Told {
+    fn with(slots: usize) -> Self {
+        Self { slots, ..Self::default() }
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.successes.load(Ordering::Relaxed), self.cancelled.load(Ordering::Relaxed))
+    }
+}
+
+impl LimitAlgorithm for Told {
+    fn limit(&self) -> usize {
+        self.slots
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        match sample.outcome {
+            Outcome::Success => self.successes.fetch_add(1, Ordering::Relaxed),
+            _ => self.cancelled.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_it_bounds_the_queue_and_the_wait() {
+    let admission = Admission::builder().patience(ms(1_000)).build().unwrap();
+    let snapshot = admission.snapshot();
+    assert_eq!((snapshot.limit, snapshot.queue, snapshot.discipline), (20, 10_000, "burst_credit"));
+    assert!(admission.warnings().is_empty(), "{:?}", admission.warnings());
+    let held: Vec<_> = (0..20).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+    let start = Instant::now();
+    let rejection = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::QueueTimeout);
+    assert!((800..810).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    drop(held);
+    assert_at_rest(&admission, 21);
+}
+
+/// What is set holds, whether it is set before or after.
+#[tokio::test(start_paused = true)]
+async fn each_setting_can_still_be_set() {
+    let shed = [Admission::builder().shed().patience(ms(1_000)), Admission::builder().patience(ms(1_000)).shed()];
+    for builder in shed {
+        let admission = builder.limit(Fixed::new(1)).build().unwrap();
+        let _held = admission.try_admit(Ticket::new()).unwrap();
+        let rejection = poll_once(&mut admission.admit(Ticket::new())).unwrap().unwrap_err();
+        assert_eq!((rejection.reason(), admission.snapshot().queue), (Reason::Limit, 0));
+    }
+    let admission = Admission::builder().max_wait(ms(100)).queue(7).limit(Fixed::new(1)).patience(ms(1_000));
+    let admission = admission.build().unwrap();
+    assert_eq!((admission.snapshot().limit, admission.snapshot().queue), (1, 7));
+    let _held = admission.try_admit(Ticket::new()).unwrap();
+    let start = Instant::now();
+    admission.admit(Ticket::new()).await.unwrap_err();
+    assert!((100..110).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    let zero = Admission::builder().patience(ms(0)).build().unwrap_err().to_string();
+    assert!(zero.contains("patience: found 0, allowed is any longer time"), "{zero}");
+}
+
+/// On slots that the engine lends and on slots that it gives, before and after a reload, a late answer is no success.
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_the_patience_is_waste() {
+    for slots in [1, 8] {
+        let told = Told::with(slots);
+        let builder = || Admission::builder().queue(9).max_wait(ms(10_000)).limit(Limit::per_sample(told.clone()));
+        let admission = builder().patience(ms(1_000)).build().unwrap();
+        let run = async |ticket: Ticket<'static>, lasts: u64| {
+            let before = told.counts();
+            let permit = admission.admit(ticket).await.unwrap();
+            advance(ms(lasts)).await;
+            permit.finish(Outcome::Success);
+            // Samples of lent slots are told at the next turn.
+            let _ = admission.snapshot();
+            let after = told.counts();
+            (after.0 - before.0, after.1 - before.1)
+        };
+        for _ in 0..3 {
+            assert_eq!(run(Ticket::new(), 999).await, (1, 0), "{slots} slots, in time");
+            assert_eq!(run(Ticket::new(), 1_001).await, (0, 1), "{slots} slots, too late");
+            assert_eq!(run(Ticket::new().timeout(ms(5_000)), 1_001).await, (1, 0), "the deadline that is sent counts");
+            assert_eq!(run(Ticket::new().label("tenant"), 1_001).await, (0, 1), "with a label");
+        }
+        admission.reload(builder().patience(ms(3_000))).unwrap();
+        assert_eq!(run(Ticket::new(), 1_001).await, (1, 0), "{slots} slots, more patience");
+        assert_eq!(run(Ticket::new(), 3_001).await, (0, 1), "{slots} slots, too late for it");
+        admission.reload(builder()).unwrap();
+        assert_eq!(run(Ticket::new(), 100_000).await, (1, 0), "{slots} slots, no patience is known");
+    }
+}
+
+/// A request whose slot the engine takes over in the middle keeps its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_taken_over_keeps_its_deadline() {
+    let told = Told::with(8);
+    let admission = Admission::builder().patience(ms(1_000)).limit(Limit::per_sample(told.clone()));
+    let admission = admission.permit_time_to_live(ms(60_000)).build().unwrap();
+    for (lasts, expected) in [(500, (1, 0)), (1_500, (1, 1))] {
+        let permit = admission.try_admit(Ticket::new()).unwrap();
+        advance(ms(lasts)).await;
+        // A reload looks at each slot.
+        admission.set_mode(tower_admission::Mode::Observe);
+        admission.set_mode(tower_admission::Mode::Enforce);
+        permit.finish(Outcome::Success);
+        let _ = admission.snapshot();
+        assert_eq!(told.counts(), expected, "{lasts} ms");
+    }
+}
+
+/// In an overload that lasts no request waits for long; before that, and after a calm, requests wait for as long as it pays.
+#[tokio::test(start_paused = true)]
+async fn a_burst_may_wait_and_a_standing_overload_may_not() {
+    let admission = Admission::builder().patience(ms(1_000)).limit(Fixed::new(1)).partition("a", percent(10));
+    let admission = admission.build().unwrap();
+    let mut permit = Some(admission.try_admit(Ticket::new()).unwrap());
+    let mut waits = Vec::new();
+    let mut longest = Vec::new();
+    // One request each 50 ms, each of which takes 100 ms.
+    for step in 0..1_200_u64 {
+        if step % 50 == 0 {
+            longest.push(0);
+        }
+        let mut wait = admission.admit(Ticket::new());
+        if poll_once(&mut wait).is_none() {
+            waits.push((Instant::now(), wait));
+        }
+        advance(ms(50)).await;
+        if step % 2 == 1 {
+            permit.take().into_iter().for_each(|permit| permit.finish(Outcome::Success));
+        }
+        waits.retain_mut(|(since, wait)| match poll_once(wait) {
+            None => true,
+            Some(Err(_)) => false,
+            Some(Ok(granted)) => {
+                let waited = since.elapsed().as_millis();
+                longest.last_mut().into_iter().for_each(|longest| *longest = waited.max(*longest));
+                permit = Some(granted);
+                false
+            }
+        });
+    }
+    eprintln!("hold {}", admission.snapshot().mean_hold_seconds);
+    // Each entry is about 2.5 s.
+    assert!(longest[1] >= 600, "{longest:?}");
+    assert!(longest[12..].iter().all(|&longest| longest <= 300), "{longest:?}");
+    drop((waits, permit));
+    advance(ms(10_000)).await;
+    let held = admission.try_admit(Ticket::new()).unwrap();
+    let start = Instant::now();
+    admission.admit(Ticket::new()).await.unwrap_err();
+    assert!((800..810).contains(&start.elapsed().as_millis()), "after a calm: {:?}", start.elapsed());
+    drop(held);
+}
