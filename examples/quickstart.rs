@@ -1,4 +1,4 @@
-//! An axum server that runs at most 100 requests at once, lets 400 more wait their turn, and keeps 60 % for checkout.
+//! An axum server whose callers wait for a second at most, which runs up to 100 requests at once, and keeps 60 % for checkout.
 //!
 //! ```text
 //! cargo run --release --example quickstart
@@ -23,9 +23,8 @@ use tower_admission::{
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let admission = Admission::builder()
+        .patience(Duration::from_secs(1))
         .limit(Fixed::new(100))
-        .queue(400)
-        .max_wait(Duration::from_secs(10))
         .partition("checkout", percent(60))
         .partition("batch", percent(20).hard_cap())
         .build()?;

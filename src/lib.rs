@@ -20,14 +20,12 @@
 //! use std::time::Duration;
 //!
 //! use axum::{Router, routing::get};
-//! use tower_admission::{Admission, AdmissionLayer, classify::by_header, limit::Fixed, percent};
+//! use tower_admission::{Admission, AdmissionLayer, classify::by_header, percent};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let admission = Admission::builder()
-//!     .limit(Fixed::new(100))                      // or TwoPoint::new(): learned
-//!     .queue(400)                                  // up to 400 more wait for their turn …
-//!     .max_wait(Duration::from_secs(10))           // … for at most 10 s
+//!     .patience(Duration::from_secs(1))            // how long callers wait: limit, queue and bounds follow
 //!     .partition("checkout", percent(60))          // guaranteed to these callers
 //!     .build()?;
 //!
@@ -40,7 +38,7 @@
 //! # }
 //! ```
 //!
-//! Without a queue and a classifier it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
+//! Without any setting it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
 //! requests run; further requests wait for at most half a second.
 //!
 //! # One request
@@ -200,12 +198,17 @@ pub mod limit {
 
 /// The events of a [`Permit`]: futures that end when a slot is granted, has expired, or has lost its lease.
 pub mod permit {
-    pub use crate::runtime::{Admit, LeaseLost, PermitExpiry};
+    pub use crate::runtime::{Admit, KeptSlot, LeaseLost, PermitExpiry, SlotKeeper};
+}
+
+/// Services whose work is driven to its end, also when its request is given up: made by [`AdmissionLayer::detach`].
+pub mod detached {
+    pub use crate::admission::{Detached, DetachedFuture, DetachedLayer};
 }
 
 /// Settings per request: when the slot is given back, what is learned, and the deadline of the caller.
 pub mod policy {
-    pub use crate::admission::{Deadline, Policy, ReleaseAt, SampleAt};
+    pub use crate::admission::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
 }
 
 /// Responses over HTTP and gRPC: to rejected requests, and what the response of a service means for the limit.

@@ -193,6 +193,10 @@ impl World<'_> {
                         self.in_flight -= usize::from(permit.is_some());
                         drop(permit.take());
                     }
+                    Abandoned::GoesOn => {
+                        self.in_flight -= usize::from(permit.is_some());
+                        permit.take().into_iter().for_each(Permit::abandon);
+                    }
                     Abandoned::Stops => {
                         self.in_flight -= usize::from(permit.is_some());
                         drop(permit.take());

@@ -28,12 +28,18 @@ pub enum Abandoned {
     Held,
     /// The work goes on behind the back of the handle, which gets the slot back.
     RunsOn,
+    /// The same, and the handle is told so: it keeps the slot for as long as such work is likely to need.
+    GoesOn,
     /// The work stops.
     Stops,
 }
 
-pub const ABANDONED: [(&str, Abandoned); 3] =
-    [("held", Abandoned::Held), ("runs-on", Abandoned::RunsOn), ("stops", Abandoned::Stops)];
+pub const ABANDONED: [(&str, Abandoned); 4] = [
+    ("held", Abandoned::Held),
+    ("runs-on", Abandoned::RunsOn),
+    ("goes-on", Abandoned::GoesOn),
+    ("stops", Abandoned::Stops),
+];
 
 impl ServerSpec {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]

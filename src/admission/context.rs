@@ -22,6 +22,8 @@ pub(super) struct RequestContext {
     pub(super) assess: Option<Arc<dyn Assess>>,
     pub(super) policy: Policy,
     pub(super) is_connect: bool,
+    /// Whether the service was called.
+    pub(super) has_started: bool,
 }
 
 impl RequestContext {
@@ -31,7 +33,23 @@ impl RequestContext {
         self.permit.as_ref().map(|permit| Inside::of(permit.handle_id()))
     }
 
-    /// Gives the slot back of a request that ends without a head.
+    /// Notes that the service is called next. Tells the handler how to keep the slot, where the policy says so.
+    #[inline]
+    pub(super) fn begin(&mut self, extensions: &mut Extensions) {
+        self.has_started = true;
+        if self.policy.is_kept() {
+            self.share(extensions);
+        }
+    }
+
+    #[cold]
+    fn share(&mut self, extensions: &mut Extensions) {
+        if let Some(keeper) = self.permit.as_mut().and_then(SlotGuard::share) {
+            extensions.insert(keeper);
+        }
+    }
+
+    /// Gives the slot back of a request whose service failed.
     #[inline]
     pub(super) fn abandon(&mut self) {
         if let Some(permit) = &mut self.permit {
@@ -85,11 +103,16 @@ fn is_short(body: &impl Body) -> bool {
     body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT)
 }
 
-/// A request that ends without a head: its client left, or the service failed.
+/// A request that ends without a head: its client left, or its service was never called.
 impl Drop for RequestContext {
     #[inline]
     fn drop(&mut self) {
-        self.abandon();
+        match &mut self.permit {
+            Some(permit) if self.has_started && self.policy.goes_on() => {
+                permit.leave_work(|outcome| self.policy.learned(outcome));
+            }
+            _ => self.abandon(),
+        }
     }
 }
 

@@ -89,10 +89,13 @@ where
             StateProj::Preparing { service, .. } => {
                 let ready = ready!(service.poll_ready(cx));
                 let prepared = self.as_mut().project_replace(Self::Done { result: None });
-                let StateReplace::Preparing { mut service, request, context } = prepared else { unreachable!() };
+                let StateReplace::Preparing { mut service, mut request, mut context } = prepared else {
+                    unreachable!()
+                };
                 if let Err(error) = ready {
                     return Poll::Ready(Some(Err(error)));
                 }
+                context.begin(request.extensions_mut());
                 let inside = context.inside();
                 let future = service.call(request);
                 drop(inside);

@@ -10,6 +10,7 @@ mod body;
 mod builder_ext;
 mod classify;
 mod context;
+mod detach;
 mod future;
 mod generic;
 mod head;
@@ -28,6 +29,7 @@ pub use classify::{
     Classify, KeyExtractor, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
     classify_fn, label_by_extension, partition_by_extension, paths,
 };
+pub use detach::{Detached, DetachedFuture, DetachedLayer};
 pub use future::ResponseFuture;
 pub use generic::{
     AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
@@ -35,6 +37,6 @@ pub use generic::{
 };
 pub use head::RequestHead;
 pub use layer::{AdmissionLayer, HttpProtocol};
-pub use policy::{Deadline, Policy, ReleaseAt, SampleAt};
+pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
 pub use respond::Rejections;
 pub use service::AdmissionService;

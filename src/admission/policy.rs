@@ -37,6 +37,30 @@ pub enum SampleAt {
     OverloadOnly,
 }
 
+/// What becomes of the work of a request that is given up before it is answered: its client hung up, its deadline passed, or a
+/// timeout around the layer ended it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Abandoned {
+    /// The work stops with its request: the slot is free at once.
+    #[default]
+    Stops,
+    /// The work goes on somewhere: at a database, or at another server. The slot stays taken for as long as such work nearly
+    /// always needs, by what was learned of requests of its [class](crate::Ticket::class) that were answered; a second, before
+    /// anything is known. Where the server answers faster by then, the slot is free sooner.
+    ///
+    /// [`Snapshot::abandoned`](crate::snapshot::Snapshot::abandoned) counts such requests. A lease of
+    /// [shared rules](crate::docs::shared_limits) is kept for as long as the slot. Without this, callers that leave early and
+    /// come back may have far more work under way than the limit says.
+    GoesOn,
+    /// The work goes on where its slot is kept: the request has a [`SlotKeeper`](crate::permit::SlotKeeper) among its
+    /// extensions, from which a handler takes the slot into a task of its own. [`AdmissionLayer::detach`] does so for each
+    /// request. Where it is not kept, the slot is free when the request ends.
+    ///
+    /// [`AdmissionLayer::detach`]: crate::AdmissionLayer::detach
+    Kept,
+}
+
 /// When the slot of one request is given back, and what is learned. Put it into the extensions of a request or a
 /// response; the response overrides the request.
 ///
@@ -52,12 +76,30 @@ pub enum SampleAt {
 pub struct Policy {
     pub(super) release_at: Option<ReleaseAt>,
     pub(super) sample_at: Option<SampleAt>,
+    pub(super) abandoned: Option<Abandoned>,
 }
 
 impl Policy {
     /// A policy that leaves everything to the layer.
     pub const fn new() -> Self {
-        Self { release_at: None, sample_at: None }
+        Self { release_at: None, sample_at: None, abandoned: None }
+    }
+
+    /// Sets what becomes of work whose request is given up.
+    pub const fn abandoned(mut self, abandoned: Abandoned) -> Self {
+        self.abandoned = Some(abandoned);
+        self
+    }
+
+    /// Whether the slot may be kept for work that outlives its request.
+    #[inline]
+    pub(super) const fn is_kept(self) -> bool {
+        matches!(self.abandoned, Some(Abandoned::Kept))
+    }
+
+    /// Whether work goes on after its request was given up.
+    pub(super) const fn goes_on(self) -> bool {
+        matches!(self.abandoned, Some(Abandoned::GoesOn))
     }
 
     /// Sets when the slot is given back.
@@ -87,6 +129,7 @@ impl Policy {
         Self {
             release_at: if self.release_at.is_some() { self.release_at } else { base.release_at },
             sample_at: if self.sample_at.is_some() { self.sample_at } else { base.sample_at },
+            abandoned: if self.abandoned.is_some() { self.abandoned } else { base.abandoned },
         }
     }
 }

@@ -109,15 +109,18 @@ impl<S> AdmissionService<S> {
     #[inline(always)]
     fn start<ReqBody, ResBody>(
         &mut self,
-        request: Request<ReqBody>,
-        context: RequestContext,
+        mut request: Request<ReqBody>,
+        mut context: RequestContext,
     ) -> ResponseFuture<S, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     {
         let _inside = context.inside();
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => ResponseFuture::new(State::Running { future: self.inner.call(request), context }),
+            Poll::Ready(Ok(())) => {
+                context.begin(request.extensions_mut());
+                ResponseFuture::new(State::Running { future: self.inner.call(request), context })
+            }
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
             Poll::Pending => {
                 // The one that was polled goes: what it may have reserved by now belongs to this request.
@@ -152,6 +155,7 @@ impl<S> AdmissionService<S> {
             assess: self.protocol.own_assess(),
             policy: self.protocol.policy(request),
             is_connect: request.method() == Method::CONNECT,
+            has_started: false,
         }
     }
 }

@@ -31,7 +31,7 @@ impl PartitionId {
 }
 
 /// The number of a kind of work: times are compared within their kind.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClassId(u8);
 
 impl ClassId {

@@ -20,7 +20,7 @@ mod shared;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::admit::{Admit, LeaseLost, Permit, PermitExpiry};
+pub use self::admit::{Admit, KeptSlot, LeaseLost, Permit, PermitExpiry, SlotKeeper};
 pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
@@ -135,7 +135,7 @@ impl Admission {
     /// that no request waits for a slot until thousands of labels are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
-        let mut snapshot = self.shared.with_engine(|state, _| state.engine.snapshot());
+        let mut snapshot = self.shared.with_engine(|state, _| state.snapshot());
         snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();

@@ -8,6 +8,7 @@ mod handed_over;
 mod idle_clones;
 mod labels;
 mod one_limit;
+mod outlived;
 mod policy;
 mod release;
 mod reload;

@@ -109,11 +109,11 @@ async fn what_holds_for_a_key_is_shown_with_where_it_was_said() {
         });
         rules.collect::<Vec<_>>()
     };
-    let payments = ["max_in_flight 8 production:payments 13", "max_per_minute 600 class 10"];
+    let payments = ["max_in_flight 8 production:payments 14", "max_per_minute 600 class 11"];
     assert_eq!(key("production:payments", "workflow_tasks").await, payments);
-    let others = ["max_in_flight 25 class 9", "max_per_minute 600 class 10"];
+    let others = ["max_in_flight 25 class 10", "max_per_minute 600 class 11"];
     assert_eq!(key("staging:payments", "workflow_tasks").await, others);
-    let colon = ["max_in_flight 3 AppA:Chromium 15", "max_per_minute 600 class 10", "label_cap 4 labels 6"];
+    let colon = ["max_in_flight 3 AppA:Chromium 16", "max_per_minute 600 class 11", "label_cap 4 labels 7"];
     assert_eq!(key(":AppA:Chromium", "workflow_tasks").await, colon);
     assert_eq!(key("production:payments", "*").await, [""; 0]);
     let said = run(&["check", file.path(), "--key", "production:payments", "--class", "nothing"]).await.with(1);

@@ -133,7 +133,7 @@ impl Options {
         for (key, value) in fields {
             put(&mut table, key, value.clone()).map_err(complain)?;
         }
-        resolve_threshold(&mut table);
+        resolve_percent(&mut table);
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let folder = path.parent().unwrap_or_else(|| Path::new("."));
         let mut scenario = Scenario::read(&name, &table, folder).map_err(complain)?;
@@ -197,15 +197,21 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     }
 }
 
-/// A threshold in percent is one of the deadline: `--law aimd:threshold=50%` suits scenarios with different ones.
+/// A threshold or a patience in percent is one of the deadline: `--law aimd:threshold=50%` suits scenarios with different
+/// ones, and so does `--set policy.patience=100%`.
 #[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]
-fn resolve_threshold(table: &mut Table) {
-    let threshold = table.get("policy").and_then(|it| it.get("law")?.get("threshold")?.as_str());
-    let percent = threshold.and_then(|it| it.strip_suffix('%')?.parse::<f64>().ok());
+fn resolve_percent(table: &mut Table) {
     let deadline = table.get("clients").and_then(|it| parse_time(it.get("deadline")?.as_str()?));
-    if let (Some(percent), Some(deadline)) = (percent, deadline) {
-        let threshold = format!("{}us", deadline as f64 * percent / 100_000.0);
-        let _ = put(table, "policy.law.threshold", Value::String(threshold));
+    let Some(deadline) = deadline else { return };
+    for path in ["policy.law.threshold", "policy.patience"] {
+        let mut keys = path.split('.');
+        let first = keys.next().and_then(|key| table.get(key));
+        let found = keys.fold(first, |value, key| value?.get(key));
+        let percent = found.and_then(|it| it.as_str()?.strip_suffix('%')?.parse::<f64>().ok());
+        if let Some(percent) = percent {
+            let time = format!("{}us", deadline as f64 * percent / 100_000.0);
+            let _ = put(table, path, Value::String(time));
+        }
     }
 }
 
@@ -234,6 +240,14 @@ mod tests {
         let read = scenarios(folder.to_str().unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", options.scenarios(None).unwrap()));
+    }
+
+    #[test]
+    fn a_patience_in_percent_is_the_deadline() {
+        for scenario in scenarios("--draw 5 --set policy.patience=100%", None) {
+            let deadline = format!("{}us", scenario.clients.deadline / 1_000);
+            assert!(format!("{:?}", scenario.policy).contains(&deadline), "{:?}", scenario.policy);
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What the verbs ask the rooms, and what changes nothing: may a request run, which rule stops it, where may it wait.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     engine::{
         Engine,
-        ids::{FlowKey, Key, LabelId, Level, PartitionId},
+        ids::{ClassId, FlowKey, Key, LabelId, Level, PartitionId},
         plan::rules::WhenFull,
         tokens::{Ask, ExhaustedRule, InForce, RequestRef, SharedRules},
     },
@@ -99,6 +99,12 @@ impl Engine {
 
     pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
         self.quotas.is_below_fair_share(label, self.capacity.limit())
+    }
+
+    /// Returns how long work of this kind takes nearly always. Where that is not known it is how long a slot is held, or what a
+    /// person would guess.
+    pub(crate) fn lasts(&self, class: ClassId) -> Duration {
+        self.estimates.likely(class).unwrap_or_else(|| self.estimates.wait(1, 1))
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and

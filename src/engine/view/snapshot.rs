@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub reloads: u64,
     /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
     pub discipline: &'static str,
+    /// Requests that have ended while their work [goes on](crate::policy::Abandoned). They count as in flight.
+    pub abandoned: usize,
     /// Slots that expired and were taken back while their holders went on.
     pub overdue: u64,
     /// Labels that were forgotten because other labels needed their entries.
@@ -206,6 +208,7 @@ impl Engine {
             warnings: Vec::new(),
             reloads: self.telemetry.reloads(),
             discipline: self.queue.discipline().as_str(),
+            abandoned: 0,
             overdue: self.slot_ttl.expired(),
             labels_evicted: self.quotas.evicted(),
             labels_overflowed: self.quotas.overflowed(),

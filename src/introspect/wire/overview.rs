@@ -31,6 +31,8 @@ pub struct Overview {
     #[serde(default)]
     pub discipline: String,
     #[serde(default)]
+    pub abandoned: usize,
+    #[serde(default)]
     pub overdue: u64,
     #[serde(default)]
     pub labels_evicted: u64,
@@ -206,6 +208,7 @@ impl Overview {
             warnings: snapshot.warnings,
             reloads: snapshot.reloads,
             discipline: snapshot.discipline.to_owned(),
+            abandoned: snapshot.abandoned,
             overdue: snapshot.overdue,
             labels_evicted: snapshot.labels_evicted,
             labels_overflowed: snapshot.labels_overflowed,

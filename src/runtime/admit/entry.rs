@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    permit::{AsShared, Permit, SlotGuard},
+    guard::{AsShared, SlotGuard},
+    permit::Permit,
     waiting::Waiting,
 };
 use crate::runtime::{
@@ -123,8 +124,9 @@ impl Shared {
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: ClassId::OTHERS, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;
-        let answer = self.with_engine(|state, _| {
+        let answer = self.with_engine(|state, time| {
             is_stale = state.schedule.is_stale(now);
+            state.end_abandoned(time, now);
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }

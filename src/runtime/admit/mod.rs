@@ -1,6 +1,8 @@
 //! Admission of a request: at once, after a wait or not at all; and the permit that it gets.
 
 mod entry;
+mod guard;
+mod kept;
 mod lease_lost;
 mod overdue;
 mod permit;
@@ -8,8 +10,9 @@ mod waiting;
 
 pub use entry::Admit;
 pub(crate) use entry::Entry;
+pub(crate) use guard::{AsShared, SlotGuard};
+pub use kept::{KeptSlot, SlotKeeper};
 pub use lease_lost::LeaseLost;
 pub use overdue::PermitExpiry;
 pub use permit::Permit;
-pub(crate) use permit::{AsShared, SlotGuard};
 pub(crate) use waiting::Waiting;

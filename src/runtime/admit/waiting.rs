@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::permit::{AsShared, SlotGuard};
+use super::guard::{AsShared, SlotGuard};
 use crate::runtime::{
     background::Since,
     core::{Kept, discard},

@@ -16,7 +16,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::runtime::{
-    core::{Post, make_way, wake},
+    core::{Post, discard, make_way, wake},
     shared::Shared,
 };
 
@@ -70,10 +70,11 @@ async fn drive(mut stopped: Stopped) {
             post.look.notified().await;
             continue;
         }
-        let look = shared.with_engine(|state, time| {
+        let (look, ended) = shared.with_engine(|state, time| {
             let now = time.now();
-            state.look(now, &post)
+            (state.look(time, now, &post), state.take_ended_along())
         });
+        ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {
             shared.look_closely_at_store();
             shared.publish();

@@ -1,6 +1,7 @@
 //! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of
 //! the runtime.
 
+mod abandoned;
 mod drivers;
 mod foreign;
 mod lock;
@@ -23,6 +24,7 @@ pub(in crate::runtime) use self::recorded::Words;
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
+    abandoned::Along,
     drivers::{Post, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,

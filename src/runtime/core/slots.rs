@@ -25,8 +25,15 @@ pub(in crate::runtime) struct Kept {
 }
 
 /// The number of a slot.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(in crate::runtime) struct SlotNumber(u32);
+
+#[cfg(test)]
+impl SlotNumber {
+    pub(super) const fn of(number: u32) -> Self {
+        Self(number)
+    }
+}
 
 impl Slots {
     /// Keeps a slot.

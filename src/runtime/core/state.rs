@@ -5,14 +5,16 @@ use std::task::Waker;
 #[cfg(feature = "introspect")]
 use super::tape::Tape;
 use super::{
+    abandoned::{Abandoned, Along},
     drivers::{Look, Post, Schedule},
     posting::Posting,
     quiet::{Lanes, Lending, LentSlot},
-    slots::{Kept, Slots},
+    slots::{Kept, SlotNumber, Slots},
     wakers::Wakers,
 };
 use crate::{
-    engine::{Engine, PartitionId, Slot},
+    clock::TimeSource,
+    engine::{Engine, PartitionId, Slot, Snapshot},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -29,6 +31,10 @@ pub(crate) struct State {
     pub(in crate::runtime) schedule: Schedule,
     /// Slots of requests that the engine admitted.
     pub(in crate::runtime) slots: Slots,
+    /// Slots of requests that were given up while their work may go on.
+    pub(super) abandoned: Abandoned,
+    /// Slots that are kept for work that outlived its request.
+    kept: usize,
     /// Slots that the engine lent to the lanes.
     pub(super) lending: Lending,
     /// Rejections that stand.
@@ -47,6 +53,8 @@ impl State {
         Self {
             engine,
             slots: Slots::default(),
+            abandoned: Abandoned::default(),
+            kept: 0,
             lending: Lending::new(lanes),
             posting: Posting::new(lanes),
             rejected: None,
@@ -139,12 +147,67 @@ impl State {
         batch
     }
 
+    /// Returns when there is something to do, if ever.
+    #[inline]
+    pub(super) fn next_wakeup(&self) -> Timestamp {
+        self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end())
+    }
+
+    /// Returns the present state.
+    pub(in crate::runtime) fn snapshot(&self) -> Snapshot {
+        Snapshot { abandoned: self.abandoned.len() + self.kept, ..self.engine.snapshot() }
+    }
+
+    /// Notes that a slot is not kept any more for work that outlived its request, or that it is.
+    pub(in crate::runtime) const fn note_kept(&mut self, was_kept: bool, is_kept: bool) {
+        self.kept = self.kept + is_kept as usize - was_kept as usize;
+    }
+
+    /// Keeps the slot of a request that was given up for as long as its work may go on. A slot that counts for nothing is given
+    /// back at once, and so is the slot of work that took longer than that.
+    ///
+    /// Returns what came along if it is not kept, to be dropped outside of the lock.
+    pub(in crate::runtime) fn abandon(
+        &mut self,
+        time: &TimeSource,
+        number: SlotNumber,
+        (now, outcome): (Timestamp, Outcome),
+        along: Option<Along>,
+    ) -> Option<Along> {
+        self.observe(now, number, outcome);
+        let slot = self.slots.get_mut(number)?;
+        let (class, start, is_counted) = (slot.class, slot.start, slot.is_counted());
+        let ends = start.after(self.engine.lasts(class));
+        if is_counted && ends > now {
+            self.abandoned.add((class, start), ends, (number, along));
+            None
+        } else {
+            self.finish(time, number, None);
+            along
+        }
+    }
+
+    /// Returns what came along with the slots of abandoned work that has ended, to be dropped outside of the lock.
+    pub(in crate::runtime) fn take_ended_along(&mut self) -> Vec<Along> {
+        self.abandoned.take_ended_along()
+    }
+
+    /// Gives the slots back of abandoned work that has ended.
+    #[inline]
+    pub(in crate::runtime) fn end_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
+        if self.abandoned.len() > 0 {
+            while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
+                self.finish(time, number, None);
+            }
+        }
+    }
+
     /// Ends the waits whose time is over, and agrees on when to look again.
-    pub(in crate::runtime) fn look(&mut self, now: Timestamp, post: &Post) -> Look {
-        let next = |state: &Self| state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
-        let was_due = self.schedule.earliest(next(self));
+    pub(in crate::runtime) fn look(&mut self, time: &TimeSource, now: Timestamp, post: &Post) -> Look {
+        let was_due = self.schedule.earliest(self.next_wakeup());
+        self.end_abandoned(time, now);
         self.tick(now);
-        let next = next(self);
+        let next = self.next_wakeup();
         self.schedule.looked(self.engine.now(), post, was_due, next)
     }
 }

@@ -82,7 +82,7 @@ impl Core {
         let answer = step(&mut state, &self.time);
         state.close_row(untold);
         state.lend(self.lanes);
-        let earlier = state.engine.next_wakeup().is_some_and(|at| at < state.schedule.armed);
+        let earlier = state.next_wakeup() < state.schedule.armed;
         if earlier || state.engine.has_notices() || state.engine.is_closed() {
             self.tell(state, earlier);
         }
@@ -171,7 +171,7 @@ impl Core {
 
     /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.
     fn tell(&self, mut state: MutexGuard<'_, State>, earlier: bool) {
-        let next = state.engine.next_wakeup().unwrap_or(Timestamp::NEVER);
+        let next = state.next_wakeup();
         if earlier {
             state.schedule.armed = next;
         }

@@ -1,5 +1,7 @@
 //! A request that meets a handle twice, or two of them.
 
+use std::time::Duration;
+
 use tower::{ServiceBuilder, ServiceExt};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
@@ -33,7 +35,8 @@ async fn a_handle_around_a_router_and_inside_it_counts_once_and_leaves_one_warni
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_handles_both_count() {
-    let outer = Admission::builder().limit(Fixed::new(5)).queue(100).build().unwrap();
+    let outer =
+        Admission::builder().limit(Fixed::new(5)).queue(100).max_wait(Duration::from_secs(600)).build().unwrap();
     let (inner, probe) = (two_run().build().unwrap(), Probe::closed());
     let (around, within) = (AdmissionLayer::new(&outer), AdmissionLayer::new(&inner));
     let reached = Probe::open();

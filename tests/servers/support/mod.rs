@@ -6,6 +6,8 @@ pub(crate) mod grpc;
 pub(crate) mod probe;
 pub(crate) mod server;
 
+use std::time::Duration;
+
 pub(crate) use admission_testkit::{bounded, eventually, poll_once};
 use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
@@ -13,7 +15,7 @@ use self::probe::Probe;
 
 /// Two may run and all others wait.
 pub(crate) fn two_run() -> AdmissionBuilder {
-    Admission::builder().limit(Fixed::new(2)).queue(20_000)
+    Admission::builder().limit(Fixed::new(2)).queue(20_000).max_wait(Duration::from_secs(600))
 }
 
 /// Waits until nobody runs or waits any more; then each that arrived must have been admitted, rejected or have left.

@@ -7,6 +7,7 @@ pub(super) fn describe() {
         ("admission_available", "Free slots: the limit minus the requests in flight"),
         ("admission_draining", "1 while the server drains and admits no request, else 0"),
         ("admission_in_flight", "Requests in flight"),
+        ("admission_abandoned", "Requests in flight that have ended while their work goes on"),
         (
             "admission_in_flight_beyond",
             "Requests in flight beyond what their partition, which observes, would have admitted",

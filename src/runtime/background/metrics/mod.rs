@@ -40,7 +40,7 @@ impl Recorder {
     ) {
         let (snapshot, counts) = core.with_engine(|state, _| {
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
-            (state.engine.snapshot(), counts)
+            (state.snapshot(), counts)
         });
         let snapshot = Snapshot { store: store(), ..snapshot };
         self.publish(&core.name, &snapshot, counts);
@@ -113,6 +113,7 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_queue_places", snapshot.queue as f64),
         ("admission_labels_known", snapshot.labels_known as f64),
         ("admission_draining", f64::from(u8::from(snapshot.draining))),
+        ("admission_abandoned", snapshot.abandoned as f64),
     ] {
         gauge!(name, labels()).set(value);
     }

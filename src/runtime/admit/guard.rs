@@ -1,0 +1,400 @@
+//! A slot, until it is given back: the inside of a permit.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{
+    kept::{SlotKeeper, SlotShelf},
+    lease_lost::LeaseLost,
+    overdue::PermitExpiry,
+};
+use crate::runtime::{
+    background::{self, Since},
+    core::{Along, Kept, LentSlot, SlotNumber, discard},
+    home::Home,
+    shared::Shared,
+};
+use crate::{
+    engine::{DryRunOutcome, PartitionId, TtlId},
+    outcome::Outcome,
+    store,
+    ticket::Ticket,
+    time::Timestamp,
+};
+
+/// A reference to the state of a handle: that state itself, or a protocol that contains it. A layer counts references
+/// to its protocol for each request anyway, and those to the state come with them.
+pub(crate) trait AsShared {
+    fn shared(&self) -> &Arc<Shared>;
+}
+
+impl AsShared for Arc<Shared> {
+    fn shared(&self) -> &Self {
+        self
+    }
+}
+
+/// A slot that is given back when this is dropped: the inside of a [`Permit`].
+#[derive(Debug)]
+pub(crate) struct SlotGuard {
+    held: Held,
+}
+
+/// The slot of a guard.
+#[derive(Debug)]
+enum Held {
+    /// The engine lent it, and knows nothing of this request.
+    Lent(&'static Home, LentSlot),
+    /// The engine gave it to this request.
+    Own(OwnSlot),
+    /// The same, with more to give back.
+    Special(Box<SpecialSlot>),
+    /// It was given back.
+    Nothing,
+}
+
+/// A slot that the engine gave to a request.
+#[derive(Debug)]
+struct OwnSlot {
+    shared: Arc<Shared>,
+    number: SlotNumber,
+    is_observed: bool,
+}
+
+/// A slot that expires, or that goes with a lease of the rules that all instances share.
+#[derive(Debug)]
+struct SpecialSlot {
+    own: OwnSlot,
+    ttl: Option<TtlId>,
+    lease: Option<Box<store::Held>>,
+    /// Where the slot is left when its request ends before its work.
+    shelf: Option<Arc<SlotShelf>>,
+    /// Whether it was left there.
+    is_kept: bool,
+}
+
+impl SpecialSlot {
+    const fn of(own: OwnSlot) -> Self {
+        Self { own, ttl: None, lease: None, shelf: None, is_kept: false }
+    }
+}
+
+const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its request, several times");
+
+impl SlotGuard {
+    /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
+    #[expect(clippy::needless_pass_by_value, reason = "a slot has a single guard")]
+    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: Kept, since: Option<Since>) -> Self {
+        let Kept { number, partition, ttl, is_observed, would } = slot;
+        let own = OwnSlot { shared, number, is_observed };
+        let held = match ttl {
+            None => Held::Own(own),
+            Some(_) => Held::Special(Box::new(SpecialSlot { ttl, ..SpecialSlot::of(own) })),
+        };
+        let guard = Self { held };
+        if let Some(own) = guard.own() {
+            background::admitted(&own.shared, partition, would, since);
+        }
+        guard
+    }
+
+    /// Takes a lent slot of a partition, if all is quiet and the request asks for nothing else: a request that gets `None` asks
+    /// the engine.
+    #[expect(clippy::inline_always, reason = "measured: the guard is made where it stays")]
+    #[inline(always)]
+    pub(crate) fn enter(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Self> {
+        if !ticket.is_plain() {
+            return None;
+        }
+        let slot = shared.enter(partition)?;
+        let slot = match ticket.remaining() {
+            Some(timeout) => slot.for_at_most(timeout),
+            None => slot,
+        };
+        let guard = Self { held: Held::Lent(shared.home(), slot) };
+        background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
+        Some(guard)
+    }
+
+    /// Like `self`, with the lease of shared rules.
+    pub(in crate::runtime) fn leased(mut self, lease: Box<store::Held>) -> Self {
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Own(own) => {
+                self.held = Held::Special(Box::new(SpecialSlot { lease: Some(lease), ..SpecialSlot::of(own) }))
+            }
+            Held::Special(mut special) => {
+                special.lease = Some(lease);
+                self.held = Held::Special(special);
+            }
+            other => self.held = other,
+        }
+        self
+    }
+
+    fn own(&self) -> Option<&OwnSlot> {
+        match &self.held {
+            Held::Own(own) => Some(own),
+            Held::Special(special) => Some(&special.own),
+            Held::Lent(..) | Held::Nothing => None,
+        }
+    }
+
+    /// Returns the number of the slot's end, and the handle that knows of it, if the slot expires.
+    fn end(&self) -> Option<(&Arc<Shared>, TtlId)> {
+        let Held::Special(special) = &self.held else { return None };
+        Some((&special.own.shared, special.ttl?))
+    }
+
+    pub(crate) fn observe(&mut self, outcome: Outcome) {
+        if self.is_observed() {
+            return;
+        }
+        if let Held::Lent(home, slot) = &mut self.held
+            && outcome != Outcome::Overload
+        {
+            return home.observe(slot, outcome);
+        }
+        self.take_over(Some(outcome));
+        let own = match &mut self.held {
+            Held::Own(own) => own,
+            Held::Special(special) => &mut special.own,
+            Held::Lent(..) | Held::Nothing => return,
+        };
+        if !std::mem::replace(&mut own.is_observed, true) {
+            let now = own.shared.time.now();
+            own.shared.with_engine(|state, _| state.observe(now, own.number, outcome));
+        }
+    }
+
+    /// Has the engine count this request, if it was admitted without the engine. An overload of a request that was not
+    /// timed is told at once.
+    fn take_over(&mut self, outcome: Option<Outcome>) {
+        let Held::Lent(home, slot) = &self.held else { return };
+        let Some(shared) = home.owner() else { return };
+        let kept = shared.take_over(slot, outcome);
+        self.held = Held::Own(OwnSlot { number: kept.number, is_observed: kept.is_observed, shared });
+    }
+
+    pub(crate) fn is_expired(&self) -> bool {
+        self.end().is_some_and(|(shared, ttl)| shared.with_engine(|state, _| state.engine.is_expired(ttl)))
+    }
+
+    /// Returns the signal that tells the holder that its slot expired, where slots expire.
+    pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
+        let (shared, ttl) = self.end()?;
+        let (overdue, waker) = PermitExpiry::new();
+        let _dropped_outside = shared.with_engine(|state, _| {
+            if state.engine.is_expired(ttl) {
+                return Some(waker);
+            }
+            state.wakers.register_holder(ttl, waker)
+        });
+        shared.drive_here();
+        Some(overdue)
+    }
+
+    /// Returns the signal that tells the holder that its lease is lost, if it has one.
+    pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
+        let Held::Special(special) = &self.held else { return None };
+        Some(LeaseLost::new(special.lease.as_ref()?.signal()))
+    }
+
+    pub(super) fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((shared, ttl)) = self.end() else { return Poll::Pending };
+        let waker = cx.waker().clone();
+        let (answer, unused) = shared.with_engine(|state, _| {
+            if state.engine.is_expired(ttl) {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, state.wakers.register_holder(ttl, waker))
+        });
+        discard(unused);
+        shared.drive_here();
+        answer
+    }
+
+    /// Reports how the work went, and gives the slot back.
+    #[inline]
+    pub(crate) fn finish(mut self, outcome: Outcome) {
+        self.give_back(outcome, None);
+    }
+
+    /// The same for work that ended at this time.
+    #[inline]
+    pub(crate) fn finish_at(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        self.give_back(outcome, end);
+    }
+
+    /// Gives the slot back without a report of how the work went; `learned` says what is learned from that.
+    pub(crate) fn abandon(&mut self, learned: impl FnOnce(Outcome) -> Outcome) {
+        if self.is_held() {
+            self.give_back(learned(unsaid()), None);
+        }
+    }
+
+    /// Lets the slot be kept for work that may outlive its request. Returns what the handler keeps it with.
+    pub(crate) fn share(&mut self) -> Option<SlotKeeper> {
+        self.take_over(None);
+        let shelf = Arc::<SlotShelf>::default();
+        let keeper = SlotKeeper::new(&shelf, self.handle_id());
+        let mut special = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Own(own) => Box::new(SpecialSlot::of(own)),
+            Held::Special(special) => special,
+            // The handle is gone.
+            other => {
+                self.held = other;
+                return None;
+            }
+        };
+        special.shelf = Some(shelf);
+        self.held = Held::Special(special);
+        Some(keeper)
+    }
+
+    /// Leaves the slot for the work that keeps it, if any does. Returns whether it did.
+    fn leave_on_shelf(&mut self, outcome: Outcome, end: Option<Timestamp>) -> bool {
+        let Held::Special(special) = &mut self.held else { return false };
+        let Some(shelf) = special.shelf.take().filter(|shelf| Arc::strong_count(shelf) > 1) else { return false };
+        special.is_kept = true;
+        let SpecialSlot { own, .. } = &mut **special;
+        let was_observed = std::mem::replace(&mut own.is_observed, true);
+        let end = end.filter(|&end| end != Timestamp::NEVER).unwrap_or_else(|| own.shared.time.now());
+        own.shared.with_engine(|state, _| {
+            if !was_observed {
+                state.observe(end, own.number, outcome);
+            }
+            state.note_kept(false, true);
+        });
+        shelf.put(Self { held: std::mem::replace(&mut self.held, Held::Nothing) });
+        true
+    }
+
+    /// Gives the work of the slot up, which may go on. A panic ends it.
+    pub(crate) fn leave_work(&mut self, learned: impl FnOnce(Outcome) -> Outcome) {
+        let outcome = learned(unsaid());
+        self.take_over(Some(outcome));
+        let Some(own) = self.own().filter(|_| !std::thread::panicking()) else {
+            return self.abandon(|_| outcome);
+        };
+        let (shared, number) = (Arc::clone(&own.shared), own.number);
+        let now = shared.time.now();
+        let (ttl, along) = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Special(special) => (special.ttl, special.lease.map(|lease| lease as Along)),
+            _ => (None, None),
+        };
+        let unused = shared.with_engine(|state, time| {
+            let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
+            (unwatched, state.abandon(time, number, (now, outcome), along))
+        });
+        discard(Some(unused));
+        shared.drive_here();
+    }
+
+    /// Whether the slot was not given back yet.
+    #[inline]
+    pub(crate) const fn is_held(&self) -> bool {
+        !matches!(self.held, Held::Nothing)
+    }
+
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        match &self.held {
+            Held::Lent(_, slot) => slot.is_observed,
+            _ => self.own().is_none_or(|own| own.is_observed),
+        }
+    }
+
+    /// Returns what tells the handle from others.
+    #[inline]
+    pub(crate) fn handle_id(&self) -> usize {
+        match &self.held {
+            Held::Lent(home, _) => home.id(),
+            _ => self.own().map_or(0, |own| own.shared.id()),
+        }
+    }
+
+    /// Whether the engine lent the slot.
+    #[inline]
+    pub(crate) const fn is_lent(&self) -> bool {
+        matches!(self.held, Held::Lent(..))
+    }
+
+    /// Returns the time for [`finish_at`](Self::finish_at), for a report of how the work went that may wait until the slot
+    /// is given back. Never for a request that is not timed.
+    #[inline]
+    pub(crate) fn observe_later(&self) -> Timestamp {
+        match &self.held {
+            Held::Lent(home, slot) if slot.is_timed() => home.now(slot),
+            Held::Lent(..) | Held::Nothing => Timestamp::NEVER,
+            Held::Own(own) => own.shared.now(),
+            Held::Special(special) => special.own.shared.now(),
+        }
+    }
+
+    /// Reports an overload that showed after [`observe`](Self::observe), which can only lower the limit.
+    pub(crate) fn observe_late_overload(&mut self) {
+        self.take_over(None);
+        if let Some(own) = self.own() {
+            own.shared.with_engine(|state, time| state.observe_late_overload(time.now(), own.number));
+        }
+    }
+
+    #[inline]
+    fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        match &self.held {
+            Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
+                let home: &'static Home = home;
+                home.leave(slot, end, outcome);
+                // An assignment would look at the old value once more, for something to drop.
+                std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));
+            }
+            _ => self.give_own_back(outcome, end),
+        }
+    }
+
+    fn give_own_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+        self.take_over(Some(outcome));
+        if self.leave_on_shelf(outcome, end) {
+            return;
+        }
+        let (own, lease, ttl, was_kept) = match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Own(own) => (own, None, None, false),
+            Held::Special(special) => {
+                let SpecialSlot { own, ttl, lease, shelf: _, is_kept } = *special;
+                (own, lease, ttl, is_kept)
+            }
+            // The handle is gone, and with it the engine.
+            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
+            Held::Nothing => return,
+        };
+        // First, so that the waiter that gets the slot finds room. A store is foreign code.
+        discard(lease);
+        let OwnSlot { shared, number, is_observed } = own;
+        let end = end.filter(|&end| end != Timestamp::NEVER);
+        let told = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
+        let unwatched = shared.with_engine(|state, time| {
+            let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
+            state.finish(time, number, told);
+            state.note_kept(was_kept, false);
+            unwatched
+        });
+        discard(unwatched);
+    }
+}
+
+impl Drop for SlotGuard {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_held() {
+            self.give_back(unsaid(), None);
+        }
+    }
+}
+
+/// Returns the outcome of a permit that is dropped without a report.
+#[cold]
+fn unsaid() -> Outcome {
+    if std::thread::panicking() { Outcome::Ignore } else { Outcome::Cancelled }
+}

@@ -1,0 +1,119 @@
+//! Slots of requests that were given up while their work may go on.
+//!
+//! What a request started at a database does not stop because its caller left. Such a slot stays taken for as long as
+//! work of its kind nearly always needs, by what was learned of it. That is looked up again whenever slots are asked
+//! for: where the server answers faster by now, the slot comes back sooner.
+//!
+//! To the engine these are requests that run: they count against the limit, their partition and their label. There are
+//! never more of them than slots.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
+
+use super::slots::SlotNumber;
+use crate::{engine::ClassId, time::Timestamp};
+
+/// What goes back with a slot, such as a lease of shared rules.
+pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
+
+#[derive(Debug)]
+pub(super) struct Abandoned {
+    /// By kind of work: slots by the time when the work started.
+    slots: BTreeMap<ClassId, BTreeSet<(Timestamp, SlotNumber)>>,
+    /// What goes back with the slots.
+    along: BTreeMap<SlotNumber, Along>,
+    /// What came along with slots that went back.
+    ended: Vec<Along>,
+    count: usize,
+    /// When to look again, by what was known at the last look.
+    next_end: Timestamp,
+}
+
+impl Default for Abandoned {
+    fn default() -> Self {
+        Self { slots: BTreeMap::new(), along: BTreeMap::new(), ended: Vec::new(), count: 0, next_end: Timestamp::NEVER }
+    }
+}
+
+impl Abandoned {
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns when to look for work that has ended.
+    #[inline]
+    pub(super) const fn next_end(&self) -> Timestamp {
+        self.next_end
+    }
+
+    /// Takes in the slot of work that started at this time, and is likely to end at that time.
+    pub(super) fn add(
+        &mut self,
+        (class, start): (ClassId, Timestamp),
+        ends: Timestamp,
+        (slot, along): (SlotNumber, Option<Along>),
+    ) {
+        if self.slots.entry(class).or_default().insert((start, slot)) {
+            self.count += 1;
+        }
+        self.along.extend(along.map(|along| (slot, along)));
+        self.next_end = self.next_end.min(ends);
+    }
+
+    /// Returns a slot whose work has ended by now, if work of a kind takes so long.
+    pub(super) fn take_ended(&mut self, now: Timestamp, lasts: impl Fn(ClassId) -> Duration) -> Option<SlotNumber> {
+        let ends = |(class, slots): (&ClassId, &BTreeSet<(Timestamp, SlotNumber)>)| {
+            let &(start, _) = slots.first()?;
+            Some((start.after(lasts(*class)), *class))
+        };
+        let first = self.slots.iter().filter_map(ends).min();
+        self.next_end = first.map_or(Timestamp::NEVER, |(at, _)| at);
+        let (_, class) = first.filter(|&(at, _)| at <= now)?;
+        let slots = self.slots.get_mut(&class)?;
+        let (_, slot) = slots.pop_first()?;
+        if slots.is_empty() {
+            self.slots.remove(&class);
+        }
+        self.count -= 1;
+        self.ended.extend(self.along.remove(&slot));
+        Some(slot)
+    }
+
+    /// Returns what came along with slots that went back.
+    pub(super) fn take_ended_along(&mut self) -> Vec<Along> {
+        std::mem::take(&mut self.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_by_what_is_known_of_its_kind() {
+        let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
+        let (quick, slow) = (ClassId::from_index(1), ClassId::from_index(2));
+        let lasts = |class| Duration::from_millis(if class == quick { 10 } else { 100 });
+        let mut abandoned = Abandoned::default();
+        for (number, class) in [(0, slow), (1, quick), (2, quick), (3, slow)] {
+            let start = at(u64::from(number));
+            abandoned.add((class, start), start.after(lasts(class)), (SlotNumber::of(number), None));
+        }
+        assert_eq!((abandoned.len(), abandoned.next_end()), (4, at(11)));
+        assert_eq!(abandoned.take_ended(at(10), lasts), None);
+        assert_eq!(abandoned.take_ended(at(11), lasts), Some(SlotNumber::of(1)));
+        assert_eq!((abandoned.take_ended(at(11), lasts), abandoned.next_end()), (None, at(12)));
+        // Slow work is as quick as the other by now.
+        let sooner = |_| Duration::from_millis(10);
+        let ended: Vec<_> = std::iter::from_fn(|| abandoned.take_ended(at(12), sooner)).collect();
+        assert_eq!(ended, [SlotNumber::of(0), SlotNumber::of(2)]);
+        assert_eq!((abandoned.len(), abandoned.next_end()), (1, at(13)));
+        assert_eq!(abandoned.take_ended(at(13), sooner), Some(SlotNumber::of(3)));
+        assert_eq!(abandoned.take_ended(at(13), sooner), None);
+        assert_eq!((abandoned.len(), abandoned.next_end()), (0, Timestamp::NEVER));
+    }
+}

@@ -1,0 +1,176 @@
+//! Clients that leave while the work of their request goes on, at real servers: what that does to the backend.
+
+use axum::{Extension, Router, routing::get};
+use tower::Layer;
+use tower_admission::{
+    Admission, AdmissionLayer,
+    limit::Fixed,
+    percent,
+    permit::SlotKeeper,
+    policy::{Abandoned, Policy},
+};
+
+use crate::support::{
+    client::{
+        Client,
+        Version::{H1, H2},
+    },
+    eventually,
+    probe::Probe,
+    server::Server,
+};
+
+const LIMIT: usize = 4;
+/// Clients that leave, one after the other.
+const IMPATIENT: usize = 40;
+
+fn four_run() -> Admission {
+    Admission::builder().limit(Fixed::new(LIMIT)).queue(1_000).partition("calm", percent(25)).build().unwrap()
+}
+
+/// A handler whose work goes on in the background, as a query does, until the probe is opened; with its slot, if it is told how.
+fn background(probe: &Probe) -> Router {
+    let probe = probe.clone();
+    let handler = move |keeper: Option<Extension<SlotKeeper>>| {
+        let (probe, kept) = (probe.clone(), keeper.and_then(|Extension(keeper)| keeper.keep()));
+        async move {
+            let work = tokio::spawn(async move {
+                probe.run().await;
+                drop(kept);
+            });
+            work.await.unwrap();
+            "done"
+        }
+    };
+    Router::new().route("/", get(handler))
+}
+
+/// Clients come and leave before they are answered, each after the server has taken note of it. Returns how much work is under
+/// way then.
+async fn come_and_leave(
+    app: Router,
+    version: crate::support::client::Version,
+    admission: &Admission,
+    probe: &Probe,
+) -> usize {
+    let server = Server::axum(app).await;
+    for number in 0..IMPATIENT {
+        let mut client = Client::connect(server.address, version).await;
+        let inside = |snapshot: tower_admission::snapshot::Snapshot| snapshot.waiting + snapshot.in_flight;
+        let arrived = || admission.snapshot().admitted() as usize + admission.snapshot().waiting;
+        let before = arrived();
+        let request = tokio::spawn(async move {
+            drop(client.get("/").await);
+        });
+        eventually("the request is in", || arrived() > before || inside(admission.snapshot()) > number).await;
+        let (started, admitted) = (probe.started(), admission.snapshot().admitted());
+        if admission.snapshot().waiting == 0 {
+            eventually("its work has begun", || probe.started() >= admitted.min(started + 1)).await;
+        }
+        request.abort();
+        let _ = request.await;
+        eventually("the server knows", || {
+            let now = admission.snapshot();
+            now.waiting == 0 && now.in_flight == now.abandoned
+        })
+        .await;
+    }
+    let under_way = probe.running();
+    probe.release();
+    eventually("all work has ended", || probe.running() == 0).await;
+    server.stop().await;
+    under_way
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_work_keeps_is_taken_until_the_work_ends() {
+    let kept = Policy::new().abandoned(Abandoned::Kept);
+    for version in [H1, H2] {
+        let (admission, probe) = (four_run(), Probe::closed());
+        let app = background(&probe).layer(AdmissionLayer::new(&admission).policy(kept));
+        assert_eq!(come_and_leave(app, version, &admission, &probe).await, LIMIT, "{version:?}");
+        eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+        assert_eq!(admission.snapshot().abandoned, 0);
+        assert_eq!(probe.peak(), LIMIT);
+
+        // The control: nothing is said of the work, and all of it is under way at once.
+        let (admission, probe) = (four_run(), Probe::closed());
+        let app = background(&probe).layer(AdmissionLayer::new(&admission));
+        assert_eq!(come_and_leave(app, version, &admission, &probe).await, IMPATIENT, "{version:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_request_is_driven_to_its_end() {
+    for version in [H1, H2] {
+        let (admission, probe) = (four_run(), Probe::closed());
+        let inside = probe.clone();
+        // The work is that of the request itself: without the layer it would stop.
+        let route = Router::new().route("/", get(async move || inside.run().await));
+        let app = route.layer(AdmissionLayer::new(&admission).detach());
+        assert_eq!(come_and_leave(app, version, &admission, &probe).await, LIMIT, "{version:?}");
+        assert_eq!((probe.peak(), probe.started()), (LIMIT, LIMIT as u64));
+        eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+
+        let (admission, probe) = (four_run(), Probe::closed());
+        let inside = probe.clone();
+        let route = Router::new().route("/", get(async move || inside.run().await));
+        let app = route.layer(AdmissionLayer::new(&admission));
+        assert_eq!(come_and_leave(app, version, &admission, &probe).await, 0, "{version:?}: it stops");
+    }
+}
+
+/// A client that stays gets the whole answer, a panic closes the connection as it does without the layer, and a handle that is met
+/// twice is met once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_request_that_is_not_given_up_is_like_any_other() {
+    let (admission, probe) = (four_run(), Probe::open());
+    let inside = probe.clone();
+    let route = get(async move || {
+        inside.run().await;
+        "done"
+    });
+    let layer = AdmissionLayer::new(&admission);
+    let routes = Router::new()
+        .route("/", route.layer(layer.clone()))
+        .route("/panics", get(async || -> &'static str { panic!("a handler that panics, on purpose") }));
+    let server = Server::axum(routes.layer(layer.detach())).await;
+    for _ in 0..100 {
+        let mut client = Client::connect(server.address, H1).await;
+        let response = client.get("/").await.unwrap();
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+        assert_eq!(body.to_bytes(), "done");
+        assert!(client.get("/panics").await.is_err());
+    }
+    eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+    assert_eq!((admission.snapshot().admitted(), admission.snapshot().abandoned, probe.started()), (200, 0, 100));
+    assert!(admission.warnings().iter().any(|it| it.contains("twice")), "{:?}", admission.warnings());
+    server.stop().await;
+}
+
+/// Services of other kinds can be detached too, as long as they take requests.
+#[tokio::test]
+async fn without_a_server() {
+    let (admission, probe) = (four_run(), Probe::closed());
+    let inside = probe.clone();
+    let service = tower::service_fn(move |_: http::Request<String>| {
+        let probe = inside.clone();
+        async move {
+            probe.run().await;
+            Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+        }
+    });
+    let layer = AdmissionLayer::new(&admission).detach();
+    let calls: Vec<_> = (0..LIMIT)
+        .map(|_| tower::ServiceExt::oneshot(layer.layer(service.clone()), http::Request::new(String::new())))
+        .collect();
+    let mut calls: Vec<_> = calls.into_iter().map(Box::pin).collect();
+    for call in &mut calls {
+        assert!(crate::support::poll_once(call).await.is_pending());
+    }
+    eventually("all have begun", || probe.running() == LIMIT).await;
+    drop(calls);
+    assert_eq!((admission.snapshot().in_flight, admission.snapshot().abandoned), (LIMIT, LIMIT));
+    probe.release();
+    eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+}
