@@ -55,7 +55,8 @@ impl Deadlines {
         let listed = self.entries.get(self.head as usize).map(|entry| (entry.at, self.head));
         match (listed, self.heap.first()) {
             (Some(listed), Some(&heaped)) => Some(listed.min(heaped)),
-            (listed, heaped) => listed.or(heaped.copied()),
+            (Some(listed), None) => Some(listed),
+            (None, heaped) => heaped.copied(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{config::settings::layer::AdmissionConfig, engine::plan::Discipline};
 /// A setting that follows from the [patience](crate::AdmissionBuilder::patience) of the callers unless it is set; `"auto"` in
 /// files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a setting is set or not")]
 #[cfg_attr(not(feature = "config"), allow(unreachable_pub, reason = "public with this feature alone"))]
 pub enum Derived<T> {
     /// It follows from the patience or, without that, is the default.
@@ -86,9 +87,10 @@ impl AdmissionConfig {
     /// Returns what bounds waits.
     pub(in crate::config) fn waits(&self) -> Waits {
         let derived = self.patience.map_or(Waits::UNKNOWN, Waits::of_patience);
+        // A bound of the wait without a queue says that there is none.
+        let unset = if self.wait_timeout.is_set() { 0 } else { derived.queue };
         Waits {
-            // A bound of the wait without a queue says that there is none.
-            queue: self.queue.get().copied().unwrap_or(if self.wait_timeout.is_set() { 0 } else { derived.queue }),
+            queue: self.queue.get().copied().unwrap_or(unset),
             admission_timeout: self.admission_timeout.get().copied().unwrap_or(derived.admission_timeout),
             max_wait: self.max_wait.get().copied().unwrap_or(derived.max_wait),
             wait_timeout: self.wait_timeout.get().copied().unwrap_or(derived.wait_timeout),
