@@ -65,7 +65,7 @@ impl Waits {
     ///
     /// The queue is bounded by time and hardly by its length: ten thousand waiters take two megabytes. A request may wait for
     /// four fifths of that time, since it has to be served in the rest. It may do so for ten times that time in a row: an
-    /// overload that lasts longer is no burst, and would make each caller wait without serving a single one more. A gate before
+    /// overload that lasts longer is no burst: each caller would wait, and no more of them would be served. A gate before
     /// such a queue would add nothing.
     fn of_patience(patience: Duration) -> Self {
         let longest = patience / 5 * 4;

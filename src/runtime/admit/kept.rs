@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::guard::SlotGuard;
 use crate::runtime::core::lock;
 
-/// Where a request leaves its slot when it ends before its work. Whoever lets go of this last gives the slot back.
+/// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
 #[derive(Debug, Default)]
 pub(crate) struct SlotShelf(Mutex<Option<SlotGuard>>);
 
