@@ -42,6 +42,17 @@ impl RequestContext {
         }
     }
 
+    /// Gives the slot back of a request that was given up, or leaves it to its work.
+    #[cold]
+    fn give_up(&mut self) {
+        match &mut self.permit {
+            Some(permit) if self.has_started && self.policy.goes_on() => {
+                permit.leave_work(|outcome| self.policy.learned(outcome));
+            }
+            _ => self.abandon(),
+        }
+    }
+
     #[cold]
     fn share(&mut self, extensions: &mut Extensions) {
         if let Some(keeper) = self.permit.as_mut().and_then(SlotGuard::share) {
@@ -107,11 +118,8 @@ fn is_short(body: &impl Body) -> bool {
 impl Drop for RequestContext {
     #[inline]
     fn drop(&mut self) {
-        match &mut self.permit {
-            Some(permit) if self.has_started && self.policy.goes_on() => {
-                permit.leave_work(|outcome| self.policy.learned(outcome));
-            }
-            _ => self.abandon(),
+        if self.permit.is_some() {
+            self.give_up();
         }
     }
 }

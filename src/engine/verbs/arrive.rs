@@ -13,8 +13,20 @@ impl Engine {
     /// Decides about a request that arrives.
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
-        let with_deadline = self.queue.deadline_for(now, ask).map(|deadline| Ask { deadline, ..*ask });
-        let ask = with_deadline.as_ref().unwrap_or(ask);
+        match self.queue.deadline_for(now, ask) {
+            None => self.decide(now, ask),
+            Some(deadline) => self.decide_by(now, ask, deadline),
+        }
+    }
+
+    /// Decides about a request that has this deadline because it came without one.
+    #[inline(never)]
+    fn decide_by(&mut self, now: Timestamp, ask: &Ask<'_>, deadline: Timestamp) -> Arrival {
+        self.decide(now, &Ask { deadline, ..*ask })
+    }
+
+    #[inline]
+    fn decide(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
         }
@@ -45,8 +57,13 @@ impl Engine {
             return self.arrive(now, ask);
         }
         let now = self.advance(now);
-        let with_deadline = self.queue.deadline_for(now, ask).map(|deadline| Ask { deadline, ..*ask });
-        let ask = with_deadline.as_ref().unwrap_or(ask);
+        match self.queue.deadline_for(now, ask) {
+            None => self.decide_now(now, ask),
+            Some(deadline) => self.decide_now(now, &Ask { deadline, ..*ask }),
+        }
+    }
+
+    fn decide_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
         }

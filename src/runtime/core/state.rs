@@ -196,9 +196,14 @@ impl State {
     #[inline]
     pub(in crate::runtime) fn end_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
         if self.abandoned.len() > 0 {
-            while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
-                self.finish(time, number, None);
-            }
+            self.end_some_abandoned(time, now);
+        }
+    }
+
+    #[cold]
+    fn end_some_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
+        while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
+            self.finish(time, number, None);
         }
     }
 
