@@ -50,7 +50,7 @@ pub enum Abandoned {
     /// anything is known. Where the server answers faster by then, the slot is free sooner.
     ///
     /// [`Snapshot::abandoned`](crate::snapshot::Snapshot::abandoned) counts such requests. A lease of
-    /// [shared rules](crate::docs::shared_limits) is kept for as long as the slot. Without this, callers that leave early and
+    /// [shared rules](crate::docs::shared_limits) is kept for as long as the slot, or up to a second longer. Without this, callers that leave early and
     /// come back may have far more work under way than the limit says.
     GoesOn,
     /// The work goes on where its slot is kept: the request has a [`SlotKeeper`](crate::permit::SlotKeeper) among its

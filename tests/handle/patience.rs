@@ -112,24 +112,6 @@ async fn an_answer_after_the_patience_is_waste() {
     }
 }
 
-/// A request whose slot the engine takes over in the middle keeps its deadline.
-#[tokio::test(start_paused = true)]
-async fn a_slot_that_is_taken_over_keeps_its_deadline() {
-    let told = Told::with(8);
-    let admission = Admission::builder().patience(ms(1_000)).limit(Limit::per_sample(told.clone()));
-    let admission = admission.permit_time_to_live(ms(60_000)).build().unwrap();
-    for (lasts, expected) in [(500, (1, 0)), (1_500, (1, 1))] {
-        let permit = admission.try_admit(Ticket::new()).unwrap();
-        advance(ms(lasts)).await;
-        // A reload looks at each slot.
-        admission.set_mode(tower_admission::Mode::Observe);
-        admission.set_mode(tower_admission::Mode::Enforce);
-        permit.finish(Outcome::Success);
-        let _ = admission.snapshot();
-        assert_eq!(told.counts(), expected, "{lasts} ms");
-    }
-}
-
 /// In an overload that lasts no request waits for long; before that, and after a calm, requests wait for as long as it pays.
 #[tokio::test(start_paused = true)]
 async fn a_burst_may_wait_and_a_standing_overload_may_not() {

@@ -1,10 +1,15 @@
 //! Clients that leave while the work of their request goes on, at real servers: what that does to the backend.
 
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
 use axum::{Extension, Router, routing::get};
 use tower::Layer;
 use tower_admission::{
-    Admission, AdmissionLayer,
-    limit::Fixed,
+    Admission, AdmissionLayer, Outcome,
+    limit::{Fixed, Limit, LimitAlgorithm, Sample},
     percent,
     permit::SlotKeeper,
     policy::{Abandoned, Policy},
@@ -148,7 +153,7 @@ async fn a_detached_request_that_is_not_given_up_is_like_any_other() {
     server.stop().await;
 }
 
-/// Services of other kinds can be detached too, as long as they take requests.
+/// A service without a server is detached in the same way.
 #[tokio::test]
 async fn without_a_server() {
     let (admission, probe) = (four_run(), Probe::closed());
@@ -173,4 +178,42 @@ async fn without_a_server() {
     assert_eq!((admission.snapshot().in_flight, admission.snapshot().abandoned), (LIMIT, LIMIT));
     probe.release();
     eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+}
+
+/// Counts the answers that a law is told of as successes, and all others.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<(usize, usize)>>);
+
+impl LimitAlgorithm for Told {
+    fn limit(&self) -> usize {
+        LIMIT
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        let mut told = self.0.lock().unwrap();
+        if sample.outcome == Outcome::Success { told.0 += 1 } else { told.1 += 1 }
+    }
+}
+
+/// The engine takes the slot of such a request over from the quiet path. The deadline comes along: a late answer is no success.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_taken_over_keeps_its_deadline() {
+    let told = Told::default();
+    let builder = Admission::builder().patience(Duration::from_secs(1)).limit(Limit::per_sample(told.clone()));
+    let admission = builder.build().unwrap();
+    let policy = Policy::new().abandoned(Abandoned::Kept);
+    for (takes, expected) in [(999, (1, 0)), (1_001, (1, 1))] {
+        let service = tower::service_fn(move |request: http::Request<String>| {
+            assert!(request.extensions().get::<SlotKeeper>().is_some());
+            async move {
+                tokio::time::sleep(Duration::from_millis(takes)).await;
+                Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+            }
+        });
+        let service = AdmissionLayer::new(&admission).policy(policy).layer(service);
+        let answer = tower::ServiceExt::oneshot(service, http::Request::new(String::new())).await.unwrap();
+        drop(answer);
+        assert_eq!(admission.snapshot().in_flight, 0);
+        assert_eq!(*told.0.lock().unwrap(), expected, "{takes} ms");
+    }
 }

@@ -130,7 +130,7 @@ impl Sources {
             limits::rename_all(&mut layer, &problems);
             said.lay(layer);
         }
-        require_threshold(&mut said);
+        derive_threshold(&mut said);
         let mut config = AdmissionConfig::read(&At::root(&said, &problems)).unwrap_or_default();
         let before = config.resolved().write().at(&Origin::Default);
         for change in &self.code {
@@ -276,7 +276,7 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
 }
 
 /// Gives a law that needs to know what is too long half of the patience, where that is known and nothing else is said.
-fn require_threshold(said: &mut Node) {
+fn derive_threshold(said: &mut Node) {
     let Value::Table(table) = &said.value else { return };
     let Some(patience) = table.get("patience") else { return };
     let unread = Problems::default();

@@ -114,7 +114,7 @@ impl Node {
         Value::Table(Table::new()).at(&Origin::Default)
     }
 
-    /// Puts a field into a table, in place of the one that it has.
+    /// Puts a field into a table. A field of the same name is replaced.
     pub(in crate::config) fn put(&mut self, key: &str, node: Self) {
         if let Value::Table(table) = &mut self.value {
             table.insert(key.to_owned(), node);

@@ -61,8 +61,8 @@ macro_rules! layer_settings {
                 pub queue: Derived<usize> = Derived::Auto => |places: usize| Derived::Set(places),
                 /// The maximum wait at the full gate. Only with a queue.
                 ///
-                /// 5 s unless set, or 0 where the [patience](Self::patience) is known; 0 rejects at once. Keep it short. Where every slot and every place is taken for
-                /// minutes, waiting longer only delays the answer.
+                /// 5 s unless set, or 0 where the [patience](Self::patience) is known; 0 rejects at once. Keep it short. Where
+                /// every slot and every place is taken for minutes, waiting longer only delays the answer.
                 pub admission_timeout: Derived<Duration> = Derived::Auto => |timeout: Duration| Derived::Set(timeout),
                 /// The maximum wait in line for a slot; no bound unless set. Only with a queue.
                 ///

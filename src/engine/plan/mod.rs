@@ -32,10 +32,9 @@ pub enum Discipline {
     },
     /// Like [`Fair`](Self::Fair), with a credit of time for bursts: a new request may wait for as long as there is
     /// credit, and for `longest` at most. The credit is used up, second by second, while the requests that are served
-    /// have waited for longer than a short time, and grows back twice as
-    /// fast while they haven't. So a burst after a calm is absorbed.
-    /// In a standing overload no request waits for more than a short time: such a wait would only serve every request
-    /// later.
+    /// have waited for longer than a short time, and grows back twice as fast while they haven't. So a burst after a calm
+    /// is absorbed. In a standing overload no request waits for more than a short time: such a wait would only serve
+    /// every request later.
     BurstCredit {
         /// Longest wait.
         longest: Duration,
