@@ -195,9 +195,9 @@ impl LimitAlgorithm for Told {
     }
 }
 
-/// The engine takes the slot of such a request over from the quiet path. The deadline comes along: a late answer is no success.
+/// Where slots may be kept, an answer after the patience is no success either.
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_is_taken_over_keeps_its_deadline() {
+async fn a_late_answer_is_waste_where_slots_may_be_kept() {
     let told = Told::default();
     let builder = Admission::builder().patience(Duration::from_secs(1)).limit(Limit::per_sample(told.clone()));
     let admission = builder.build().unwrap();
