@@ -33,15 +33,6 @@ impl RequestContext {
         self.permit.as_ref().map(|permit| Inside::of(permit.handle_id()))
     }
 
-    /// Notes that the service is called next. Tells the handler how to keep the slot, where the policy says so.
-    #[inline]
-    pub(super) fn begin(&mut self, extensions: &mut Extensions) {
-        self.has_started = true;
-        if self.policy.is_kept() {
-            self.share(extensions);
-        }
-    }
-
     /// Gives the slot back of a request that was given up, or leaves it to its work.
     #[cold]
     fn give_up(&mut self) {
@@ -50,13 +41,6 @@ impl RequestContext {
                 permit.leave_work(|outcome| self.policy.learned(outcome));
             }
             _ => self.abandon(),
-        }
-    }
-
-    #[cold]
-    fn share(&mut self, extensions: &mut Extensions) {
-        if let Some(keeper) = self.permit.as_mut().and_then(SlotGuard::share) {
-            extensions.insert(keeper);
         }
     }
 
@@ -124,16 +108,17 @@ impl Drop for RequestContext {
     }
 }
 
-/// Puts into a request's extensions what its handler may want to know of its permit.
-#[inline]
-pub(super) fn tell_holder(permit: &SlotGuard, extensions: &mut Extensions) {
-    if permit.is_lent() {
-        return;
-    }
+/// Puts into a request's extensions what its handler may want to know of its permit, and what it keeps the slot with.
+pub(super) fn tell_holder(permit: &mut SlotGuard, policy: Policy, extensions: &mut Extensions) {
     if let Some(overdue) = permit.watch_time() {
         extensions.insert(overdue);
     }
     if let Some(lease) = permit.watch_lease() {
         extensions.insert(lease);
+    }
+    if policy.is_kept()
+        && let Some(keeper) = permit.share()
+    {
+        extensions.insert(keeper);
     }
 }

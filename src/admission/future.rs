@@ -75,8 +75,8 @@ where
                     unreachable!()
                 };
                 match answer {
-                    Ok(permit) => {
-                        tell_holder(&permit, request.extensions_mut());
+                    Ok(mut permit) => {
+                        tell_holder(&mut permit, context.policy, request.extensions_mut());
                         context.permit = Some(permit);
                         self.set(Self::Preparing { service, request, context });
                     }
@@ -89,13 +89,11 @@ where
             StateProj::Preparing { service, .. } => {
                 let ready = ready!(service.poll_ready(cx));
                 let prepared = self.as_mut().project_replace(Self::Done { result: None });
-                let StateReplace::Preparing { mut service, mut request, mut context } = prepared else {
-                    unreachable!()
-                };
+                let StateReplace::Preparing { mut service, request, mut context } = prepared else { unreachable!() };
                 if let Err(error) = ready {
                     return Poll::Ready(Some(Err(error)));
                 }
-                context.begin(request.extensions_mut());
+                context.has_started = true;
                 let inside = context.inside();
                 let future = service.call(request);
                 drop(inside);

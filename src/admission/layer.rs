@@ -200,12 +200,12 @@ impl HttpProtocol {
     /// The policy of a request, before its response is known.
     #[inline]
     pub(super) fn policy<B: Body>(&self, request: &Request<B>) -> Policy {
-        let own = request.extensions().get::<Policy>().copied().unwrap_or_default();
-        let policy = own.or(self.policy);
+        let own = request.extensions().get::<Policy>();
+        let policy = own.map_or(self.policy, |own| own.or(self.policy));
         let body = request.body();
         let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
         if uploads
-            && own.sample_at.is_none()
+            && own.is_none_or(|own| own.sample_at.is_none())
             && policy.sample_at != Some(SampleAt::Never)
             && !RequestHead::of(request).is_grpc()
         {

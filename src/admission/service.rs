@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, HttpProtocol, RequestHead, ResponseFuture,
+    AdmissionBody, HttpProtocol, Policy, RequestHead, ResponseFuture,
     context::{RequestContext, tell_holder},
     future::State,
     nesting,
@@ -67,7 +67,11 @@ where
         let shared = &http.admission.shared;
         let partition = shared.partition_of(&ticket);
         if let Some(permit) = SlotGuard::enter(shared, partition, &ticket) {
-            let context = self.context(&request, Some(permit));
+            let policy = http.policy(&request);
+            if policy.is_kept() {
+                return self.enter(request, Entry::Admit(permit));
+            }
+            let context = self.context(&request, Some(permit), policy);
             return self.start(request, context);
         }
         let entry = Entry::of(&self.protocol, partition, &ticket);
@@ -77,7 +81,7 @@ where
 }
 
 impl<S> AdmissionService<S> {
-    /// Starts a request that the engine decided about.
+    /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
     fn enter<ReqBody, ResBody>(
         &mut self,
         mut request: Request<ReqBody>,
@@ -88,13 +92,14 @@ impl<S> AdmissionService<S> {
         ReqBody: Body,
     {
         match entry {
-            Entry::Admit(permit) => {
-                tell_holder(&permit, request.extensions_mut());
-                let context = self.context(&request, Some(permit));
+            Entry::Admit(mut permit) => {
+                let policy = self.protocol.policy(&request);
+                tell_holder(&mut permit, policy, request.extensions_mut());
+                let context = self.context(&request, Some(permit), policy);
                 self.start(request, context)
             }
             Entry::Wait(waiting) => {
-                let context = self.context(&request, None);
+                let context = self.context(&request, None, self.protocol.policy(&request));
                 ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, context })
             }
             Entry::Reject(rejection) => {
@@ -109,7 +114,7 @@ impl<S> AdmissionService<S> {
     #[inline(always)]
     fn start<ReqBody, ResBody>(
         &mut self,
-        mut request: Request<ReqBody>,
+        request: Request<ReqBody>,
         mut context: RequestContext,
     ) -> ResponseFuture<S, ReqBody, ResBody>
     where
@@ -118,7 +123,7 @@ impl<S> AdmissionService<S> {
         let _inside = context.inside();
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => {
-                context.begin(request.extensions_mut());
+                context.has_started = true;
                 ResponseFuture::new(State::Running { future: self.inner.call(request), context })
             }
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
@@ -142,18 +147,18 @@ impl<S> AdmissionService<S> {
             let shared = &self.protocol.admission.shared;
             shared.warn("a request met the same handle twice: remove one of the two layers");
         }
-        let context = self.context(&request, None);
+        let context = self.context(&request, None, Policy::new());
         self.start(request, context)
     }
 
     /// For a request that runs with this permit, or without one.
     #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
     #[inline(always)]
-    fn context<B: Body>(&self, request: &Request<B>, permit: Option<SlotGuard>) -> RequestContext {
+    fn context<B>(&self, request: &Request<B>, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
         RequestContext {
             permit,
             assess: self.protocol.own_assess(),
-            policy: self.protocol.policy(request),
+            policy,
             is_connect: request.method() == Method::CONNECT,
             has_started: false,
         }

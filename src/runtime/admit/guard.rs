@@ -316,7 +316,7 @@ impl SlotGuard {
     }
 
     /// Whether the engine lent the slot.
-    #[inline]
+    #[cfg(test)]
     pub(crate) const fn is_lent(&self) -> bool {
         matches!(self.held, Held::Lent(..))
     }
