@@ -1,18 +1,27 @@
 //! How long callers wait, and what follows from it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
+use http::{Request, Response};
 use tokio::time::{Instant, advance};
+use tower::{Layer, ServiceExt};
 use tower_admission::{
-    Admission, Outcome, Reason, Ticket,
+    Admission, AdmissionLayer, Outcome, Reason, Ticket,
     limit::{Fixed, Limit, LimitAlgorithm, Sample},
     percent,
+    policy::{Abandoned, Policy},
 };
 
 use super::{assert_at_rest, ms, poll_once};
+
+/// Requests after which the engine lends the slots of a quiet handle, however little that paid before.
+const QUIET: usize = 100;
 
 /// Counts what it is told: successes, and requests that were given up.
 #[derive(Clone, Debug, Default)]
@@ -90,13 +99,16 @@ async fn an_answer_after_the_patience_is_waste() {
         let admission = builder().patience(ms(1_000)).build().unwrap();
         let run = async |ticket: Ticket<'static>, lasts: u64| {
             let before = told.counts();
+            for _ in 0..QUIET {
+                admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
+            }
             let permit = admission.admit(ticket).await.unwrap();
             advance(ms(lasts)).await;
             permit.finish(Outcome::Success);
             // Samples of lent slots are told at the next turn.
             let _ = admission.snapshot();
             let after = told.counts();
-            (after.0 - before.0, after.1 - before.1)
+            (after.0 - before.0 - QUIET, after.1 - before.1)
         };
         for _ in 0..3 {
             assert_eq!(run(Ticket::new(), 999).await, (1, 0), "{slots} slots, in time");
@@ -110,6 +122,34 @@ async fn an_answer_after_the_patience_is_waste() {
         admission.reload(builder()).unwrap();
         assert_eq!(run(Ticket::new(), 100_000).await, (1, 0), "{slots} slots, no patience is known");
     }
+}
+
+/// A request whose handler may keep its slot comes by the same way as others, and is then counted by the engine.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_waste_where_the_slot_may_be_kept() {
+    let told = Told::with(8);
+    let admission = Admission::builder().limit(Limit::per_sample(told.clone())).patience(ms(1_000)).build().unwrap();
+    let layer = AdmissionLayer::new(&admission).policy(Policy::new().abandoned(Abandoned::Kept));
+    let service = layer.layer(tower::service_fn(async |request: Request<String>| {
+        let lasts = request.body().parse().expect("a number of milliseconds");
+        advance(ms(lasts)).await;
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    let answer = async |lasts: u64| {
+        let before = told.counts();
+        for _ in 0..QUIET {
+            admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
+        }
+        drop(service.clone().oneshot(Request::new(lasts.to_string())).await.unwrap());
+        let _ = admission.snapshot();
+        let after = told.counts();
+        (after.0 - before.0 - QUIET, after.1 - before.1)
+    };
+    for _ in 0..3 {
+        assert_eq!(answer(999).await, (1, 0), "in time");
+        assert_eq!(answer(1_001).await, (0, 1), "too late");
+    }
+    assert_at_rest(&admission, 6 * (QUIET as u64 + 1));
 }
 
 /// In an overload that lasts no request waits for long; before that, and after a calm, requests wait for as long as it pays.
@@ -144,7 +184,6 @@ async fn a_burst_may_wait_and_a_standing_overload_may_not() {
             }
         });
     }
-    eprintln!("hold {}", admission.snapshot().mean_hold_seconds);
     // Each entry is about 2.5 s.
     assert!(longest[1] >= 600, "{longest:?}");
     assert!(longest[12..].iter().all(|&longest| longest <= 300), "{longest:?}");
