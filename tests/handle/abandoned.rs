@@ -1,7 +1,8 @@
 //! Requests that are given up while their work may go on.
 
+use admission_testkit::{Moody, ticket};
 use tokio::time::{Instant, advance};
-use tower_admission::{Admission, DrainMode, Labels, Outcome, Permit, Ticket, limit::Fixed};
+use tower_admission::{Admission, DrainMode, Labels, Outcome, Permit, Reason, Ticket, limit::Fixed};
 
 use super::{assert_at_rest, ms};
 
@@ -141,4 +142,27 @@ async fn it_counts_as_a_request_that_runs() {
     admission.drain(DrainMode::ServeWaiting);
     admission.drained().await;
     assert!((1_000..=1_100).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+}
+
+/// A lease of rules that all instances share stays with the slot: the work goes on, wherever it is counted.
+#[tokio::test(start_paused = true)]
+async fn its_lease_is_kept_for_as_long_as_the_slot() {
+    for goes_on in [true, false] {
+        let store = Moody::new();
+        let (one, other) = (store.handle().build().unwrap(), store.handle().build().unwrap());
+        for _ in 0..9 {
+            let permit = one.admit(ticket()).await.unwrap();
+            if goes_on { permit.abandon() } else { drop(permit) }
+        }
+        advance(ms(900)).await;
+        let answer = other.admit(ticket()).await;
+        assert_eq!(answer.is_ok(), !goes_on, "{answer:?}");
+        drop(answer);
+        // Its slot ends within a second, and its lease within another.
+        tokio::time::sleep(ms(1_200)).await;
+        for _ in 0..9 {
+            other.admit(ticket()).await.unwrap().abandon();
+        }
+        assert_eq!(one.admit(ticket()).await.unwrap_err().reason(), Reason::LabelCap);
+    }
 }
