@@ -76,6 +76,7 @@
 //! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and
 //! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
 //! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
+//! Only where the limit has just grown, it first goes back to where there were answers.
 //! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
 //! request is none, where the deadline is known.
 //!

@@ -56,7 +56,11 @@ impl TwoPoint {
         self.basis = LimitInputs::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
         if point.drowns() && self.rules.has(Rule::Drowned) {
-            return self.drowned(now);
+            // Before the limit grew there were answers. If there are none at that limit either, it falls as far as it must.
+            return match grown_from.filter(|_| self.rules.has(Rule::Back)) {
+                Some(before) => self.go_back(before, now),
+                None => self.drowned(now),
+            };
         }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
@@ -155,8 +159,7 @@ impl TwoPoint {
             self.slow_start = false;
             self.set(self.limit, now);
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
-            self.fell(now);
-            self.cut(before / self.limit, now);
+            self.go_back(before, now);
         } else if is_implausible || is_old {
             self.probe(now);
         } else {
@@ -172,6 +175,12 @@ impl TwoPoint {
             return self.set(self.limit, now);
         }
         self.grow(TARGET, now);
+    }
+
+    /// Takes a step back that was too much.
+    fn go_back(&mut self, before: f64, now: Timestamp) {
+        self.fell(now);
+        self.cut(before / self.limit, now);
     }
 
     /// Remembers that the limit was too high; if it fell further and further, where that began.
