@@ -31,11 +31,13 @@ pub struct GenericProtocol<C = DefaultPartition, A = OkIsSuccess> {
     admission: Admission,
     classify: C,
     assess: A,
+    /// Whether work goes on after its request was given up.
+    goes_on: bool,
 }
 
 impl GenericProtocol {
     pub(super) const fn new(admission: Admission) -> Self {
-        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()) }
+        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()), goes_on: false }
     }
 }
 
@@ -130,8 +132,18 @@ where
         self.replace(classify, assess)
     }
 
+    /// Says that work goes on after its request was given up, as
+    /// [`Abandoned::GoesOn`](crate::policy::Abandoned::GoesOn) does: the slot stays taken for as long as such work nearly
+    /// always needs. For services that send their requests to a database, or to another server. Not so unless set.
+    #[must_use]
+    pub fn abandoned_goes_on(mut self) -> Self {
+        Arc::make_mut(&mut self.protocol).goes_on = true;
+        self
+    }
+
     fn replace<D, B>(self, classify: D, assess: B) -> AdmissionLayer<GenericProtocol<D, B>> {
-        let protocol = Arc::new(GenericProtocol { admission: self.admission.clone(), classify, assess });
+        let goes_on = self.protocol.goes_on;
+        let protocol = Arc::new(GenericProtocol { admission: self.admission.clone(), classify, assess, goes_on });
         AdmissionLayer { protocol, admission: self.admission }
     }
 }
@@ -228,9 +240,13 @@ where
         let entry = SlotGuard::enter(shared, partition, &ticket);
         let entry = entry.map_or_else(|| Entry::of(shared, partition, &ticket), Entry::Admit);
         drop(ticket);
+        let goes_on = self.protocol.goes_on;
         let state = match entry {
             Entry::Admit(permit) => match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Ok(())) => State::Running { future: self.inner.call(request), permit: Some(permit) },
+                Poll::Ready(Ok(())) => {
+                    let work = Work { permit: Some(permit), goes_on };
+                    State::Running { future: self.inner.call(request), work }
+                }
                 Poll::Ready(Err(error)) => State::Done { error: Some(AdmissionError::Inner(error)) },
                 Poll::Pending => {
                     let fresh = self.inner.clone();
@@ -246,7 +262,8 @@ where
 }
 
 pin_project! {
-    /// The future of a [`GenericProtocol`] service. Dropping the future gives back its place in line or its slot.
+    /// The future of a [`GenericProtocol`] service. Dropping the future gives back its place in line or its slot, unless the
+    /// work [goes on](AdmissionLayer::abandoned_goes_on).
     pub struct GenericFuture<S, Req, P>
     where
         S: Service<Req>,
@@ -257,13 +274,31 @@ pin_project! {
     }
 }
 
+/// The slot of a request whose service was called.
+struct Work {
+    permit: Option<SlotGuard>,
+    goes_on: bool,
+}
+
+/// The request was given up.
+impl Drop for Work {
+    #[inline]
+    fn drop(&mut self) {
+        if self.goes_on
+            && let Some(permit) = &mut self.permit
+        {
+            permit.leave_work(|outcome| outcome);
+        }
+    }
+}
+
 pin_project! {
     #[project = StateProj]
     #[project_replace = StateReplace]
     enum State<S, Req, F, E> {
         Waiting { waiting: Waiting<Arc<Shared>>, service: S, request: Req },
         Preparing { service: S, request: Req, permit: SlotGuard },
-        Running { #[pin] future: F, permit: Option<SlotGuard> },
+        Running { #[pin] future: F, work: Work },
         Done { error: Option<AdmissionError<E>> },
     }
 }
@@ -296,11 +331,12 @@ where
                     if let Err(error) = ready {
                         return Poll::Ready(Err(AdmissionError::Inner(error)));
                     }
-                    state.set(State::Running { future: service.call(request), permit: Some(permit) });
+                    let work = Work { permit: Some(permit), goes_on: this.protocol.goes_on };
+                    state.set(State::Running { future: service.call(request), work });
                 }
-                StateProj::Running { future, permit } => {
+                StateProj::Running { future, work } => {
                     let result = ready!(future.poll(cx));
-                    if let Some(permit) = permit.take() {
+                    if let Some(permit) = work.permit.take() {
                         permit.finish(this.protocol.assess.assess(result.as_ref()));
                     }
                     state.set(State::Done { error: None });

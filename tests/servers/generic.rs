@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error, fmt, io, time::Duration};
 use http::Request;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
 use tower_admission::{
-    Admission, AdmissionLayer, Reason, Ticket,
+    Admission, AdmissionLayer, Outcome, Reason, Ticket,
     classify::classify_fn,
     generic::{AdmissionError, classify_request_fn},
     limit::Fixed,
@@ -143,5 +143,29 @@ async fn closures_that_borrow_from_the_request_classify() {
 
     for label in ["one", "two", "three"] {
         assert_eq!(admission.label("", label).map(|label| label.admitted), Some(1), "{label}");
+    }
+}
+
+/// A request of any type that is given up holds its slot for as long as its work may go on, where that is said: a second, as
+/// long as nothing is known of such work.
+#[tokio::test(start_paused = true)]
+async fn work_that_goes_on_keeps_its_slot() {
+    for goes_on in [true, false] {
+        let admission = handle();
+        let layer = AdmissionLayer::new(&admission).generic();
+        let layer = if goes_on { layer.abandoned_goes_on() } else { layer };
+        let service = ServiceBuilder::new().layer(layer.assess(|_: Result<&u32, &BoxError>| Outcome::Success));
+        let service = service.service(service_fn(work));
+        assert!(ask(service.clone(), 1).await.is_ok());
+        assert_eq!(admission.snapshot().in_flight, 0, "an answer frees the slot");
+
+        let impatient = tokio::time::timeout(Duration::from_millis(10), service.clone().oneshot(2));
+        impatient.await.unwrap_err();
+        let snapshot = admission.snapshot();
+        assert_eq!((snapshot.in_flight, snapshot.abandoned), if goes_on { (1, 1) } else { (0, 0) });
+        assert_eq!(ask(service.clone(), 1).await.is_err(), goes_on);
+        tokio::time::sleep(Duration::from_millis(1_010)).await;
+        assert!(ask(service.clone(), 1).await.is_ok());
+        assert_eq!((admission.snapshot().in_flight, admission.snapshot().abandoned), (0, 0));
     }
 }

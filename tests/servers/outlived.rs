@@ -1,15 +1,12 @@
 //! Clients that leave while the work of their request goes on, at real servers: what that does to the backend.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::net::SocketAddr;
 
 use axum::{Extension, Router, routing::get};
 use tower::Layer;
 use tower_admission::{
-    Admission, AdmissionLayer, Outcome,
-    limit::{Fixed, Limit, LimitAlgorithm, Sample},
+    Admission, AdmissionLayer,
+    limit::Fixed,
     percent,
     permit::SlotKeeper,
     policy::{Abandoned, Policy},
@@ -18,9 +15,10 @@ use tower_admission::{
 use crate::support::{
     client::{
         Client,
-        Version::{H1, H2},
+        Version::{self, H1, H2},
     },
     eventually,
+    grpc::{self, Greeter},
     probe::Probe,
     server::Server,
 };
@@ -50,23 +48,33 @@ fn background(probe: &Probe) -> Router {
     Router::new().route("/", get(handler))
 }
 
+/// How clients call.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    Http(Version),
+    Grpc,
+}
+
+const HTTP: [Caller; 2] = [Caller::Http(H1), Caller::Http(H2)];
+
+impl Caller {
+    async fn call(self, address: SocketAddr) {
+        match self {
+            Self::Http(version) => drop(Client::connect(address, version).await.get("/").await),
+            Self::Grpc => drop(grpc::say(grpc::connect(address).await, None).await),
+        }
+    }
+}
+
 /// Clients come and leave before they are answered, each after the server has taken note of it. Returns how much work is under
 /// way then.
-async fn come_and_leave(
-    app: Router,
-    version: crate::support::client::Version,
-    admission: &Admission,
-    probe: &Probe,
-) -> usize {
-    let server = Server::axum(app).await;
+async fn come_and_leave(server: Server, caller: Caller, admission: &Admission, probe: &Probe) -> usize {
+    let address = server.address;
     for number in 0..IMPATIENT {
-        let mut client = Client::connect(server.address, version).await;
         let inside = |snapshot: tower_admission::snapshot::Snapshot| snapshot.waiting + snapshot.in_flight;
         let arrived = || admission.snapshot().admitted() as usize + admission.snapshot().waiting;
         let before = arrived();
-        let request = tokio::spawn(async move {
-            drop(client.get("/").await);
-        });
+        let request = tokio::spawn(caller.call(address));
         eventually("the request is in", || arrived() > before || inside(admission.snapshot()) > number).await;
         let (started, admitted) = (probe.started(), admission.snapshot().admitted());
         if admission.snapshot().waiting == 0 {
@@ -90,10 +98,10 @@ async fn come_and_leave(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_work_keeps_is_taken_until_the_work_ends() {
     let kept = Policy::new().abandoned(Abandoned::Kept);
-    for version in [H1, H2] {
+    for caller in HTTP {
         let (admission, probe) = (four_run(), Probe::closed());
         let app = background(&probe).layer(AdmissionLayer::new(&admission).policy(kept));
-        assert_eq!(come_and_leave(app, version, &admission, &probe).await, LIMIT, "{version:?}");
+        assert_eq!(come_and_leave(Server::axum(app).await, caller, &admission, &probe).await, LIMIT, "{caller:?}");
         eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
         assert_eq!(admission.snapshot().abandoned, 0);
         assert_eq!(probe.peak(), LIMIT);
@@ -101,19 +109,19 @@ async fn a_slot_that_work_keeps_is_taken_until_the_work_ends() {
         // The control: nothing is said of the work, and all of it is under way at once.
         let (admission, probe) = (four_run(), Probe::closed());
         let app = background(&probe).layer(AdmissionLayer::new(&admission));
-        assert_eq!(come_and_leave(app, version, &admission, &probe).await, IMPATIENT, "{version:?}");
+        assert_eq!(come_and_leave(Server::axum(app).await, caller, &admission, &probe).await, IMPATIENT, "{caller:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detached_request_is_driven_to_its_end() {
-    for version in [H1, H2] {
+    for caller in HTTP {
         let (admission, probe) = (four_run(), Probe::closed());
         let inside = probe.clone();
         // The work is that of the request itself: without the layer it would stop.
         let route = Router::new().route("/", get(async move || inside.run().await));
         let app = route.layer(AdmissionLayer::new(&admission).detach());
-        assert_eq!(come_and_leave(app, version, &admission, &probe).await, LIMIT, "{version:?}");
+        assert_eq!(come_and_leave(Server::axum(app).await, caller, &admission, &probe).await, LIMIT, "{caller:?}");
         assert_eq!((probe.peak(), probe.started()), (LIMIT, LIMIT as u64));
         eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
 
@@ -121,8 +129,28 @@ async fn a_detached_request_is_driven_to_its_end() {
         let inside = probe.clone();
         let route = Router::new().route("/", get(async move || inside.run().await));
         let app = route.layer(AdmissionLayer::new(&admission));
-        assert_eq!(come_and_leave(app, version, &admission, &probe).await, 0, "{version:?}: it stops");
+        assert_eq!(
+            come_and_leave(Server::axum(app).await, caller, &admission, &probe).await,
+            0,
+            "{caller:?}: it stops"
+        );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_call_of_tonic_is_driven_to_its_end() {
+    let (admission, probe) = (four_run(), Probe::closed());
+    let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission).detach());
+    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    assert_eq!(come_and_leave(server, Caller::Grpc, &admission, &probe).await, LIMIT);
+    assert_eq!((probe.peak(), probe.started()), (LIMIT, LIMIT as u64));
+    eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
+
+    let (admission, probe) = (four_run(), Probe::closed());
+    let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission));
+    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    assert_eq!(come_and_leave(server, Caller::Grpc, &admission, &probe).await, 0, "it stops");
+    assert!(probe.started() > LIMIT as u64, "each came to its turn");
 }
 
 /// A client that stays gets the whole answer, a panic closes the connection as it does without the layer, and a handle that is met
