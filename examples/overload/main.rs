@@ -74,22 +74,33 @@ async fn compare(options: &Options) -> Result<(), BoxError> {
         std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
     }
     let each = scenario.length() + scenario.deadline;
-    let progress = Progress::new(each * 2);
+    // The phases are made for the laws that were tuned by hand. Nobody made the trace for any law.
+    let by_patience = options.trace.as_ref().map(|_| Protection::by_patience(&scenario)).transpose()?;
+    let progress = Progress::new(each * if by_patience.is_some() { 3 } else { 2 });
     let protection = Protection::new(&scenario)?;
-    let without = run(&scenario, None, &progress, Duration::ZERO).await?;
-    let with = run(&scenario, Some(&protection), &progress, each).await?;
+    let [without_http, without_grpc] = run(&scenario, None, &progress, Duration::ZERO).await?;
+    let [with_http, with_grpc] = run(&scenario, Some(("protected", &protection)), &progress, each).await?;
+    let [patient_http, patient_grpc] = match &by_patience {
+        Some(protection) => run(&scenario, Some(("patience alone", protection)), &progress, each * 2).await?.map(Some),
+        None => [None, None],
+    };
     progress.finish();
 
-    let [without_http, without_grpc] = without;
-    let [with_http, with_grpc] = with;
     let comparisons = [
         Comparison {
             name: "HTTP",
             layer: "AdaptiveConcurrencyLayer, sheds at once",
             without: without_http,
             with: with_http,
+            by_patience: patient_http,
         },
-        Comparison { name: "gRPC", layer: "AdmissionLayer with a queue", without: without_grpc, with: with_grpc },
+        Comparison {
+            name: "gRPC",
+            layer: "AdmissionLayer with a queue",
+            without: without_grpc,
+            with: with_grpc,
+            by_patience: patient_grpc,
+        },
     ];
     print!("{}", report::table(&scenario, &comparisons));
     if let Some(path) = &options.json {
@@ -110,10 +121,11 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> BoxError {
 /// Sends the load to servers of its own, HTTP and gRPC at the same time.
 async fn run(
     scenario: &Scenario,
-    protection: Option<&Protection>,
+    protection: Option<(&str, &Protection)>,
     progress: &Progress,
     before: Duration,
 ) -> Result<[Tally; 2], BoxError> {
+    let (name, protection) = protection.map_or(("unprotected", None), |(name, protection)| (name, Some(protection)));
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let servers = Servers::start(scenario, protection, [any_port; 2]).await?;
     let (http, grpc) = tokio::try_join!(Pool::http(servers.http), Pool::grpc(servers.grpc))?;
@@ -127,7 +139,6 @@ async fn run(
     };
     let http = drive(http, &scenario.http);
     let grpc = drive(grpc, &scenario.grpc);
-    let name = if protection.is_some() { "protected" } else { "unprotected" };
     let ((), (), http, grpc) = tokio::join!(
         progress.watch(name, scenario, start, before, &live),
         change_speed(scenario, start, &servers.backends),

@@ -134,7 +134,8 @@ mod tests {
             }
             tally
         };
-        let comparison = Comparison { name: "HTTP", layer: "", without: run(1_000), with: run(5_000) };
+        let comparison =
+            Comparison { name: "HTTP", layer: "", without: run(1_000), with: run(5_000), by_patience: None };
         let svg = svg(&scenario, &comparison);
         let seconds = comparison.with.answered_by_second().len();
         assert!(seconds > 4, "{seconds}");

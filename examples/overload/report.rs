@@ -15,9 +15,16 @@ pub(crate) struct Comparison {
     pub(crate) layer: &'static str,
     pub(crate) without: Tally,
     pub(crate) with: Tally,
+    /// Where nothing was set but how long clients wait.
+    pub(crate) by_patience: Option<Tally>,
 }
 
 impl Comparison {
+    fn runs(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
+        let by_patience = self.by_patience.iter().map(|tally| ("default", tally));
+        [("without", &self.without), ("with", &self.with)].into_iter().chain(by_patience)
+    }
+
     pub(crate) fn arrivals<'s>(&self, scenario: &'s Scenario) -> &'s [Arrival] {
         if self.name == "HTTP" { &scenario.http } else { &scenario.grpc }
     }
@@ -31,20 +38,18 @@ pub(crate) fn table(scenario: &Scenario, comparisons: &[Comparison]) -> String {
 }
 
 fn write_table(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]) -> std::fmt::Result {
-    writeln!(out, "The same load twice: without protection and with it.\n{}", scenario.about)?;
+    writeln!(out, "The same load each time: without protection and with it.\n{}", scenario.about)?;
     for it in comparisons {
         writeln!(out, "\n{}: {}", it.name, it.layer)?;
         let columns = ["phase", "offered", "at most", "", "in time", "p50", "p99", "late", "refused"];
         line(out, columns)?;
         for (phase, about) in scenario.phases.iter().enumerate() {
             let seconds = about.length.as_secs_f64();
-            let (without, with) = (it.without.phase(phase), it.with.phase(phase));
-            let offered = per_second(without.offered(), seconds);
+            let offered = per_second(it.without.phase(phase).offered(), seconds);
             let capacity = format!("{:.0}/s", capacity(scenario, it.arrivals(scenario), phase));
-            for (load, run, cell) in
-                [([about.name.as_str(), &offered, &capacity], "without", &without), ([""; 3], "with", &with)]
-            {
-                let [in_time, p50, p99, late, refused] = results(cell, seconds, scenario.deadline);
+            let load = std::iter::once([about.name.as_str(), &offered, &capacity]).chain(std::iter::repeat([""; 3]));
+            for (load, (run, tally)) in load.zip(it.runs()) {
+                let [in_time, p50, p99, late, refused] = results(&tally.phase(phase), seconds, scenario.deadline);
                 line(out, [load[0], load[1], load[2], run, &in_time, &p50, &p99, &late, &refused])?;
             }
         }
@@ -60,10 +65,13 @@ fn write_table(out: &mut String, scenario: &Scenario, comparisons: &[Comparison]
          refused  {}\n",
         refusals(comparisons)
     )?;
+    if comparisons.iter().any(|it| it.by_patience.is_some()) {
+        writeln!(out, "default  nothing is set but how long clients wait, and the shares; \"with\" was tuned by hand")?;
+    }
     for it in comparisons {
-        for (run, tally) in [("without", &it.without), ("with", &it.with)] {
+        for (run, tally) in it.runs() {
             for (message, count) in tally.failures() {
-                writeln!(out, "! {} {run} protection: {count} requests failed otherwise: {message}", it.name)?;
+                writeln!(out, "! {}, {run}: {count} requests failed otherwise: {message}", it.name)?;
             }
         }
     }
@@ -129,7 +137,7 @@ pub(crate) fn capacity(scenario: &Scenario, arrivals: &[Arrival], phase: usize) 
 /// Which codes the refused requests got.
 fn refusals(comparisons: &[Comparison]) -> String {
     let mut all = BTreeMap::<_, u64>::new();
-    for tally in comparisons.iter().flat_map(|it| [&it.without, &it.with]) {
+    for tally in comparisons.iter().flat_map(|it| it.runs().map(|(_, tally)| tally)) {
         for (code, count) in (0..tally.phases()).flat_map(|phase| tally.phase(phase).rejected) {
             *all.entry(code).or_default() += count;
         }
@@ -173,6 +181,7 @@ pub(crate) fn json(scenario: &Scenario, comparisons: &[Comparison]) -> Value {
                 "layer": it.layer,
                 "without_protection": run(scenario, it, &it.without),
                 "with_protection": run(scenario, it, &it.with),
+                "with_patience_alone": it.by_patience.as_ref().map(|tally| run(scenario, it, tally)),
             })
         })
         .collect();

@@ -65,11 +65,26 @@ impl Protection {
             let admission = admission.name("http");
             TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(share)))
         })?
-        .map(|layer| layer.classify(by_header("x-tenant")).deadline_header(TIMEOUT_HEADER).exempt(paths(["/healthz"])));
+        .map(reads);
         let grpc = Admission::builder().name("grpc").limit(law()).queue(2_000).max_wait(deadline / 10);
         let grpc = TENANTS.iter().fold(grpc, |it, &tenant| it.partition(tenant, percent(share))).build()?;
         Ok(Self { http, grpc })
     }
+
+    /// Nothing is said but how long clients wait, and the shares of the tenants.
+    pub(crate) fn by_patience(scenario: &Scenario) -> Result<Self, BoxError> {
+        let handle = |name| {
+            let admission = Admission::builder().name(name).patience(scenario.deadline);
+            TENANTS.iter().fold(admission, |it, &tenant| it.partition(tenant, percent(25.0))).build()
+        };
+        let http = AdaptiveConcurrencyLayer::from_handle(&handle("http-by-patience")?).map(reads);
+        Ok(Self { http, grpc: handle("grpc-by-patience")? })
+    }
+}
+
+/// How requests over HTTP are read.
+fn reads(layer: AdmissionLayer) -> AdmissionLayer {
+    layer.classify(by_header("x-tenant")).deadline_header(TIMEOUT_HEADER).exempt(paths(["/healthz"]))
 }
 
 impl Servers {
