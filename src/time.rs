@@ -30,6 +30,12 @@ impl Timestamp {
         self.0
     }
 
+    /// Whether this moment is in the first half of the time from `start` to `end`. No moment is if either is never.
+    #[inline]
+    pub(crate) fn is_in_first_half(self, start: Self, end: Self) -> bool {
+        end != Self::NEVER && start != Self::NEVER && self.since(start) < end.since(start) / 2
+    }
+
     /// This moment plus `duration`, [`Timestamp::NEVER`] at most.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {

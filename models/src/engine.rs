@@ -43,7 +43,7 @@ pub(crate) struct LentSample {
     pub(crate) in_flight: u32,
     pub(crate) running: u32,
     pub(crate) outcome: Outcome,
-    pub(crate) is_late: bool,
+    pub(crate) is_untimely: bool,
     pub(crate) weight: u64,
 }
 

@@ -3,9 +3,10 @@
 use std::{
     convert::Infallible,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use http::{Request, Response};
@@ -51,6 +52,35 @@ impl LimitAlgorithm for Told {
             Outcome::Success => self.successes.fetch_add(1, Ordering::Relaxed),
             _ => self.cancelled.fetch_add(1, Ordering::Relaxed),
         };
+    }
+}
+
+/// Keeps the last time that it is told of a request that was given up.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    last: Arc<Mutex<Option<Duration>>>,
+    slots: usize,
+}
+
+impl Times {
+    fn with(slots: usize) -> Self {
+        Self { slots, ..Self::default() }
+    }
+
+    fn take(&self) -> Option<Duration> {
+        self.last.lock().unwrap().take()
+    }
+}
+
+impl LimitAlgorithm for Times {
+    fn limit(&self) -> usize {
+        self.slots
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        if sample.outcome == Outcome::Cancelled {
+            *self.last.lock().unwrap() = sample.rtt;
+        }
     }
 }
 
@@ -150,6 +180,51 @@ async fn a_late_answer_is_waste_where_the_slot_may_be_kept() {
         assert_eq!(answer(1_001).await, (0, 1), "too late");
     }
     assert_at_rest(&admission, 6 * (QUIET as u64 + 1));
+}
+
+/// A caller that leaves long before its time is over says nothing of the server's time, on whichever slot its request runs.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_early_brings_no_time() {
+    for (patience, slots) in [(Some(1_000), 1), (Some(1_000), 8), (None, 8)] {
+        let times = Times::with(slots);
+        let builder = Admission::builder().queue(9).max_wait(ms(10_000)).limit(Limit::per_sample(times.clone()));
+        let builder = if let Some(patience) = patience { builder.patience(ms(patience)) } else { builder };
+        let admission = builder.build().unwrap();
+        for (leaves, told) in [(10, patience.is_none()), (490, patience.is_none()), (510, true), (1_000, true)] {
+            for _ in 0..QUIET {
+                admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
+            }
+            let permit = admission.admit(Ticket::new()).await.unwrap();
+            advance(ms(leaves)).await;
+            drop(permit);
+            let _ = admission.snapshot();
+            assert_eq!(times.take(), told.then(|| ms(leaves)), "{slots} slots, left after {leaves} ms of {patience:?}");
+        }
+    }
+}
+
+/// Callers that leave early, and nobody else: the limit stays what it is.
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_early_do_not_move_the_limit() {
+    for early in [true, false] {
+        let admission = Admission::builder().patience(ms(1_000)).build().unwrap();
+        for _ in 0..300 {
+            let permits: Vec<_> = (0..15).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+            advance(ms(10)).await;
+            permits.into_iter().for_each(|permit| permit.finish(Outcome::Success));
+        }
+        let calm = admission.snapshot().limit;
+        for _ in 0..100 {
+            let mut permits = Vec::new();
+            while let Ok(permit) = admission.try_admit(Ticket::new()) {
+                permits.push(permit);
+            }
+            advance(ms(if early { 100 } else { 1_000 })).await;
+            drop(permits);
+        }
+        let limit = admission.snapshot().limit;
+        assert_eq!(limit == calm, early, "{limit}, {calm} before; the control: nothing is answered in time");
+    }
 }
 
 /// In an overload that lasts no request waits for long; before that, and after a calm, requests wait for as long as it pays.

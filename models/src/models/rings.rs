@@ -22,7 +22,7 @@ fn sample(number: u32) -> RingSample {
         in_flight: number + 1,
         running: number + 2,
         outcome: Some(Outcome::Success),
-        is_late: false,
+        is_untimely: false,
     }
 }
 

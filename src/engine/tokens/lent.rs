@@ -26,8 +26,9 @@ pub(crate) struct LentSample {
     /// Requests in flight when the sample was taken, itself included; 0 where that is for the engine to say.
     pub(crate) running: u32,
     pub(crate) outcome: Outcome,
-    /// Whether it is a success that came after its deadline.
-    pub(crate) is_late: bool,
+    /// Whether it is an answer that came after its deadline, or a request that was given up in the first half of the time
+    /// that it had.
+    pub(crate) is_untimely: bool,
     /// Successes that it stands for, itself included.
     pub(crate) weight: u64,
 }

@@ -112,15 +112,19 @@ impl Engine {
 
     /// Takes the sample of a request on a lent slot.
     pub(crate) fn learn_lent(&mut self, partition: PartitionId, sample: &LentSample) {
-        let LentSample { start, end, in_flight, running, outcome, is_late, weight } = *sample;
+        let LentSample { start, end, in_flight, running, outcome, is_untimely, weight } = *sample;
         let now = self.advance(end);
         let rtt = end.since(start);
         let gauges = Gauges { in_flight: in_flight as usize, ..self.gauges() };
         self.telemetry.list_admitted(start, partition, gauges);
         // Not known where the engine had called the slots back: then all of them are counted here.
         let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
-        // Of the deadline no more is known than that it was before the end.
-        let slot = if is_late { slot.until(Timestamp::ZERO) } else { slot };
+        let slot = match outcome {
+            // Of the deadline no more is known than that it was before the end, or far beyond it.
+            Outcome::Success if is_untimely => slot.until(Timestamp::ZERO),
+            _ if is_untimely => slot.until(Timestamp::LATEST),
+            _ => slot,
+        };
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         self.telemetry.times_alike(partition, rtt, weight - 1);
         self.learn_ended(now, &slot, SeriesId::NONE, outcome, rtt, running);

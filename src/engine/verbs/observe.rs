@@ -49,9 +49,13 @@ impl Engine {
                 self.controller.normalise(slot.class, rtt)
             }
         };
+        // A caller that leaves long before its deadline says nothing about the server. If its time counted, callers that leave early
+        // again and again would look like a server that drowns.
+        let is_early = outcome == Outcome::Cancelled && now.is_in_first_half(slot.start, slot.deadline);
+        let rtt = Some(rtt).filter(|_| !is_early);
         // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
         let is_late = outcome == Outcome::Success && now > slot.deadline;
-        self.learn(now, slot, Some(rtt), if is_late { Outcome::Cancelled } else { outcome }, running);
+        self.learn(now, slot, rtt, if is_late { Outcome::Cancelled } else { outcome }, running);
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit

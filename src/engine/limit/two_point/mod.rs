@@ -356,6 +356,10 @@ impl LimitAlgorithm for TwoPoint {
             self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default(), rules));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
+            if point.says_nothing() {
+                self.phase = Phase::Watch;
+                return self.set(self.limit, sample.end);
+            }
             match self.phase {
                 Phase::Watch => self.watched(point),
                 Phase::Probe => self.probed(point),

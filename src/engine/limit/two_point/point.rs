@@ -49,6 +49,11 @@ impl Point {
         self.saturation < SOME_DEMAND && self.refused >= SOME_DEMAND
     }
 
+    /// Whether all callers left early, so that nothing is known of the server.
+    pub(super) fn says_nothing(&self) -> bool {
+        self.finished == 0 && self.overloads <= 0.0
+    }
+
     /// Whether most of the slots were taken for nothing.
     pub(super) fn drowns(&self) -> bool {
         self.finished >= ENOUGH_TO_DROWN && self.answered < FEW_ANSWERS

@@ -358,7 +358,7 @@ impl Drain<'_> {
     }
 
     fn tell(&mut self, sample: &RingSample, is_end: bool) {
-        let &RingSample { start, end, in_flight, running, outcome, is_late } = sample;
+        let &RingSample { start, end, in_flight, running, outcome, is_untimely } = sample;
         let partition = self.account.partition;
         match outcome {
             Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(partition, outcome, 1),
@@ -366,7 +366,7 @@ impl Drain<'_> {
                 self.timed += 1;
                 // A timed success stands for the untimed ones before it.
                 let alike = if outcome == Outcome::Success { std::mem::take(&mut self.account.untimed) } else { 0 };
-                let sample = LentSample { start, end, in_flight, running, outcome, is_late, weight: 1 + alike };
+                let sample = LentSample { start, end, in_flight, running, outcome, is_untimely, weight: 1 + alike };
                 self.engine.learn_lent(partition, &sample);
             }
             // The sample was taken before.

@@ -330,8 +330,12 @@ impl LentSlot {
     /// Returns what it says at its end, or when its answer begins. The end of a request that is not timed is not known.
     #[inline]
     fn sample(&self, end: Timestamp, running: u32, outcome: Option<Outcome>) -> RingSample {
-        let is_late = outcome == Some(Outcome::Success) && end != Timestamp::NEVER && end > self.deadline();
-        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_late }
+        let is_untimely = match outcome {
+            Some(Outcome::Success) => end != Timestamp::NEVER && end > self.deadline(),
+            Some(Outcome::Cancelled) => end.is_in_first_half(self.start, self.deadline()),
+            _ => false,
+        };
+        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_untimely }
     }
 
     /// Whether the request is timed.

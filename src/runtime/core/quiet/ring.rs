@@ -17,8 +17,9 @@ pub(in crate::runtime) struct RingSample {
     pub(in crate::runtime) running: u32,
     /// `None` where the sample was taken before.
     pub(in crate::runtime) outcome: Option<Outcome>,
-    /// Whether it is a success that came after its deadline.
-    pub(in crate::runtime) is_late: bool,
+    /// Whether it is an answer that came after its deadline, or a request that was given up in the first half of the time
+    /// that it had.
+    pub(in crate::runtime) is_untimely: bool,
 }
 
 const OUTCOMES: [Option<Outcome>; 4] = [None, Some(Outcome::Success), Some(Outcome::Cancelled), Some(Outcome::Ignore)];
@@ -57,13 +58,13 @@ const fn untimed_success(number: u32) -> u64 {
 }
 
 /// The lowest bits of a sample, and of one that is late. An entry that was never written has neither.
-const IN_TIME: u64 = 0b01;
-const LATE: u64 = 0b10;
+const TIMELY: u64 = 0b01;
+const UNTIMELY: u64 = 0b10;
 
-fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32, is_late: bool) -> u64 {
+fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32, is_untimely: bool) -> u64 {
     let outcome = OUTCOMES.iter().position(|&it| it == outcome).unwrap_or(0) as u64;
     let count = |count: u32| u64::from(count).min(COUNT);
-    let kind = if is_late { LATE } else { IN_TIME };
+    let kind = if is_untimely { UNTIMELY } else { TIMELY };
     u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | kind
 }
 
@@ -87,7 +88,8 @@ impl SampleRing {
             return entry.rest.store(untimed_success(number), Ordering::Release);
         }
         let (start, end) = (sample.start.as_nanos(), sample.end.as_nanos());
-        let rest = pack(number, sample.outcome, sample.in_flight, sample.running, sample.is_late) ^ check(start, end);
+        let rest =
+            pack(number, sample.outcome, sample.in_flight, sample.running, sample.is_untimely) ^ check(start, end);
         entry.start.store(start, Ordering::Relaxed);
         entry.end.store(end, Ordering::Relaxed);
         entry.rest.store(rest, Ordering::Release);
@@ -103,7 +105,7 @@ impl SampleRing {
         }
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
-        if !matches!(rest & 3, IN_TIME | LATE) || rest >> 40 != u64::from(number & 0xff_ffff) {
+        if !matches!(rest & 3, TIMELY | UNTIMELY) || rest >> 40 != u64::from(number & 0xff_ffff) {
             return Found::NotYet;
         }
         let count = |shift: u32| (rest >> shift & COUNT) as u32;
@@ -113,7 +115,7 @@ impl SampleRing {
             in_flight: count(20),
             running: count(2),
             outcome: OUTCOMES[(rest >> 38 & 3) as usize],
-            is_late: rest & 3 == LATE,
+            is_untimely: rest & 3 == UNTIMELY,
         })
     }
 }
@@ -128,8 +130,8 @@ mod tests {
         let at = Timestamp::from_nanos;
         for (number, outcome) in (0xff_fffe..0xff_fffe + 300).zip(OUTCOMES.into_iter().cycle()) {
             let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
-            let is_late = number % 3 == 0;
-            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_late };
+            let is_untimely = number % 3 == 0;
+            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_untimely };
             assert_eq!(ring.read(number), Found::NotYet);
             ring.write(number, &sample);
             assert_eq!(ring.read(number), Found::Sample(sample));
