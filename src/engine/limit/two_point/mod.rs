@@ -98,9 +98,6 @@
 //!   round-trip time.
 //! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the
 //!   upper point is measured anew.
-//! - *A shift that concurrency doesn't explain clears the lower point*: latency that fell while more ran, or rose by
-//!   far more than a crowd makes it, is news about the environment. Comparing across it would be comparing apples with
-//!   oranges.
 
 mod cohort;
 mod point;

@@ -82,14 +82,6 @@ impl Point {
         (self.scatter.max(scatter) / self.samples).sqrt()
     }
 
-    /// Returns by how much latency has changed more than concurrency explains, as a logarithm: with so many more
-    /// requests latency grows, and on the most crowded of servers by the square.
-    pub(super) fn shift(&self, newer: &Self) -> f64 {
-        let (crowd, slower) = ((newer.concurrency / self.concurrency).ln(), newer.ln_slower(self));
-        let explained = (2.0 * crowd.min(0.0), 2.0 * crowd.max(0.0));
-        (slower - explained.1).max(explained.0 - slower).max(0.0)
-    }
-
     /// Returns how much slower this point is than `other`, as the logarithm of the factor.
     pub(super) fn ln_slower(&self, other: &Self) -> f64 {
         (self.rtt / other.rtt).ln()

@@ -46,8 +46,6 @@ pub(super) enum Rule {
     Scatter,
     /// A point from a lull is not compared with the first cohort after it.
     Settled,
-    /// A shift of latency clears the lower point.
-    Shift,
     /// A probe that is slower than the limit was is no comparison.
     Slower,
     /// Delay that does not depend on concurrency is left out of the comparison.
@@ -57,7 +55,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 24] = [
+const ALL: [(&str, Rule); 23] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -78,7 +76,6 @@ const ALL: [(&str, Rule); 24] = [
     ("room", Rule::Room),
     ("scatter", Rule::Scatter),
     ("settled", Rule::Settled),
-    ("shift", Rule::Shift),
     ("slower", Rule::Slower),
     ("space", Rule::Space),
     ("start", Rule::Start),

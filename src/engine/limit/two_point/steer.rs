@@ -39,8 +39,6 @@ const ROOM: f64 = 2.0;
 const ERRORS_TO_CUT: f64 = 2.0;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
-/// A change of latency by more than this at the same concurrency is one of the environment.
-const SHIFT: f64 = 0.4;
 /// Concurrency is the same within this, as a logarithm.
 const SAME: f64 = 0.15;
 /// From this part of rejected requests on, the service says itself that the limit is too high.
@@ -69,15 +67,6 @@ impl TwoPoint {
             .high
             .filter(|_| self.rules.has(Rule::Pool))
             .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
-        let shifted = self
-            .high
-            .is_some_and(|high| high.shift(&point) > SHIFT + high.error(self.scatter) + point.error(self.scatter));
-        let shifted = shifted && self.rules.has(Rule::Shift);
-        if shifted {
-            self.low = None;
-            self.gap = SHORTEST_GAP;
-            self.next_probe = Timestamp::ZERO;
-        }
         if point.saturation.max(point.refused) < SOME_DEMAND {
             // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
             if point.concurrency < 0.75 * self.limit && self.rules.has(Rule::Lull) {
@@ -87,7 +76,7 @@ impl TwoPoint {
             self.slow_start = false;
             return self.set(self.limit, now);
         }
-        self.high = Some(same.filter(|_| !shifted).map_or(point, |high| high.pooled(&point)));
+        self.high = Some(same.map_or(point, |high| high.pooled(&point)));
         self.decide(now, grown_from);
     }
 

@@ -123,17 +123,6 @@ fn point(concurrency: f64, seconds: f64) -> Point {
     Point { concurrency, ..cohort.add(&sample, 1).unwrap() }
 }
 
-#[test]
-fn a_shift_is_what_concurrency_does_not_explain() {
-    let before = point(20.0, 0.1);
-    let shift = |concurrency, seconds| before.shift(&point(concurrency, seconds));
-    assert!(shift(20.0, 0.1) < 1e-9 && shift(40.0, 0.1) < 1e-9 && shift(40.0, 0.4) < 1e-9 && shift(10.0, 0.025) < 1e-9);
-    assert!((shift(20.0, 0.2) - 2f64.ln()).abs() < 1e-9, "slower at the same concurrency");
-    assert!((shift(40.0, 0.05) - 2f64.ln()).abs() < 1e-9, "faster with more");
-    assert!((shift(10.0, 0.2) - 2f64.ln()).abs() < 1e-9, "slower with less");
-    assert!((shift(40.0, 0.8) - 2f64.ln()).abs() < 1e-9, "by more than any crowd makes it");
-}
-
 /// A point of so many samples, whose requests scatter by this relative variance.
 fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Point {
     Point { samples, scatter, ..point(concurrency, seconds) }
