@@ -41,7 +41,8 @@ pub struct Sample {
     pub start: Timestamp,
     /// When the sample was taken.
     pub end: Timestamp,
-    /// Round-trip time; `None` where only the outcome counts (an overload that shows in the trailers).
+    /// Round-trip time; `None` where only the outcome counts: an overload that shows in the trailers, and a request that was given
+    /// up in the first half of the time until its deadline.
     pub rtt: Option<Duration>,
     /// Requests in flight when this one was admitted, itself included.
     pub in_flight: usize,

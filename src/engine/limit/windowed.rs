@@ -257,7 +257,7 @@ impl Window {
         match sample.outcome {
             Outcome::Overload => self.overloads += 1,
             // Only a lower bound: it can show that the window is slower than it seems, never that it is faster.
-            Outcome::Cancelled if rtt < self.mean() => return,
+            Outcome::Cancelled if sample.rtt.is_none() || rtt < self.mean() => return,
             Outcome::Cancelled => self.cancelled += 1,
             Outcome::Success => self.successes += 1,
             Outcome::Ignore => return,

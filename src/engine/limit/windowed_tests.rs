@@ -90,6 +90,24 @@ fn clients_that_gave_up_late_count_and_clients_that_gave_up_early_do_not() {
 }
 
 #[test]
+fn clients_that_gave_up_without_a_time_are_in_no_window() {
+    for (timed, expected) in [(true, 90), (false, 100)] {
+        let mut law = law();
+        for i in 0..11 {
+            let mut sample = Sample::new(
+                Timestamp::from_nanos((5_000 + i * 100) * MS),
+                Duration::from_secs(4),
+                1_000,
+                Outcome::Cancelled,
+            );
+            sample.rtt = sample.rtt.filter(|_| timed);
+            law.on_sample(&sample);
+        }
+        assert_eq!(law.limit(), expected, "timed: {timed}");
+    }
+}
+
+#[test]
 fn percentiles_are_exact_up_to_the_kept_values_and_even_beyond() {
     let mut few = Thinned::new(1_024);
     (1..=1_000).rev().for_each(|value| few.push(value));
