@@ -24,11 +24,19 @@ use super::{assert_at_rest, ms, poll_once};
 /// Requests after which the engine lends the slots of a quiet handle, however little that paid before.
 const QUIET: usize = 100;
 
-/// Counts what it is told: successes, and requests that were given up.
+/// Serves so many requests that the engine lends slots.
+fn serve_quietly(admission: &Admission) {
+    for _ in 0..QUIET {
+        admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
+    }
+}
+
+/// Counts what it is told: successes, and requests that were given up. Keeps the time of the last of these.
 #[derive(Clone, Debug, Default)]
 struct Told {
     successes: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
+    last: Arc<Mutex<Option<Duration>>>,
     slots: usize,
 }
 
@@ -48,37 +56,10 @@ impl LimitAlgorithm for Told {
     }
 
     fn on_sample(&mut self, sample: &Sample) {
-        match sample.outcome {
-            Outcome::Success => self.successes.fetch_add(1, Ordering::Relaxed),
-            _ => self.cancelled.fetch_add(1, Ordering::Relaxed),
-        };
-    }
-}
-
-/// Keeps the last time that it is told of a request that was given up.
-#[derive(Clone, Debug, Default)]
-struct Times {
-    last: Arc<Mutex<Option<Duration>>>,
-    slots: usize,
-}
-
-impl Times {
-    fn with(slots: usize) -> Self {
-        Self { slots, ..Self::default() }
-    }
-
-    fn take(&self) -> Option<Duration> {
-        self.last.lock().unwrap().take()
-    }
-}
-
-impl LimitAlgorithm for Times {
-    fn limit(&self) -> usize {
-        self.slots
-    }
-
-    fn on_sample(&mut self, sample: &Sample) {
-        if sample.outcome == Outcome::Cancelled {
+        if sample.outcome == Outcome::Success {
+            self.successes.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.cancelled.fetch_add(1, Ordering::Relaxed);
             *self.last.lock().unwrap() = sample.rtt;
         }
     }
@@ -129,9 +110,7 @@ async fn an_answer_after_the_patience_is_waste() {
         let admission = builder().patience(ms(1_000)).build().unwrap();
         let run = async |ticket: Ticket<'static>, lasts: u64| {
             let before = told.counts();
-            for _ in 0..QUIET {
-                admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
-            }
+            serve_quietly(&admission);
             let permit = admission.admit(ticket).await.unwrap();
             advance(ms(lasts)).await;
             permit.finish(Outcome::Success);
@@ -167,9 +146,7 @@ async fn a_late_answer_is_waste_where_the_slot_may_be_kept() {
     }));
     let answer = async |lasts: u64| {
         let before = told.counts();
-        for _ in 0..QUIET {
-            admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
-        }
+        serve_quietly(&admission);
         drop(service.clone().oneshot(Request::new(lasts.to_string())).await.unwrap());
         let _ = admission.snapshot();
         let after = told.counts();
@@ -186,19 +163,18 @@ async fn a_late_answer_is_waste_where_the_slot_may_be_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_early_brings_no_time() {
     for (patience, slots) in [(Some(1_000), 1), (Some(1_000), 8), (None, 8)] {
-        let times = Times::with(slots);
-        let builder = Admission::builder().queue(9).max_wait(ms(10_000)).limit(Limit::per_sample(times.clone()));
+        let given_up = Told::with(slots);
+        let builder = Admission::builder().queue(9).max_wait(ms(10_000)).limit(Limit::per_sample(given_up.clone()));
         let builder = if let Some(patience) = patience { builder.patience(ms(patience)) } else { builder };
         let admission = builder.build().unwrap();
         for (leaves, told) in [(10, patience.is_none()), (490, patience.is_none()), (510, true), (1_000, true)] {
-            for _ in 0..QUIET {
-                admission.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
-            }
+            serve_quietly(&admission);
             let permit = admission.admit(Ticket::new()).await.unwrap();
             advance(ms(leaves)).await;
             drop(permit);
             let _ = admission.snapshot();
-            assert_eq!(times.take(), told.then(|| ms(leaves)), "{slots} slots, left after {leaves} ms of {patience:?}");
+            let time = given_up.last.lock().unwrap().take();
+            assert_eq!(time, told.then(|| ms(leaves)), "{slots} slots, left after {leaves} ms of {patience:?}");
         }
     }
 }
