@@ -46,6 +46,8 @@ pub(super) enum Rule {
     Scatter,
     /// A point from a lull is not compared with the first cohort after it.
     Settled,
+    /// Where answers take longer, the limit doubles only up to the throughput that the server has shown.
+    Shown,
     /// A probe that is slower than the limit was is no comparison.
     Slower,
     /// Delay that does not depend on concurrency is left out of the comparison.
@@ -55,7 +57,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 23] = [
+const ALL: [(&str, Rule); 24] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -76,6 +78,7 @@ const ALL: [(&str, Rule); 23] = [
     ("room", Rule::Room),
     ("scatter", Rule::Scatter),
     ("settled", Rule::Settled),
+    ("shown", Rule::Shown),
     ("slower", Rule::Slower),
     ("space", Rule::Space),
     ("start", Rule::Start),

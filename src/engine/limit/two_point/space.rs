@@ -13,6 +13,13 @@
 //! `R'` of few requests is known from before: the least of what cohorts took in the last minute or two. What the lower
 //! point took beyond that is delay. That holds only where latency doesn't depend on concurrency otherwise: a server
 //! that became slower by itself has its `g`, and a throughput that fell.
+//!
+//! # How far the limit may grow at once
+//!
+//! Where most of an answer is delay, `g` says nothing until the server behind the delay is flooded, which is too late. What
+//! the server has shown says more: where an answer takes `R`, a throughput of `X` takes a limit of `X R`. Up to the highest
+//! throughput of late the limit may double. Beyond it the limit grows by small steps, for as long as the throughput
+//! follows. The throughput is remembered over lulls.
 
 use std::time::Duration;
 
@@ -21,8 +28,9 @@ use crate::time::Timestamp;
 
 /// Time after which the least and the most are found anew; two such times are looked at.
 const EPOCH: Duration = Duration::from_secs(60);
-/// Weight of a cohort in the moving average of which the least counts: the least of single cohorts would be luck.
+/// Weights of a cohort in the moving averages of which the least or the most counts: that of single cohorts would be luck.
 const WEIGHT: f64 = 0.2;
+const WEIGHT_OF_THROUGHPUT: f64 = 0.3;
 /// Part of requests that a cohort has to have answered to tell how fast the server is.
 const ANSWERED: f64 = 0.9;
 /// A lower point so many times slower than the server alone has a delay.
@@ -31,13 +39,20 @@ const DELAYED: f64 = 2.0;
 const UNHURT: f64 = 0.6;
 /// Growth by less than this would tell nothing.
 const LEAST_GROWTH: f64 = 1.05;
+/// Where the lower point is slower than the server alone by this factor, the limit doubles only up to this part of the
+/// throughput that was shown, and grows by steps of this size from there.
+const LONGER: f64 = 1.5;
+const SHOWN: f64 = 0.9;
+const SMALL_STEP: f64 = 1.15;
+/// What fewer points have shown may be luck, and at a cold start there is more to come.
+const FEWEST_POINTS: u32 = 10;
 
 /// What was seen within an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// Least moving average of the round-trip time.
     rtt: f64,
-    /// Highest throughput.
+    /// Highest moving average of the throughput.
     throughput: f64,
 }
 
@@ -48,7 +63,9 @@ impl Epoch {
 /// What the server can do without a delay, as far as it has shown that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
-    average: f64,
+    rtt: f64,
+    throughput: f64,
+    points: u32,
     now: Epoch,
     before: Epoch,
     since: Timestamp,
@@ -56,7 +73,7 @@ pub(super) struct Shown {
 
 impl Shown {
     pub(super) const NOTHING: Self =
-        Self { average: 0.0, now: Epoch::EMPTY, before: Epoch::EMPTY, since: Timestamp::ZERO };
+        Self { rtt: 0.0, throughput: 0.0, points: 0, now: Epoch::EMPTY, before: Epoch::EMPTY, since: Timestamp::ZERO };
 
     /// Learns from each point.
     pub(super) fn learn(&mut self, point: &Point) {
@@ -66,16 +83,29 @@ impl Shown {
         if point.at.since(self.since) > EPOCH {
             (self.before, self.now, self.since) = (self.now, Epoch::EMPTY, point.at);
         }
-        let last = if self.average > 0.0 { self.average } else { point.rtt };
-        self.average = last + (point.rtt - last) * WEIGHT;
-        self.now.rtt = self.now.rtt.min(self.average);
-        self.now.throughput = self.now.throughput.max(point.concurrency / point.rtt);
+        let average = |last: f64, new: f64, weight: f64| if last > 0.0 { last + (new - last) * weight } else { new };
+        self.rtt = average(self.rtt, point.rtt, WEIGHT);
+        self.throughput = average(self.throughput, point.concurrency / point.rtt, WEIGHT_OF_THROUGHPUT);
+        self.points = self.points.saturating_add(1);
+        self.now.rtt = self.now.rtt.min(self.rtt);
+        self.now.throughput = self.now.throughput.max(self.throughput);
+    }
+
+    /// Returns the round-trip time of the server alone, and its highest throughput.
+    const fn best(&self) -> (f64, f64) {
+        (self.now.rtt.min(self.before.rtt), self.now.throughput.max(self.before.throughput))
+    }
+
+    /// Returns by what factor a limit may grow at once.
+    pub(super) fn most_growth(&self, limit: f64, high: &Point, low: &Point) -> f64 {
+        let (alone, most) = self.best();
+        let is_bounded = low.rtt > LONGER * alone && self.points >= FEWEST_POINTS;
+        if is_bounded { (SHOWN * most * high.rtt / limit).max(SMALL_STEP) } else { f64::INFINITY }
     }
 
     /// Returns the delay, if both points say that there is one.
     pub(super) fn delay(&self, high: &Point, low: &Point, comparison: &Comparison, target: f64) -> Option<Delay> {
-        let alone = self.now.rtt.min(self.before.rtt);
-        let most = self.now.throughput.max(self.before.throughput);
+        let (alone, most) = self.best();
         let is_delayed =
             low.rtt > DELAYED * alone && comparison.g < target && high.concurrency / high.rtt > UNHURT * most;
         is_delayed.then_some(Delay { delay: low.rtt - alone, alone })

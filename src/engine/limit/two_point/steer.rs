@@ -121,7 +121,9 @@ impl TwoPoint {
             Comparison::new(&high, &low, self.scatter)
         });
         let Comparison { g, margin, .. } = comparison;
-        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(&high, &low, factor));
+        let is_bounded = self.rules.has(Rule::Shown);
+        let most = if is_bounded { self.shown.most_growth(self.limit, &high, &low) } else { f64::INFINITY };
+        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(&high, &low, factor)).min(most);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
         // are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);

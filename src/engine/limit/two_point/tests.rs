@@ -178,6 +178,24 @@ fn a_server_that_became_slower_by_itself_has_no_delay() {
     assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "crowded, and as fast as ever");
 }
 
+#[test]
+fn behind_a_delay_the_limit_doubles_up_to_the_throughput_that_was_shown() {
+    let mut shown = Shown::NOTHING;
+    for _ in 0..10 {
+        shown.learn(&point(30.0, 0.01));
+    }
+    // 3,000 a second were shown; with answers that take 100 ms that is a limit of 300, of which 0.9 are taken at once.
+    let growth = |limit| shown.most_growth(limit, &point(limit, 0.1), &point(limit / 2.0, 0.1));
+    assert!((growth(100.0) - 2.7).abs() < 1e-9, "{}", growth(100.0));
+    assert!((growth(300.0) - 1.15).abs() < 1e-9, "{}", growth(300.0));
+    // Answers that take as long as ever are no delay.
+    assert_eq!(shown.most_growth(300.0, &point(300.0, 0.01), &point(150.0, 0.01)), f64::INFINITY);
+    // The control: what one cohort has shown may be luck.
+    let mut cold = Shown::NOTHING;
+    cold.learn(&point(30.0, 0.01));
+    assert_eq!(cold.most_growth(300.0, &point(300.0, 0.1), &point(150.0, 0.1)), f64::INFINITY);
+}
+
 /// Feeds cohorts of a crowded server whose requests never meet the limit, because shares of it are capped.
 fn crowded_below_the_limit(law: TwoPoint, refused: bool) -> usize {
     let mut law = law.initial(80);
