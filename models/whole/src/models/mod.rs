@@ -1,0 +1,3 @@
+//! The models.
+
+pub mod turns;
