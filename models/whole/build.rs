@@ -45,9 +45,12 @@ fn through(text: &str, from: &str, to: &str) -> String {
 
 fn exchange(file: &str, mut text: String) -> String {
     for mistake in MISTAKES.iter().filter(|mistake| mistake.file == file) {
-        let found = text.matches(mistake.right).count();
-        assert_eq!(found, 1, "{file} has changed: bring the mistake {} in mistakes.rs up to date", mistake.name);
-        text = text.replace(mistake.right, mistake.wrong);
+        let is_made = format!("crate::explore::makes({:?})", mistake.name);
+        for (right, wrong) in mistake.edits {
+            let found = text.matches(right).count();
+            assert_eq!(found, 1, "{file} has changed: bring the mistake {} in mistakes.rs up to date", mistake.name);
+            text = text.replace(right, &wrong.replace("MADE", &is_made));
+        }
     }
     text = through(&text, "std::", "crate::std_here::");
     text = through(&text, "tokio::", "crate::tokio_here::");

@@ -1,15 +1,120 @@
 //! Deliberate mistakes: small changes of the shipped files, and what has to be exchanged besides paths.
 
-/// A mistake, in the copy that all models run.
+/// A mistake, in the copy that all models run; made while a model asks for it.
 pub struct Mistake {
     pub name: &'static str,
     pub file: &'static str,
-    /// What stands in the shipped file, once, and what stands there instead.
-    pub right: &'static str,
-    pub wrong: &'static str,
+    /// What stands in the shipped file, once each, and what stands there instead. `MADE` asks whether it is made.
+    pub edits: &'static [(&'static str, &'static str)],
 }
 
-pub const MISTAKES: &[Mistake] = &[];
+pub const MISTAKES: &[Mistake] = &[
+    Mistake {
+        name: "registers_its_waker_in_a_second_turn",
+        file: "runtime/admit/entry.rs",
+        edits: &[
+            ("if let Arrival::Wait(place) = &arrival\n", "if !MADE && let Arrival::Wait(place) = &arrival\n"),
+            (
+                "            Arrived::Wait(place) => {\n                shared.drive_here();",
+                "            Arrived::Wait(place) => {
+                if MADE {
+                    let waker = cx.waker().clone();
+                    discard(shared.with_engine(|state, _| state.wakers.register(place.key(), waker)));
+                }
+                shared.drive_here();",
+            ),
+        ],
+    },
+    Mistake {
+        name: "leaves_its_place_behind",
+        file: "runtime/admit/waiting.rs",
+        edits: &[("state.cancel(time.now(), &place);", "if !MADE { state.cancel(time.now(), &place); }")],
+    },
+    Mistake {
+        name: "keeps_a_waker_that_is_old",
+        file: "runtime/core/wakers.rs",
+        edits: &[(
+            "Some(known) if known.will_wake(&waker) => Some(waker),",
+            "Some(known) if MADE || known.will_wake(&waker) => Some(waker),",
+        )],
+    },
+    Mistake {
+        name: "decides_without_a_look_at_the_lanes",
+        file: "runtime/core/turn.rs",
+        edits: &[("        state.settle(self.lanes);\n        let untold", "        if !MADE { state.settle(self.lanes); }\n        let untold")],
+    },
+    Mistake {
+        name: "tells_no_request_to_drain",
+        file: "runtime/core/turn.rs",
+        edits: &[(
+            "let is_more = state.engine.has_notices() || state.engine.is_drained();",
+            "let is_more = state.engine.has_notices() || (!MADE && state.engine.is_drained());",
+        )],
+    },
+    Mistake {
+        name: "gives_a_slot_back_twice",
+        file: "runtime/admit/guard.rs",
+        edits: &[(
+            "std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));\n            }",
+            "if !MADE { std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing)); }\n            }",
+        )],
+    },
+    Mistake {
+        name: "leaves_its_slot_on_no_shelf",
+        file: "runtime/admit/guard.rs",
+        edits: &[(".filter(|shelf| Arc::strong_count(shelf) > 1)", ".filter(|shelf| !MADE && Arc::strong_count(shelf) > 1)")],
+    },
+    Mistake {
+        name: "rings_for_drivers_that_listen_only",
+        file: "runtime/core/drivers.rs",
+        edits: &[(
+            "                post.look.notify_one();\n                has_notified = true;",
+            "                if MADE { post.look.notify_waiters() } else { post.look.notify_one() }\n                has_notified = true;",
+        )],
+    },
+    Mistake {
+        name: "ends_and_wakes_no_waiter",
+        file: "runtime/background/driver.rs",
+        edits: &[("wakers.into_iter().for_each(wake);", "wakers.into_iter().for_each(|it| if MADE { drop(it) } else { wake(it) });")],
+    },
+    Mistake {
+        name: "lets_a_driver_lead_that_has_ended",
+        file: "runtime/background/driver.rs",
+        edits: &[("state.schedule.forget(number);", "if !MADE { state.schedule.forget(number); }")],
+    },
+    Mistake {
+        name: "moves_in_while_a_request_is_there",
+        file: "runtime/home.rs",
+        edits: &[("&& home.lanes.are_idle();", "&& (MADE || home.lanes.are_idle());")],
+    },
+    Mistake {
+        name: "uses_what_it_returns",
+        file: "store/leases/allotment.rs",
+        edits: &[("self.units = self.units.min(want);", "if !MADE { self.units = self.units.min(want); }")],
+    },
+    Mistake {
+        name: "takes_an_older_answer",
+        file: "store/leases/allotment.rs",
+        edits: &[("if share.sequence != request.sequence {", "if !MADE && share.sequence != request.sequence {")],
+    },
+    Mistake {
+        name: "looks_and_takes_in_two_steps",
+        file: "store/leases/mod.rs",
+        edits: &[(
+            "let (mut shares, now) = (self.shares(), Instant::now());\n                match",
+            "if MADE && self.shares().missing(claims.as_slice(), Instant::now()).is_empty() {
+                    let units = self.shares().take_unseen(claims.as_slice());
+                    return Ok(Held::new(&self.0, What::Units(units)));
+                }
+                let (mut shares, now) = (self.shares(), Instant::now());\n                match",
+        )],
+    },
+    Mistake {
+        name: "blames_the_server_for_old_failures",
+        file: "store/redis/breaker.rs",
+        edits: &[("if answers != self.answers {", "if !MADE && answers != self.answers {")],
+    },
+];
 
 /// File, what stands there after the exchange of paths, and what is put there.
 ///
@@ -18,7 +123,8 @@ pub const MISTAKES: &[Mistake] = &[];
 pub const EXCHANGES: &[(&str, &str, &str)] = &[
     (
         "runtime/home.rs",
-        "static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
+        "/// Homes without a handle. Requests may still be on their way out of them.
+static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
         "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new()); }",
     ),
     (
@@ -43,7 +149,25 @@ pub const EXCHANGES: &[(&str, &str, &str)] = &[
     ),
     (
         "runtime/core/quiet/shards.rs",
-        "thread_local! {\n    /// The number of this thread, plus 1; 0 as long as it has none.\n    static NUMBER: Cell<usize> = const { Cell::new(0) };",
+        "thread_local! {
+    /// The number of this thread, plus 1; 0 as long as it has none.
+    static NUMBER: Cell<usize> = const { Cell::new(0) };",
         "crate::explore::thread_local! { static NUMBER: Cell<usize> = Cell::new(0); }\nthread_local! {",
+    ),
+    // A step of the mistake `looks_and_takes_in_two_steps`.
+    (
+        "store/leases/allotment.rs",
+        "    /// Takes one unit for each claim, or none.\n",
+        "    pub(crate) fn take_unseen(&mut self, claims: &[Claim]) -> Vec<Unit> {
+        let mut taken = Vec::new();
+        for claim in claims {
+            let Some(share) = self.caps.get_mut(&claim.key) else { continue };
+            share.used += 1;
+            taken.push(Unit { key: claim.key.clone(), block: share.token, loss: Arc::clone(&share.loss) });
+        }
+        taken
+    }
+
+    /// Takes one unit for each claim, or none.\n",
     ),
 ];

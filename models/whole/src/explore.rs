@@ -4,7 +4,6 @@
 use std::{
     cell::Cell,
     future::Future,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -17,14 +16,14 @@ use std::{
 pub(crate) use loom::{
     lazy_static,
     sync::{Condvar, Mutex},
-    thread::{self, JoinHandle, Thread},
+    thread,
     thread_local,
 };
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::{
     lazy_static,
     sync::{Condvar, Mutex},
-    thread::{self, JoinHandle, Thread},
+    thread,
     thread_local,
 };
 
@@ -113,27 +112,88 @@ fn run(bounds: Bounds, execution: impl Fn() + Sync + Send + 'static) -> String {
     format!("shuttle, {schedules} random and {schedules} PCT of depth {}, seed {seed}", bounds.depth)
 }
 
-/// Wakes a thread of the explorer.
-struct Unpark(Thread);
+lazy_static! {
+    static ref STEPS: crate::std_here::sync::atomic::AtomicUsize =
+        crate::std_here::sync::atomic::AtomicUsize::new(0);
+}
 
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+/// Lets other threads go on here.
+pub(crate) fn step() {
+    STEPS.fetch_add(1, SeqCst);
+}
+
+/// What a thread waits for, and is woken by: once for each wait, also if that came first.
+///
+/// The explorer's own `park` does not remember a wake-up over the wait for a lock.
+#[derive(Debug)]
+pub struct Parker {
+    #[cfg(not(feature = "shuttle"))]
+    rung: (loom::sync::Notify, std::sync::atomic::AtomicBool),
+    #[cfg(feature = "shuttle")]
+    rung: (Mutex<bool>, Condvar),
+}
+
+impl Parker {
+    pub fn new() -> Arc<Self> {
+        #[cfg(not(feature = "shuttle"))]
+        let rung = (loom::sync::Notify::new(), false.into());
+        #[cfg(feature = "shuttle")]
+        let rung = (Mutex::new(false), Condvar::new());
+        Arc::new(Self { rung })
+    }
+
+    #[cfg(not(feature = "shuttle"))]
+    pub fn park(&self) {
+        loop {
+            // May end for no reason.
+            self.rung.0.wait();
+            if self.rung.1.swap(false, SeqCst) {
+                return;
+            }
+        }
+    }
+
+    #[cfg(not(feature = "shuttle"))]
+    pub fn unpark(&self) {
+        self.rung.0.notify();
+        self.rung.1.store(true, SeqCst);
+    }
+
+    #[cfg(feature = "shuttle")]
+    pub fn park(&self) {
+        let (is_rung, changed) = &self.rung;
+        let mut is_rung = is_rung.lock().expect("no thread panicked");
+        while !std::mem::take(&mut *is_rung) {
+            is_rung = changed.wait(is_rung).expect("no thread panicked");
+        }
+    }
+
+    #[cfg(feature = "shuttle")]
+    pub fn unpark(&self) {
+        *self.rung.0.lock().expect("no thread panicked") = true;
+        self.rung.1.notify_one();
+    }
+
+    /// Polls a future once, and is rung when it is worth another look.
+    pub fn poll<F: Future + Unpin>(self: &Arc<Self>, future: &mut F) -> Poll<F::Output> {
+        let waker = Waker::from(Arc::clone(self));
+        std::pin::Pin::new(future).poll(&mut Context::from_waker(&waker))
     }
 }
 
-/// Returns a waker of this thread.
-pub fn waker() -> Waker {
-    Arc::new(Unpark(thread::current())).into()
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
 }
 
 /// Runs a future to its end on this thread. A wake-up that is lost is a deadlock, which the explorer tells.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    let (mut future, waker) = (pin!(future), waker());
+    let (mut future, parker) = (Box::pin(future), Parker::new());
     loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        match parker.poll(&mut future) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => parker.park(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `tokio`, with runtimes whose workers are threads of the explorer, and timers that ring when a model lets time pass.
 //!
-//! Its channels and signals are the real ones: each of their calls is a single step here.
+//! Its channels and signals are the real ones, which don't give way to other threads. So a step is put before the calls
+//! that this is about.
 
 pub use ::tokio::*;
 
@@ -36,6 +37,7 @@ pub mod runtime {
         id: Id,
         queue: Mutex<Queue>,
         is_wanted: Condvar,
+        is_asleep: Condvar,
     }
 
     #[derive(Default)]
@@ -44,6 +46,8 @@ pub mod runtime {
         /// Tasks that have not ended.
         tasks: Vec<Arc<Task>>,
         is_shut: bool,
+        /// Whether the worker waits for something to do.
+        is_idle: bool,
     }
 
     struct Task {
@@ -59,12 +63,37 @@ pub mod runtime {
         pub fn new() -> Self {
             static MADE: AtomicU64 = AtomicU64::new(0);
             let id = Id(MADE.fetch_add(1, Ordering::Relaxed));
-            Self(Arc::new(Inner { id, queue: Mutex::new(Queue::default()), is_wanted: Condvar::new() }))
+            Self(Arc::new(Inner { id, queue: Mutex::new(Queue::default()), is_wanted: Condvar::new(), is_asleep: Condvar::new() }))
         }
 
         /// This thread is one of the runtime's from here on.
         pub fn enter(&self) {
             HERE.with(|here| *here.borrow_mut() = Some(self.clone()));
+        }
+
+        /// Runs tasks on this thread for as long as any is ready.
+        pub fn work_off(&self) {
+            self.enter();
+            while let Some(task) = self.next_ready() {
+                self.run(&task);
+            }
+            leave();
+        }
+
+        fn next_ready(&self) -> Option<Arc<Task>> {
+            self.0.queue.lock().expect("no thread panicked").ready.pop_front()
+        }
+
+        fn run(&self, task: &Arc<Task>) {
+            let waker = Arc::clone(task).into();
+            let Some(mut future) = task.future.lock().expect("no thread panicked").take() else { return };
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(()) => {
+                    let mut queue = self.0.queue.lock().expect("no thread panicked");
+                    queue.tasks.retain(|it| !Arc::ptr_eq(it, task));
+                }
+                Poll::Pending => *task.future.lock().expect("no thread panicked") = Some(future),
+            }
         }
 
         /// Runs tasks until the runtime is shut down, and drops those that are left then.
@@ -78,7 +107,12 @@ pub mod runtime {
                     }
                     match queue.ready.pop_front() {
                         Some(task) => break Some(task),
-                        None => queue = self.0.is_wanted.wait(queue).expect("no thread panicked"),
+                        None => {
+                            queue.is_idle = true;
+                            self.0.is_asleep.notify_all();
+                            queue = self.0.is_wanted.wait(queue).expect("no thread panicked");
+                            queue.is_idle = false;
+                        }
                     }
                 };
                 let left = if task.is_none() { std::mem::take(&mut queue.tasks) } else { Vec::new() };
@@ -88,18 +122,18 @@ pub mod runtime {
                         let future = task.future.lock().expect("no thread panicked").take();
                         drop(future);
                     }
-                    HERE.with(|here| *here.borrow_mut() = None);
+                    leave();
                     return;
                 };
-                let waker = Arc::clone(&task).into();
-                let Some(mut future) = task.future.lock().expect("no thread panicked").take() else { continue };
-                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    Poll::Ready(()) => {
-                        let mut queue = self.0.queue.lock().expect("no thread panicked");
-                        queue.tasks.retain(|it| !Arc::ptr_eq(it, &task));
-                    }
-                    Poll::Pending => *task.future.lock().expect("no thread panicked") = Some(future),
-                }
+                self.run(&task);
+            }
+        }
+
+        /// Waits until no task is ready: each has seen the time that has passed before, or has set its timer since.
+        pub fn sleeps(&self) {
+            let mut queue = self.0.queue.lock().expect("no thread panicked");
+            while !(queue.is_shut || (queue.is_idle && queue.ready.is_empty())) {
+                queue = self.0.is_asleep.wait(queue).expect("no thread panicked");
             }
         }
 
@@ -111,6 +145,7 @@ pub mod runtime {
             drop(queue);
             drop(ready);
             self.0.is_wanted.notify_all();
+            self.0.is_asleep.notify_all();
         }
     }
 
@@ -123,6 +158,11 @@ pub mod runtime {
                 of.is_wanted.notify_one();
             }
         }
+    }
+
+    /// This thread is none of any runtime's from here on.
+    pub fn leave() {
+        HERE.with(|here| *here.borrow_mut() = None);
     }
 
     /// A way to a runtime.
@@ -160,6 +200,37 @@ pub mod runtime {
                 inner.is_wanted.notify_one();
             }
             JoinHandle::new()
+        }
+    }
+}
+
+pub mod sync {
+    pub use ::tokio::sync::{Mutex, OwnedMutexGuard, broadcast, futures::Notified};
+
+    use crate::explore::step;
+
+    /// Tokio's, with a step before each signal.
+    #[derive(Debug, Default)]
+    pub struct Notify(::tokio::sync::Notify);
+
+    impl Notify {
+        pub const fn new() -> Self {
+            Self(::tokio::sync::Notify::const_new())
+        }
+
+        pub fn notified(&self) -> Notified<'_> {
+            step();
+            self.0.notified()
+        }
+
+        pub fn notify_one(&self) {
+            step();
+            self.0.notify_one();
+        }
+
+        pub fn notify_waiters(&self) {
+            step();
+            self.0.notify_waiters();
         }
     }
 }
@@ -214,7 +285,7 @@ pub mod time {
         time::Duration,
     };
 
-    pub use ::tokio::time::*;
+    pub use ::tokio::time::{Instant, MissedTickBehavior, advance, interval_at};
 
     use crate::explore::Mutex;
 
@@ -236,6 +307,7 @@ pub mod time {
     }
 
     pub fn sleep(time: Duration) -> impl Future<Output = ()> {
+        crate::explore::step();
         let until = Instant::now().checked_add(time);
         poll_fn(move |cx| {
             let Some(until) = until else { return Poll::Pending };

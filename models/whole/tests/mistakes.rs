@@ -1,0 +1,56 @@
+//! Each model finds the mistakes that it is there for.
+
+use std::{env, process::Command};
+
+use admission_models_whole::{
+    explore::making,
+    models::{breaker, drivers, permits, settings, shares, turns},
+};
+
+/// Says to a process which mistake it makes.
+const MAKES: &str = "MODELS_MAKE";
+
+/// Asserts that a model fails with a mistake, and that it says so with one of these words.
+///
+/// The model runs in a process of its own: where an explorer finds a deadlock it can't unwind its threads, and ends.
+fn is_found(mistake: &'static str, words: &[&str], model: impl FnOnce()) {
+    if env::var(MAKES).is_ok_and(|it| it == mistake) {
+        return making(mistake, model);
+    }
+    let this = env::current_exe().expect("this program");
+    let ran = Command::new(this).args(["--exact", mistake, "--nocapture"]).env(MAKES, mistake).output();
+    let ran = ran.expect("it runs");
+    let text = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success(), "the mistake is not found: {text}");
+    let found = text.lines().find(|line| words.iter().any(|it| line.contains(it)));
+    let found = found.unwrap_or_else(|| panic!("none of {words:?} is in: {text}"));
+    println!("found: {mistake}: {found}");
+}
+
+/// Each of these is a test that the model fails with the mistake of this name.
+macro_rules! found {
+    ($($mistake:ident: $models:ident::$model:ident, $($words:literal)|+;)+) => {
+        $(#[test] fn $mistake() {
+            is_found(stringify!($mistake), &[$($words),+], $models::$model);
+        })+
+    };
+}
+
+found! {
+    registers_its_waker_in_a_second_turn: turns::no_wake_up_is_lost, "deadlock";
+    leaves_its_place_behind: turns::a_waiter_that_cancels_hands_on_what_it_was_granted, "deadlock" | "runs or waits";
+    keeps_a_waker_that_is_old: turns::a_waiter_that_moves_is_woken_where_it_is, "deadlock";
+    decides_without_a_look_at_the_lanes:
+        settings::a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it, "this one is admitted";
+    tells_no_request_to_drain: settings::a_drain_ends, "deadlock";
+    gives_a_slot_back_twice: permits::a_permit_ends_on_another_thread, "overflow" | "runs or waits" | "counted once";
+    leaves_its_slot_on_no_shelf: permits::a_slot_is_kept_until_work_and_request_have_ended, "is kept";
+    moves_in_while_a_request_is_there: permits::a_home_is_not_used_again_while_a_request_is_there,
+        "its own" | "nothing of the second" | "overflow" | "runs or waits";
+    rings_for_drivers_that_listen_only: drivers::an_earlier_end_reaches_a_driver_that_goes_to_sleep, "deadlock";
+    ends_and_wakes_no_waiter: drivers::waits_end_in_time_though_the_runtime_of_a_driver_ends, "deadlock";
+    uses_what_it_returns: shares::what_is_returned_is_not_used, "requests run" | "is lost" | "are back";
+    takes_an_older_answer: shares::what_is_returned_is_not_used, "requests run" | "is lost" | "are back";
+    looks_and_takes_in_two_steps: shares::no_unit_of_a_local_share_is_used_twice, "requests run";
+    blames_the_server_for_old_failures: breaker::a_server_that_answers_is_not_gone, "before the answer";
+}
