@@ -87,6 +87,8 @@
 
 mod adaptive;
 mod admission;
+#[cfg(any(test, kani))]
+mod arbitrary_tests;
 pub mod capacity;
 mod clock;
 mod config;

@@ -1,14 +1,5 @@
-//! `cargo fuzz run environment`: no panic, and whatever is accepted survives. One variable per line.
+//! `cargo fuzz run environment`
 
 #![no_main]
 
-mod survives;
-
-use tower_admission::configuration::Sources;
-
-libfuzzer_sys::fuzz_target!(|text: &str| {
-    let variables = text.lines().filter_map(|line| line.split_once('='));
-    if let Ok(loaded) = Sources::new().variables(variables).load() {
-        survives::survives(loaded.config());
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tower_admission_fuzz::texts::environment(data));

@@ -41,6 +41,8 @@ mod tokens;
 mod verbs;
 mod view;
 
+#[cfg(any(test, kani))]
+mod shares_proof_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,8 @@
 //! Estimates from requests that ended: how long slots are held, and how long work takes.
 
 mod hold_time;
+#[cfg(any(test, kani))]
+mod proof_tests;
 mod service_time;
 
 use std::time::Duration;

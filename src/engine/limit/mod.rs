@@ -14,6 +14,8 @@ mod two_point;
 mod vegas;
 mod windowed;
 
+#[cfg(any(test, kani))]
+mod proof_tests;
 #[cfg(test)]
 mod property_tests;
 

@@ -256,6 +256,15 @@ impl Shares {
         Some(share.ask(want, false, self.expiry))
     }
 
+    /// Gives an allotment up, and returns what to tell the store of it: also where an older answer has not come, or came
+    /// too late to count.
+    pub(crate) fn farewell(&mut self, key: &Key, now: Instant) -> Option<AllotmentRequest> {
+        self.forget_if_expired(key, now);
+        let mut share = self.caps.remove(key).filter(|share| share.sequence > 0)?;
+        (share.used, share.standing) = (0, 0);
+        Some(share.ask(0, false, self.expiry))
+    }
+
     /// Takes the answer of the store to `request`, which was sent at `sent`.
     pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) {
         let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };

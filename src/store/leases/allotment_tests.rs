@@ -168,3 +168,24 @@ async fn control_a_process_that_ignores_a_loss_is_found() {
     }
     assert!(most > BOUND as usize, "{most}");
 }
+
+/// Found by the model `what_is_returned_is_not_used` under loom: a question overtook another one and was lost itself, the
+/// answer to the first came too late to count, and what the store had granted by it stayed with a process that was gone,
+/// until it expired.
+#[tokio::test(start_paused = true)]
+async fn what_an_older_answer_granted_goes_back_at_the_end() {
+    let (store, now) = (MemoryStore::with_clock(Manual::default()), Instant::now());
+    let mut shares = Shares::new(EXPIRY);
+    let first = shares.refill(&claim(), 1, true, now).unwrap();
+    let granted = store.reserve(&first).await.unwrap();
+    assert_eq!(granted.units, 1);
+    let _lost = shares.withdraw(&claim().key, now).unwrap();
+    shares.answered(&first, granted, now);
+    assert!(shares.renewal(&claim().key, false, now).is_none(), "control: a renewal gives nothing back");
+
+    let last = shares.farewell(&claim().key, now).unwrap();
+    store.reserve(&last).await.unwrap();
+    let mut other = Shares::new(EXPIRY);
+    let all = other.refill(&claim(), BOUND as usize, false, now).unwrap();
+    assert_eq!(store.reserve(&all).await.unwrap().units, BOUND);
+}

@@ -209,9 +209,7 @@ impl Drop for Inner {
         let mut shares = self.shares();
         let now = Instant::now();
         for key in shares.keys() {
-            if let Some(mut request) = shares.renewal(&key, false, now) {
-                request.want = 0;
-                request.used = 0;
+            if let Some(request) = shares.farewell(&key, now) {
                 self.store.settle(PendingRelease::Allotment(request));
             }
         }

@@ -25,6 +25,8 @@ pub fn a_permit_ends_on_another_thread() {
     let threads = of(2, 10);
     explore("a_permit_ends_on_another_thread", bounds(2, 500), move || {
         let admission = fixed(threads).build().expect("good settings");
+        // From here on slots are lent.
+        admission.try_admit(Ticket::new()).expect("a slot is free").finish(Outcome::Success);
         let mut ends = Vec::new();
         for number in 0..threads {
             let mut permit = admission.try_admit(Ticket::new()).expect("a slot is free");
@@ -36,7 +38,7 @@ pub fn a_permit_ends_on_another_thread() {
         look(&admission);
         last.finish(Outcome::Success);
         ends.into_iter().for_each(|it| it.join().expect("it ends"));
-        at_rest(&admission, threads + 1);
+        at_rest(&admission, threads + 2);
     });
 }
 

@@ -16,6 +16,8 @@
 mod account;
 mod meters;
 mod rate;
+#[cfg(any(test, kani))]
+mod rate_proof_tests;
 #[cfg(test)]
 mod rate_tests;
 mod shared;

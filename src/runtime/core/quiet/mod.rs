@@ -21,6 +21,8 @@ mod posted;
 mod ring;
 mod shards;
 mod word;
+#[cfg(any(test, kani))]
+mod word_proof_tests;
 
 use std::time::Duration;
 

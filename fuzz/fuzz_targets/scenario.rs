@@ -1,0 +1,5 @@
+//! `cargo fuzz run scenario`
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tower_admission_fuzz::texts::scenario(data));
