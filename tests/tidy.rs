@@ -4,6 +4,8 @@
 
 #[path = "tidy/engine.rs"]
 mod engine;
+#[path = "tidy/names.rs"]
+mod names;
 
 use std::{
     collections::BTreeMap,
