@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tower_admission::{Admission, AdmissionBuilder, Mode, Outcome, Permit, Ticket, limit::Fixed, permit::Admit};
+use tower_admission::{Admission, AdmissionBuilder, Outcome, Permit, Ticket, limit::Fixed, permit::Admit};
 
 /// Most requests at a time.
 const MOST: usize = 24;
@@ -24,13 +24,12 @@ pub fn engine(data: &[u8]) {
     let mut limit = 3;
     let admission = settings(limit).build().unwrap();
     let (mut running, mut waiting): (Vec<Permit>, Vec<Pin<Box<Admit>>>) = (Vec::new(), Vec::new());
-    let mut binds = true;
     for &byte in data.iter().take(2_000) {
-        let (what, which) = (byte % 8, usize::from(byte / 8));
+        let (what, which) = (byte % 7, usize::from(byte / 7));
         match what {
             0..=2 if running.len() + waiting.len() < MOST => {
                 let mut admit = Box::pin(admission.admit(Ticket::new()));
-                let is_admitted = !binds || (waiting.is_empty() && running.len() < limit);
+                let is_admitted = waiting.is_empty() && running.len() < limit;
                 match poll(&mut admit) {
                     Poll::Ready(permit) => {
                         assert!(is_admitted, "{} run, {} wait, and one more is admitted", running.len(), waiting.len());
@@ -52,13 +51,9 @@ pub fn engine(data: &[u8]) {
                 limit = 1 + which % 9;
                 admission.reload(settings(limit)).unwrap();
             }
-            7 => {
-                binds = which % 4 > 0;
-                admission.set_mode(if binds { Mode::Enforce } else { Mode::Observe });
-            }
             _ => {}
         }
-        let granted = if binds { limit.saturating_sub(running.len()) } else { waiting.len() }.min(waiting.len());
+        let granted = limit.saturating_sub(running.len()).min(waiting.len());
         let snapshot = admission.snapshot();
         assert_eq!(snapshot.waiting, waiting.len() - granted, "what waits");
         for (place, mut admit) in std::mem::take(&mut waiting).into_iter().enumerate() {
@@ -73,7 +68,7 @@ pub fn engine(data: &[u8]) {
                 }
             }
         }
-        assert!(!binds || running.len() <= limit || admission.snapshot().in_flight == running.len());
+        assert_eq!(admission.snapshot().in_flight, running.len(), "what runs");
     }
     drop((running, waiting));
     let snapshot = admission.snapshot();

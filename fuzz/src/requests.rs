@@ -57,7 +57,8 @@ fn request(data: &[u8], method: &Method) -> Option<Request<Full<Bytes>>> {
     *request.uri_mut() = target;
     for line in lines {
         let colon = line.iter().position(|&byte| byte == b':')?;
-        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(&line[..colon]), HeaderValue::from_bytes(&line[colon + 1..]))
+        let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(&line[..colon]), HeaderValue::from_bytes(&line[colon + 1..]))
         else {
             continue;
         };

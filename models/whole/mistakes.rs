@@ -41,7 +41,10 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "decides_without_a_look_at_the_lanes",
         file: "runtime/core/turn.rs",
-        edits: &[("        state.settle(self.lanes);\n        let untold", "        if !MADE { state.settle(self.lanes); }\n        let untold")],
+        edits: &[(
+            "        state.settle(self.lanes);\n        let untold",
+            "        if !MADE { state.settle(self.lanes); }\n        let untold",
+        )],
     },
     Mistake {
         name: "tells_no_request_to_drain",
@@ -62,7 +65,10 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "leaves_its_slot_on_no_shelf",
         file: "runtime/admit/guard.rs",
-        edits: &[(".filter(|shelf| Arc::strong_count(shelf) > 1)", ".filter(|shelf| !MADE && Arc::strong_count(shelf) > 1)")],
+        edits: &[(
+            ".filter(|shelf| Arc::strong_count(shelf) > 1)",
+            ".filter(|shelf| !MADE && Arc::strong_count(shelf) > 1)",
+        )],
     },
     Mistake {
         name: "rings_for_drivers_that_listen_only",
@@ -75,7 +81,10 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "ends_and_wakes_no_waiter",
         file: "runtime/background/driver.rs",
-        edits: &[("wakers.into_iter().for_each(wake);", "wakers.into_iter().for_each(|it| if MADE { drop(it) } else { wake(it) });")],
+        edits: &[(
+            "wakers.into_iter().for_each(wake);",
+            "wakers.into_iter().for_each(|it| if MADE { drop(it) } else { wake(it) });",
+        )],
     },
     Mistake {
         name: "lets_a_driver_lead_that_has_ended",

@@ -57,8 +57,13 @@ fn pages_name_tests_that_there_are() {
         assert!(named >= at_least, "{page} names {named} tests");
         assert_eq!(missing(&text, &functions), [""; 0], "{page} names tests that there are not");
     }
-    let renamed = "it is shown by `a_test_that_was_renamed_yesterday`, `max_labels` and `pages_name_tests_that_there_are`";
-    assert_eq!(missing(renamed, &functions), ["a_test_that_was_renamed_yesterday"], "control: one that is gone is found");
+    let renamed =
+        "it is shown by `a_test_that_was_renamed_yesterday`, `max_labels` and `pages_name_tests_that_there_are`";
+    assert_eq!(
+        missing(renamed, &functions),
+        ["a_test_that_was_renamed_yesterday"],
+        "control: one that is gone is found"
+    );
 }
 
 /// What of a manifest lets unsafe code in: lints of its own, or none.

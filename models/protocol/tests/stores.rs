@@ -86,7 +86,9 @@ impl<'a> Walk<'a> {
             let mut actions = Vec::new();
             self.model.actions(&state, &mut actions);
             // A store that fails over is another one, and processes that pause ask it nothing.
-            actions.retain(|it| !matches!(it, Action::FailOver | Action::Pause(_)) && (time_passes || *it != Action::Tick));
+            actions.retain(|it| {
+                !matches!(it, Action::FailOver | Action::Pause(_)) && (time_passes || *it != Action::Tick)
+            });
             let Some(&action) = actions.get(random.usize(..actions.len().max(1))) else { return };
             let asked = match action {
                 Action::Answer(process) => state.processes[usize::from(process)].asked.map(|(it, _)| (process, it)),

@@ -52,16 +52,19 @@ fn report(promises: &[Promise], results: &Results) -> String {
     let commit = told("git", &["rev-parse", "HEAD"]);
     let is_changed = !told("git", &["status", "--porcelain"]).is_empty();
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("").trim_matches([' ', '\t', ':']);
+    let model =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("").trim_matches([' ', '\t', ':']);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     writeln!(page, "| | |\n|---|---|").expect("a string grows");
-    writeln!(page, "| commit | `{commit}`{} |", if is_changed { ", with changes" } else { "" }).expect("a string grows");
+    writeln!(page, "| commit | `{commit}`{} |", if is_changed { ", with changes" } else { "" })
+        .expect("a string grows");
     writeln!(page, "| machine | {cores} cores, {model}, {} |", told("uname", &["-sr"])).expect("a string grows");
     writeln!(page, "| compiler | {} |\n", told("rustc", &["--version"])).expect("a string grows");
 
     page += "## Promises\n\nThe numbers are those of the guarantees page.\n";
     for Promise { number, title, tests } in promises {
-        writeln!(page, "\n**{number}. {title}**\n\n| test | result | how far |\n|---|---|---|").expect("a string grows");
+        writeln!(page, "\n**{number}. {title}**\n\n| test | result | how far |\n|---|---|---|")
+            .expect("a string grows");
         for test in tests {
             let result = match results.test(test) {
                 Some(Ran::Passed) => "held",
@@ -186,7 +189,9 @@ mod tests {
     #[test]
     fn a_test_is_a_function_or_an_entry_of_a_list() {
         let sources = "    fn is_there() {}\n hold! { words: is_listed, is_last; }\n // is_told\n";
-        for (test, is_there) in [("is_there", true), ("is_listed", true), ("is_last", true), ("is_told", false), ("s_there", false)] {
+        for (test, is_there) in
+            [("is_there", true), ("is_listed", true), ("is_last", true), ("is_told", false), ("s_there", false)]
+        {
             assert_eq!(has_test(sources, test), is_there, "{test}");
         }
     }

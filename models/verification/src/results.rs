@@ -87,7 +87,8 @@ impl Results {
                 self.found.push((mistake.to_owned(), how.chars().take(100).collect()));
             }
             if let Some((runs, seconds)) = line.strip_prefix("Done ").and_then(|it| it.split_once(" runs in ")) {
-                let target = Path::new(file).file_stem().map_or_else(String::new, |it| it.to_string_lossy().into_owned());
+                let target =
+                    Path::new(file).file_stem().map_or_else(String::new, |it| it.to_string_lossy().into_owned());
                 let seconds = seconds.split(' ').next().and_then(|it| it.parse().ok());
                 self.fuzzed.extend(runs.parse().ok().zip(seconds).map(|(runs, seconds)| (target, runs, seconds)));
             }

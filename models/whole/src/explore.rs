@@ -16,15 +16,13 @@ use std::{
 pub(crate) use loom::{
     lazy_static,
     sync::{Condvar, Mutex},
-    thread,
-    thread_local,
+    thread, thread_local,
 };
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::{
     lazy_static,
     sync::{Condvar, Mutex},
-    thread,
-    thread_local,
+    thread, thread_local,
 };
 
 std::thread_local! {
@@ -113,8 +111,7 @@ fn run(bounds: Bounds, execution: impl Fn() + Sync + Send + 'static) -> String {
 }
 
 lazy_static! {
-    static ref STEPS: crate::std_here::sync::atomic::AtomicUsize =
-        crate::std_here::sync::atomic::AtomicUsize::new(0);
+    static ref STEPS: crate::std_here::sync::atomic::AtomicUsize = crate::std_here::sync::atomic::AtomicUsize::new(0);
 }
 
 /// Lets other threads go on here.

@@ -41,7 +41,8 @@ found! {
     leaves_its_place_behind: turns::a_waiter_that_cancels_hands_on_what_it_was_granted, "deadlock" | "runs or waits";
     keeps_a_waker_that_is_old: turns::a_waiter_that_moves_is_woken_where_it_is, "deadlock";
     decides_without_a_look_at_the_lanes:
-        settings::a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it, "this one is admitted";
+        settings::a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it,
+        "this one is admitted" | "deadlock";
     tells_no_request_to_drain: settings::a_drain_ends, "deadlock";
     gives_a_slot_back_twice: permits::a_permit_ends_on_another_thread, "overflow" | "runs or waits" | "counted once";
     leaves_its_slot_on_no_shelf: permits::a_slot_is_kept_until_work_and_request_have_ended, "is kept";

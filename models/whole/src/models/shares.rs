@@ -5,8 +5,8 @@ use std::{num::NonZeroU32, sync::Arc};
 use super::{bounds, of};
 use crate::{
     explore::{Inside, block_on, explore, thread},
-    tokio_here::time::pass,
     store::{Acquired, Claim, Claims, Keys, Leases, MemoryStore, Request, Store, Token},
+    tokio_here::time::pass,
 };
 
 fn claims(cap: u32) -> Claims {

@@ -63,7 +63,12 @@ pub mod runtime {
         pub fn new() -> Self {
             static MADE: AtomicU64 = AtomicU64::new(0);
             let id = Id(MADE.fetch_add(1, Ordering::Relaxed));
-            Self(Arc::new(Inner { id, queue: Mutex::new(Queue::default()), is_wanted: Condvar::new(), is_asleep: Condvar::new() }))
+            Self(Arc::new(Inner {
+                id,
+                queue: Mutex::new(Queue::default()),
+                is_wanted: Condvar::new(),
+                is_asleep: Condvar::new(),
+            }))
         }
 
         /// This thread is one of the runtime's from here on.
