@@ -63,8 +63,8 @@ impl Store {
         }
         match question {
             Question::Acquire => {
-                let holds = self.leases.contains_key(&process);
-                let grants = now >= self.quiet_until && (holds || self.leases.len() < model.cap);
+                // A lease whose answer was lost counts as any other, until it expires.
+                let grants = now >= self.quiet_until && self.leases.len() < model.cap;
                 if grants {
                     self.leases.insert(process, now + EXPIRY);
                 }

@@ -20,7 +20,7 @@ use admission_models_protocol::{Action, EXPIRY, Leases, Mistake, Question, State
 use stateright::Model;
 use tower_admission::{
     Clock,
-    store::{Acquired, Claim, Claims, Keys, Lease, MemoryStore, RedisStore, Request, Store, Token},
+    store::{Acquired, AfterRestart, Claim, Claims, Keys, Lease, MemoryStore, RedisStore, Request, Store, Token},
 };
 
 const TICK: Duration = Duration::from_secs(60);
@@ -56,9 +56,10 @@ impl<'a> Walk<'a> {
         Self { model, store, claims, tokens, leases: BTreeMap::new(), ticks, answers: 0, differences: 0 }
     }
 
-    async fn ask(&mut self, process: u8, question: Question) -> bool {
+    /// `None` where the store never granted what the model did.
+    async fn ask(&mut self, process: u8, question: Question) -> Option<bool> {
         let token = self.tokens[usize::from(process)];
-        match question {
+        Some(match question {
             Question::Acquire => {
                 let request = Request::new(token, self.claims.clone(), TICK * u32::from(EXPIRY));
                 match self.store.acquire(&request).await.unwrap() {
@@ -70,14 +71,14 @@ impl<'a> Walk<'a> {
                 }
             }
             Question::Renew => {
-                let lease = self.leases[&process].clone();
+                let lease = self.leases.get(&process)?.clone();
                 self.store.renew(&[lease]).await.unwrap().lost.is_empty()
             }
             Question::Release => {
-                let lease = self.leases[&process].clone();
+                let lease = self.leases.get(&process)?.clone();
                 self.store.release(&[lease]).await.unwrap().held == 1
             }
-        }
+        })
     }
 
     async fn steps(&mut self, random: &mut fastrand::Rng, steps: usize, time_passes: bool) {
@@ -99,7 +100,7 @@ impl<'a> Walk<'a> {
             if let Some((process, question)) = asked {
                 let expected = state.processes[usize::from(process)].answered.unwrap().2;
                 self.answers += 1;
-                self.differences += u64::from(self.ask(process, question).await != expected);
+                self.differences += u64::from(self.ask(process, question).await != Some(expected));
             }
         }
     }
@@ -170,7 +171,11 @@ impl Drop for Server {
 fn the_scripts_answer_as_the_model_does() {
     let server = Server::start();
     runtime().block_on(async {
-        let store = RedisStore::builder(&server.1, Keys::new("model").unwrap()).build().unwrap();
+        let store = RedisStore::builder(&server.1, Keys::new("model").unwrap())
+            .after_restart(AfterRestart::Grant)
+            .timeout(Duration::from_secs(30))
+            .build()
+            .unwrap();
         // It is up when it answers.
         let probe = Walk::new(model(Mistake::None, 1), &store, Ticks::default(), "probe");
         let request = Request::new(probe.tokens[0], probe.claims.clone(), TICK);

@@ -185,7 +185,8 @@ async fn what_an_older_answer_granted_goes_back_at_the_end() {
 
     let last = shares.farewell(&claim().key, now).unwrap();
     store.reserve(&last).await.unwrap();
-    let mut other = Shares::new(EXPIRY);
-    let all = other.refill(&claim(), BOUND as usize, false, now).unwrap();
-    assert_eq!(store.reserve(&all).await.unwrap().units, BOUND);
+    let all = Shares::new(EXPIRY).refill(&claim(), BOUND as usize, false, now).unwrap();
+    let fresh = MemoryStore::with_clock(Manual::default());
+    let of_fresh = fresh.reserve(&all).await.unwrap().units;
+    assert_eq!(store.reserve(&all).await.unwrap().units, of_fresh, "as much as of a store that granted nothing before");
 }
