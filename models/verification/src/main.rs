@@ -56,7 +56,7 @@ fn report(promises: &[Promise], results: &Results) -> String {
         cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("").trim_matches([' ', '\t', ':']);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     writeln!(page, "| | |\n|---|---|").expect("a string grows");
-    writeln!(page, "| commit | `{commit}`{} |", if is_changed { ", with changes" } else { "" })
+    writeln!(page, "| written at commit | `{commit}`{} |", if is_changed { ", with changes" } else { "" })
         .expect("a string grows");
     writeln!(page, "| machine | {cores} cores, {model}, {} |", told("uname", &["-sr"])).expect("a string grows");
     writeln!(page, "| compiler | {} |\n", told("rustc", &["--version"])).expect("a string grows");
@@ -88,9 +88,14 @@ fn report(promises: &[Promise], results: &Results) -> String {
         writeln!(page, "| `{target}` | {executions} | {seconds} |").expect("a string grows");
     }
     let mutants = &results.mutants;
-    page += "\n## Mutants\n\n| caught | timed out | missed | unviable |\n|---|---|---|---|\n";
-    writeln!(page, "| {} | {} | {} | {} |", mutants.caught, mutants.timed_out, mutants.missed, mutants.unviable)
-        .expect("a string grows");
+    page += "\n## Mutants\n\n";
+    if mutants.caught + mutants.timed_out + mutants.missed == 0 {
+        writeln!(page, "{NOT_RUN}").expect("a string grows");
+    } else {
+        page += "| caught | timed out | missed | unviable |\n|---|---|---|---|\n";
+        writeln!(page, "| {} | {} | {} | {} |", mutants.caught, mutants.timed_out, mutants.missed, mutants.unviable)
+            .expect("a string grows");
+    }
     let (passed, ignored) = results.counts();
     writeln!(page, "\n## Tests\n\n{passed} passed, {ignored} ignored, 0 failed.").expect("a string grows");
     page
