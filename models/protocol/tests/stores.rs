@@ -13,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use admission_models_protocol::{Action, EXPIRY, Leases, Mistake, Question, State};
@@ -130,10 +130,14 @@ fn in_memory(mistake: Mistake, walks: u64) -> (u64, u64) {
 
 #[test]
 fn the_store_in_memory_answers_as_the_model_does() {
+    let begin = Instant::now();
     let (answers, differences) = in_memory(Mistake::None, 300);
     assert!(answers > 5_000, "{answers} answers");
     assert_eq!(differences, 0, "of {answers} answers");
-    println!("the_store_in_memory_answers_as_the_model_does: {answers} executions (answers, seeds 0..300) in 0 s");
+    println!(
+        "the_store_in_memory_answers_as_the_model_does: {answers} executions (answers, seeds 0..300) in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
 }
 
 #[test]
@@ -169,7 +173,7 @@ impl Drop for Server {
 
 #[test]
 fn the_scripts_answer_as_the_model_does() {
-    let server = Server::start();
+    let (server, begin) = (Server::start(), Instant::now());
     runtime().block_on(async {
         let store = RedisStore::builder(&server.1, Keys::new("model").unwrap())
             .after_restart(AfterRestart::Grant)
@@ -194,6 +198,9 @@ fn the_scripts_answer_as_the_model_does() {
         }
         assert!(answers > 1_000, "{answers} answers");
         assert_eq!(differences, 0, "of {answers} answers");
-        println!("the_scripts_answer_as_the_model_does: {answers} executions (answers, seeds 0..40) in 0 s");
+        println!(
+            "the_scripts_answer_as_the_model_does: {answers} executions (answers, seeds 0..40) in {:.1} s",
+            begin.elapsed().as_secs_f64()
+        );
     });
 }
