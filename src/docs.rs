@@ -25,6 +25,9 @@ pub mod migrating {}
 #[doc = include_str!("docs/placement.md")]
 pub mod placement {}
 
+#[doc = include_str!("docs/runbook.md")]
+pub mod runbook {}
+
 #[doc = include_str!("docs/shared-limits.md")]
 pub mod shared_limits {}
 

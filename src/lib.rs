@@ -179,8 +179,9 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        Before, BlockedBy, EntryKind, JournalEntry, JournalPage, Label, LabelPage, LabelSort, Overview, Partition,
-        PartitionSection, Partitions, Quantiles, Readiness, Rule, Section, Shadow, Store, Waiter, WaiterPage,
+        Before, BlockedBy, EntryKind, JournalEntry, JournalPage, Label, LabelPage, LabelSort, LimitMove, LimitState,
+        Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Recent, Refused, Rule, Section,
+        Shadow, Store, Verdict, Waiter, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }
@@ -193,8 +194,8 @@ pub mod journal {
 /// Control laws, which learn the limit, and the fixed limit.
 pub mod limit {
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, NetflixWindow, QueueSize,
-        Sample, TwoPoint, Vegas, Windowed,
+        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, NetflixWindow,
+        Phase, QueueSize, Reference, Sample, TwoPoint, Vegas, Windowed,
     };
 }
 
@@ -223,7 +224,8 @@ pub mod response {
 /// The state of a handle at one moment, as [`Admission::snapshot`] and its siblings return it.
 pub mod snapshot {
     pub use crate::engine::{
-        BlockedBy, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, RuleSnapshot, ShadowSnapshot, Snapshot,
-        StoreSnapshot, WaiterSnapshot,
+        BlockedBy, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot,
+        RefusedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot, Verdict, VerdictSnapshot,
+        WaiterSnapshot,
     };
 }

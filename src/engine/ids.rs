@@ -84,6 +84,8 @@ impl Level {
     pub(crate) const COUNT: usize = Criticality::ALL.len();
     /// The most important requests.
     pub(crate) const FIRST: Self = Self(0);
+    /// The least important requests.
+    pub(crate) const LAST: Self = Self(Self::COUNT as u8 - 1);
     /// Beyond all levels, where a range of flows ends.
     const END: Self = Self(u8::MAX);
 

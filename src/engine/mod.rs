@@ -57,9 +57,10 @@ use self::{
 pub use self::{
     control::ShadowSnapshot,
     quota::RuleSnapshot,
-    telemetry::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent},
+    telemetry::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent, Verdict},
     view::{
-        BlockedBy, LabelSnapshot, LabelStatus, PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot, WaiterSnapshot,
+        BlockedBy, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot,
+        RefusedSnapshot, Snapshot, StoreSnapshot, VerdictSnapshot, WaiterSnapshot,
     },
 };
 pub(crate) use self::{

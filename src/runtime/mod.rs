@@ -135,7 +135,11 @@ impl Admission {
     /// that no request waits for a slot until thousands of labels are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
-        let mut snapshot = self.shared.with_engine(|state, _| state.snapshot());
+        let now = self.shared.now();
+        let mut snapshot = self.shared.with_engine(|state, _| {
+            state.engine.pass_time_for_look(now);
+            state.snapshot()
+        });
         snapshot.labels = self.label_snapshots();
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();

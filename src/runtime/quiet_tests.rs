@@ -229,6 +229,9 @@ impl World {
             label.estimated_wait_seconds = None;
         }
         snapshot.mean_hold_seconds = 0.0;
+        // What a law tells of its last sample: of several lanes, another one may have been learned last.
+        let limit = &mut snapshot.limit_state;
+        (limit.sentence, limit.state, limit.rtt_seconds, limit.ratio) = (String::new(), "", None, None);
         format!("{snapshot:?}")
     }
 }

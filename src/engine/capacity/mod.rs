@@ -184,6 +184,15 @@ impl Capacity {
         it.running + cost <= it.overcommit || self.running + cost + for_labels.max(for_levels) <= self.limit
     }
 
+    /// Returns how many slots are held back, from requests that are beyond all shares of their own.
+    pub(crate) fn kept(&self) -> usize {
+        if !self.has_reserved() {
+            return 0;
+        }
+        let for_levels = self.reserved.slots_above(Level::LAST, self.limit);
+        self.reserved.slots_for_partitions().max(self.reserved.slots_for_labels()).max(for_levels).min(self.limit)
+    }
+
     /// Counts a request that takes a slot; returns how many requests run then. `is_label_below` its fair share is only
     /// asked while something is held back.
     #[inline]

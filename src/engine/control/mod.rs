@@ -14,10 +14,11 @@ use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
     engine::{
         ids::ClassId,
-        limit::{LimitAlgorithm, LimitInputs, Sample},
+        limit::{LimitAlgorithm, LimitInputs, LimitState, Sample},
         tokens::Marks,
     },
     rejection::Reason,
+    time::Timestamp,
 };
 
 /// The laws.
@@ -27,6 +28,8 @@ pub(crate) struct Controller {
     /// One in how many requests the settings ask to be timed while all is quiet.
     one_in: Option<NonZeroU32>,
     panics: u64,
+    /// The last time that the law moved the limit, if it ever did.
+    last_move: Option<Move>,
     /// Whether a request was refused since the last sample although slots were free.
     refused: bool,
     shadow: ShadowLaw,
@@ -44,6 +47,15 @@ pub(crate) enum Step {
     },
     /// The law panicked. The limit stays what it was.
     Panicked,
+}
+
+/// The limit before and after the law moved it, when, and the inputs of its judgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub(crate) at: Timestamp,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) basis: LimitInputs,
 }
 
 /// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
@@ -64,7 +76,15 @@ impl Controller {
     pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
-        Self { law, one_in: None, panics: 0, refused: false, shadow: shadow_law, rtts: RttByClass::default() }
+        Self {
+            law,
+            one_in: None,
+            panics: 0,
+            last_move: None,
+            refused: false,
+            shadow: shadow_law,
+            rtts: RttByClass::default(),
+        }
     }
 
     /// Sets one in how many requests the settings ask to be timed while all is quiet.
@@ -77,6 +97,7 @@ impl Controller {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
+        self.last_move = None;
         self.law = law;
         self.shadow.replace(shadow);
     }
@@ -104,7 +125,24 @@ impl Controller {
             return Step::Panicked;
         };
         let limit = limit.max(1);
-        if limit == in_force { Step::Same } else { Step::Moved { limit, basis } }
+        if limit == in_force {
+            return Step::Same;
+        }
+        self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
+        Step::Moved { limit, basis }
+    }
+
+    /// Returns the last time that the law moved the limit.
+    pub(crate) const fn last_move(&self) -> Option<Move> {
+        self.last_move
+    }
+
+    /// Returns the kind of the law, what it says of its limit, and the inputs of its present judgement. Of a law that panics,
+    /// nothing is known but its kind.
+    pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs) {
+        let law = &*self.law;
+        let asked = catch_unwind(AssertUnwindSafe(|| (law.kind(), law.state(), law.inputs())));
+        asked.unwrap_or_default()
     }
 
     /// Returns how often the law panicked.
@@ -167,7 +205,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::limit::Fixed, outcome::Outcome, time::Timestamp};
+    use crate::{engine::limit::Fixed, outcome::Outcome};
 
     /// A law whose limit is the number that it was given.
     #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{LimitAlgorithm, LimitInputs, Sample, range_problems};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, range_problems};
 #[cfg(feature = "introspect")]
 use crate::time::nanos;
 use crate::{outcome::Outcome, problem::Problem};
@@ -39,6 +39,8 @@ pub struct Aimd {
     limit: usize,
     /// Round-trip time that was judged last.
     rtt: Option<Duration>,
+    /// Requests in flight then.
+    in_flight: usize,
 }
 
 impl Aimd {
@@ -49,7 +51,7 @@ impl Aimd {
     /// its minimum. Set [`max`](Self::max) as well, to what the slowest server that you prepare for can still answer in
     /// time.
     pub const fn new(threshold: Duration) -> Self {
-        Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20, rtt: None }
+        Self { threshold, backoff: 0.9, min: 1, max: 1_000, stabilizing: false, limit: 20, rtt: None, in_flight: 0 }
     }
 
     /// The limit to start from: 20 unless set; moved into the range of [`min`](Self::min) and [`max`](Self::max).
@@ -138,8 +140,13 @@ impl LimitAlgorithm for Aimd {
         known.compared_with(self.threshold)
     }
 
+    fn state(&self) -> LimitState {
+        let state = LimitState::new("aimd").within(self.min, self.max).against(Reference::Threshold);
+        state.idle_if(self.in_flight.saturating_mul(2) < self.limit())
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
-        self.rtt = sample.rtt;
+        (self.rtt, self.in_flight) = (sample.rtt, sample.in_flight);
         self.limit = self.limit();
         let slow = sample.rtt.is_some_and(|rtt| rtt > self.threshold);
         if slow || sample.outcome == Outcome::Overload {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{LimitAlgorithm, Sample};
+use super::{LimitAlgorithm, LimitState, Reference, Sample};
 use crate::problem::Problem;
 
 /// A limit that never moves.
@@ -38,6 +38,10 @@ impl LimitAlgorithm for Fixed {
     }
 
     fn on_sample(&mut self, _: &Sample) {}
+
+    fn state(&self) -> LimitState {
+        LimitState::new("fixed").within(self.0, self.0).against(Reference::Nothing)
+    }
 
     /// One in eight unless set: nothing is learned here, and the times are for metrics and forecasts only.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {

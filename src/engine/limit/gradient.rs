@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, smallest, windowed::Thinned};
+use super::{
+    LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample, clamp_to_limit, smallest, windowed::Thinned,
+};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -164,6 +166,11 @@ impl LimitAlgorithm for Gradient {
 
     fn inputs(&self) -> LimitInputs {
         self.basis
+    }
+
+    fn state(&self) -> LimitState {
+        let phase = if self.probing_since.is_some() { Phase::Probing } else { Phase::Steady };
+        LimitState::new("gradient").within(self.pinned.min(self.max), self.max).against(Reference::Minimum).phase(phase)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]

@@ -1,6 +1,6 @@
 //! Gradient2: compares the round-trip time with its own long-term average.
 
-use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems, smallest};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Compares the round-trip time with its own long-term average.
@@ -38,6 +38,8 @@ pub struct Gradient2 {
     estimate: f64,
     long: Average,
     basis: LimitInputs,
+    /// Requests in flight at the last sample.
+    in_flight: usize,
 }
 
 /// How many requests may queue without it being called congestion.
@@ -81,6 +83,7 @@ impl Gradient2 {
             estimate: 20.0,
             long: Average::over(600),
             basis: LimitInputs::UNKNOWN,
+            in_flight: 0,
         }
     }
 
@@ -183,6 +186,12 @@ impl LimitAlgorithm for Gradient2 {
         self.basis
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn state(&self) -> LimitState {
+        let state = LimitState::new("gradient2").within(self.min, self.max).against(Reference::Average);
+        state.idle_if((self.in_flight as f64) < self.estimate / 2.0)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
         self.estimate = limit as f64;
@@ -194,6 +203,7 @@ impl LimitAlgorithm for Gradient2 {
             (0, _) | (_, Outcome::Cancelled) => return,
             (rtt, _) => rtt as f64,
         };
+        self.in_flight = sample.in_flight;
         let queue = match self.queue {
             QueueSize::Fixed(queue) => f64::from(queue),
             QueueSize::SquareRoot => self.estimate.trunc().sqrt().floor().max(4.0),

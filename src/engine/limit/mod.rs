@@ -10,6 +10,7 @@ mod gradient2;
 #[cfg(feature = "introspect")]
 mod known;
 mod netflix_window;
+mod state;
 mod two_point;
 mod vegas;
 mod windowed;
@@ -29,6 +30,7 @@ pub use gradient2::{Gradient2, QueueSize};
 #[cfg(feature = "introspect")]
 pub(crate) use known::{Known, Number};
 pub use netflix_window::NetflixWindow;
+pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
 pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
@@ -122,9 +124,15 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     }
 
     /// Returns the numbers that the present limit was judged by, as far as they can be told. Asked when the limit has
-    /// moved, for the [journal](crate::Admission::journal).
+    /// moved, for the [journal](crate::Admission::journal), and each second.
     fn inputs(&self) -> LimitInputs {
         LimitInputs::default()
+    }
+
+    /// Returns what the law does with its limit, and within which bounds, as far as it can be told. Asked each second, and when
+    /// an operator [looks](crate::docs::introspection).
+    fn state(&self) -> LimitState {
+        LimitState::default()
     }
 
     /// Goes on from a limit that a law of the same kind has learned, within the range of this law. A law without a

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LimitAlgorithm, Sample, windowed::Aggregate};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Sample, windowed::Aggregate};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -133,6 +133,14 @@ impl Window {
 impl<L: LimitAlgorithm> LimitAlgorithm for NetflixWindow<L> {
     fn limit(&self) -> usize {
         self.law.limit()
+    }
+
+    fn inputs(&self) -> LimitInputs {
+        self.law.inputs()
+    }
+
+    fn state(&self) -> LimitState {
+        self.law.state()
     }
 
     fn adopt(&mut self, limit: usize) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems, smallest};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{outcome::Outcome, problem::Problem, time::nanos};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
@@ -46,6 +46,8 @@ pub struct Vegas {
     base_nanos: u64,
     since_probe: u64,
     basis: LimitInputs,
+    /// Requests in flight at the last sample.
+    in_flight: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +80,7 @@ impl Vegas {
             base_nanos: 0,
             since_probe: 0,
             basis: LimitInputs::UNKNOWN,
+            in_flight: 0,
         }
     }
 
@@ -183,6 +186,12 @@ impl LimitAlgorithm for Vegas {
         self.basis
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn state(&self) -> LimitState {
+        let state = LimitState::new("vegas").within(1, self.max).against(Reference::Minimum);
+        state.idle_if((self.in_flight as f64) * 2.0 < self.estimate)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
         self.estimate = limit as f64;
@@ -197,6 +206,7 @@ impl LimitAlgorithm for Vegas {
             (rtt, _) => rtt,
         };
         self.since_probe += 1;
+        self.in_flight = sample.in_flight;
         if self.should_probe() {
             self.jitter.redraw();
             self.since_probe = 0;

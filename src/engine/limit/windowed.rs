@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{LimitAlgorithm, LimitInputs, Sample};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
 use crate::{
     outcome::Outcome,
     problem::Problem,
@@ -156,6 +156,10 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
 
     fn inputs(&self) -> LimitInputs {
         self.law.inputs()
+    }
+
+    fn state(&self) -> LimitState {
+        self.law.state()
     }
 
     fn adopt(&mut self, limit: usize) {

@@ -222,22 +222,50 @@ impl RateRule {
     }
 }
 
+impl LimitsPlan {
+    /// Returns what becomes of each rule without the store that is counted for all instances.
+    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
+        let cap = |setting: Option<Option<Setting<usize>>>| setting.flatten()?.shared;
+        let rate = |setting: Option<Setting<RateRule>>| setting?.shared;
+        let rules = [
+            cap(self.in_flight),
+            cap(self.in_flight_per_namespace),
+            rate(self.per_minute),
+            rate(self.per_minute_per_namespace),
+            rate(self.budget.as_ref().map(|(_, setting)| *setting)),
+        ];
+        rules.into_iter().flatten()
+    }
+}
+
 impl RulesPlan {
+    /// Returns what becomes of each rule without the store that is counted for all instances.
+    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
+        let limits = self.classes.iter().flat_map(|class| [&class.limits].into_iter().chain(class.overrides.values()));
+        limits.flat_map(LimitsPlan::shared)
+    }
+
     /// Whether any rule is counted for all instances.
     pub(crate) fn is_shared(&self) -> bool {
-        fn cap(setting: Option<Option<Setting<usize>>>) -> bool {
-            setting.flatten().is_some_and(|setting| setting.shared.is_some())
+        self.shared().next().is_some()
+    }
+
+    /// Returns what shared rules do without their store, each word once, the strictest first.
+    pub(crate) fn without_store(&self) -> Vec<&'static str> {
+        let mut ways: Vec<_> = self.shared().map(OnStoreFailure::way).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        ways.into_iter().map(|(_, word)| word).collect()
+    }
+}
+
+impl OnStoreFailure {
+    /// Returns what becomes of requests, as a word, after how strict it is.
+    pub(crate) const fn way(self) -> (u8, &'static str) {
+        match self {
+            Self::FailClosed => (0, "refuse"),
+            Self::LocalShare { .. } => (1, "local_share"),
+            Self::FailOpen => (2, "admit"),
         }
-        fn rate(setting: Option<Setting<RateRule>>) -> bool {
-            setting.is_some_and(|setting| setting.shared.is_some())
-        }
-        let limits = |limits: &LimitsPlan| {
-            cap(limits.in_flight)
-                || cap(limits.in_flight_per_namespace)
-                || rate(limits.per_minute)
-                || rate(limits.per_minute_per_namespace)
-                || rate(limits.budget.as_ref().map(|(_, setting)| *setting))
-        };
-        self.classes.iter().any(|class| limits(&class.limits) || class.overrides.values().any(limits))
     }
 }

@@ -100,6 +100,11 @@ impl Quotas {
         (self.labels.plan(), self.rules.plan())
     }
 
+    /// Returns what shared rules do without their store, each word once.
+    pub(crate) fn without_store(&self) -> Vec<&'static str> {
+        self.rules.plan().without_store()
+    }
+
     /// Returns what the settings say of labels.
     pub(crate) const fn label_plan(&self) -> &LabelPlan {
         self.labels.plan()

@@ -78,6 +78,7 @@ pub(crate) enum BlockingBound {
     MaxWaitingPerRun,
     Partition,
     Queue,
+    Store,
     WorkerSlots,
 }
 

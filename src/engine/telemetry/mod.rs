@@ -8,28 +8,33 @@ mod event;
 mod histogram;
 mod journal;
 mod label_metrics;
+mod lately;
 mod met;
-#[cfg(feature = "introspect")]
 mod recent;
+mod totals;
+mod verdict;
+mod watch;
 
 use std::time::Duration;
 
 pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
-#[cfg(feature = "introspect")]
-pub(crate) use self::recent::Fares;
-#[cfg(feature = "introspect")]
-use self::recent::Recent;
+pub use self::verdict::Verdict;
 pub(crate) use self::{
     counts::Counts,
     event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
     histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},
+    lately::Lately,
+    recent::{Fares, LastSeconds},
+    verdict::Sight,
 };
 use self::{
     journal::{DecisionCode, Journal},
     label_metrics::LabelMetrics,
     met::Met,
+    totals::Totals,
+    watch::Watch,
 };
 use crate::{
     engine::{
@@ -47,10 +52,9 @@ use crate::{
 pub(crate) struct Telemetry {
     /// Counts by partition.
     counts: Vec<Counts>,
-    #[cfg(feature = "introspect")]
-    recent: Vec<Recent>,
     /// Totals by label.
     totals: Vec<Totals>,
+    watch: Watch,
     series: LabelMetrics,
     met: Met,
     /// Reloads of the settings.
@@ -58,25 +62,13 @@ pub(crate) struct Telemetry {
     journal: Journal,
 }
 
-/// What became of the requests of a label.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) admitted: u64,
-    pub(crate) rejected: u64,
-    /// Requests among those admitted that an observing rule or partition would have rejected.
-    pub(crate) would_reject: u64,
-    /// First entry of the journal that is about a label of this name.
-    named_from: u64,
-}
-
 impl Telemetry {
     /// Returns telemetry with room for so many partitions and decisions.
     pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
         let mut telemetry = Self {
             counts: Vec::new(),
-            #[cfg(feature = "introspect")]
-            recent: Vec::new(),
             totals: vec![Totals::default()],
+            watch: Watch::default(),
             series: LabelMetrics::default(),
             met: Met::default(),
             reloads: 0,
@@ -96,8 +88,7 @@ impl Telemetry {
 
     fn grow(&mut self, partitions: usize) {
         self.counts.resize_with(partitions, Counts::default);
-        #[cfg(feature = "introspect")]
-        self.recent.resize_with(partitions, Recent::default);
+        self.watch.grow(partitions);
     }
 
     /// Returns how often the settings were changed.
@@ -163,7 +154,7 @@ impl Telemetry {
             }
             Event::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
-                self.totals_mut(request.label).rejected += 1;
+                self.totals_mut(request.label).rejected[Fares::of(reason) as usize] += 1;
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
                 self.tally(request.label, |series| series.ended(outcome));
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
@@ -212,7 +203,7 @@ impl Telemetry {
         let counts = &mut self.counts[partition.index()];
         counts.arrived += count;
         counts.rejected[reason.index()] += count;
-        self.totals_mut(LabelId::DEFAULT).rejected += count;
+        self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
     }
 
     /// Lists a request that was admitted at once.
@@ -363,20 +354,35 @@ impl Telemetry {
         self.met.has(class)
     }
 
-    /// Notes the counts by which [`recently`](Self::recently) judges. Once a second is enough.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn note_recent(&mut self, now: Timestamp) {
-        for (recent, counts) in self.recent.iter_mut().zip(&self.counts) {
-            recent.note(now, counts);
-        }
+    /// Whether a second is over whose counts are to be noted.
+    pub(crate) fn is_second_over(&self, now: Timestamp) -> bool {
+        self.watch.is_due(now)
     }
 
-    /// Returns what most rejections of the last seconds stand for in a partition, if more requests were rejected than
-    /// admitted.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn recently(&self, now: Timestamp, partition: PartitionId) -> Option<Fares> {
-        let partition = partition.index();
-        self.recent[partition].mostly_refused(now, &self.counts[partition])
+    /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
+    /// `is_below` says which partitions run fewer requests than their share.
+    pub(crate) fn judge(&mut self, now: Timestamp, sight: Sight, is_below: impl Fn(PartitionId) -> bool) {
+        self.watch.judge(now, sight, &self.counts, &self.totals, is_below);
+    }
+
+    /// Returns the state of the handle in a word, and since when.
+    pub(crate) const fn verdict(&self) -> (Verdict, Timestamp) {
+        self.watch.verdict()
+    }
+
+    /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.
+    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, is_below: bool) -> LastSeconds {
+        self.watch.last_seconds(now, partition, self.counts(partition), is_below)
+    }
+
+    /// Returns what became of the requests of a label in the last seconds, as far as that is known.
+    pub(crate) fn lately(&self, now: Timestamp, label: LabelId) -> Option<Lately> {
+        self.watch.lately(now, label, &self.totals(label))
+    }
+
+    /// Returns the label that was refused most in the last seconds, if any was.
+    pub(crate) fn worst_label(&self) -> Option<LabelId> {
+        self.watch.worst_label(&self.totals)
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

@@ -8,11 +8,11 @@ use super::Counts;
 use crate::{rejection::Reason, time::Timestamp};
 
 /// Time that the view goes back, and between two notes of the counts.
-const WINDOW: Duration = Duration::from_secs(5);
+pub(super) const WINDOW: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_secs(1);
-const SAMPLES: usize = 5;
+const SAMPLES: usize = 11;
 
-/// What most rejections of the last seconds say of a partition.
+/// What most rejections of the last seconds say of a partition, or of a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fares {
     Saturated,
@@ -20,80 +20,155 @@ pub(crate) enum Fares {
     Unavailable,
 }
 
-/// The meanings of rejections, the most harmless first.
-const STATUSES: [Fares; 3] = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
+impl Fares {
+    /// The meanings of rejections, the most harmless first.
+    pub(super) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
+
+    /// Returns what a rejection says of the partition.
+    pub(crate) const fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::Draining | Reason::PendingUnavailable | Reason::StoreUnavailable => Self::Unavailable,
+            Reason::Budget
+            | Reason::LabelCap
+            | Reason::LabelQueueFull
+            | Reason::NamespaceCap
+            | Reason::PendingFull
+            | Reason::Rate
+            | Reason::RunCap => Self::Throttled,
+            Reason::Deadline
+            | Reason::GateFull
+            | Reason::GateTimeout
+            | Reason::Limit
+            | Reason::PartitionCap
+            | Reason::PushedOut
+            | Reason::QueueFull
+            | Reason::QueueTimeout => Self::Saturated,
+        }
+    }
+
+    /// Returns what most of these rejections stand for, in the order of `ALL`, if they are more than were admitted.
+    pub(super) fn mostly(refused: [u64; 3], admitted: u64) -> Option<Self> {
+        if refused.iter().sum::<u64>() <= admitted {
+            return None;
+        }
+        Self::ALL.into_iter().zip(refused).max_by_key(|(_, count)| *count).map(|(fares, _)| fares)
+    }
+}
+
+/// How many rejections there were, by reason.
+type ByReason = [u64; Reason::ALL.len()];
 
 /// Counts of one moment, since the handle was made.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Timestamp,
     admitted: u64,
-    /// Rejections in the order of [`STATUSES`].
-    refused: [u64; STATUSES.len()],
+    rejected: ByReason,
+    would_reject: u64,
+    /// Whether the partition ran fewer requests than its share then.
+    is_below_share: bool,
 }
 
 /// The counts of the last seconds.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(super) struct Recent {
     samples: [Option<Sample>; SAMPLES],
     next: usize,
 }
 
-impl Sample {
-    fn of(at: Timestamp, counts: &Counts) -> Self {
-        let mut refused = [0; STATUSES.len()];
-        for (reason, count) in Reason::ALL.into_iter().zip(counts.rejected) {
-            refused[kind(reason)] += count;
-        }
-        Self { at, admitted: counts.admitted, refused }
+/// What became of the requests of a partition in the last seconds, at most ten.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LastSeconds {
+    /// Time that is looked back on, in seconds; 0 while there is nothing to look back on.
+    pub(crate) seconds: f64,
+    pub(crate) admitted: u64,
+    pub(crate) rejected: ByReason,
+    pub(crate) would_reject: u64,
+    /// Whether requests were rejected for want of capacity in a second at the begin or end of which the partition ran fewer
+    /// than its share.
+    pub(crate) is_refused_below_share: bool,
+}
+
+impl LastSeconds {
+    /// Returns how many requests were rejected.
+    pub(crate) fn refused(&self) -> u64 {
+        self.rejected.iter().sum()
+    }
+
+    /// Returns how many requests were admitted or rejected.
+    pub(crate) fn decided(&self) -> u64 {
+        self.admitted + self.refused()
+    }
+
+    /// Returns how many rejections stand for this.
+    pub(crate) fn refused_as(&self, fares: Fares) -> u64 {
+        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == fares).map(|it| self.rejected[it.index()]).sum()
+    }
+
+    /// Returns the most frequent reason of rejections that stand for this.
+    pub(crate) fn main_reason(&self, fares: Fares) -> Option<Reason> {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == fares);
+        reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
+    }
+
+    /// Returns a count as a rate per second.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Returns what most rejections stand for, if more requests were rejected than admitted.
+    pub(crate) fn mostly_refused(&self) -> Option<Fares> {
+        Fares::mostly(Fares::ALL.map(|it| self.refused_as(it)), self.admitted)
     }
 }
 
-/// Returns what a rejection says of the partition, as an index of [`STATUSES`].
-const fn kind(reason: Reason) -> usize {
-    match reason {
-        Reason::Draining | Reason::PendingUnavailable | Reason::StoreUnavailable => 2,
-        Reason::Budget
-        | Reason::LabelCap
-        | Reason::LabelQueueFull
-        | Reason::NamespaceCap
-        | Reason::PendingFull
-        | Reason::Rate
-        | Reason::RunCap => 1,
-        Reason::Deadline
-        | Reason::GateFull
-        | Reason::GateTimeout
-        | Reason::Limit
-        | Reason::PartitionCap
-        | Reason::PushedOut
-        | Reason::QueueFull
-        | Reason::QueueTimeout => 0,
+impl Sample {
+    fn of(at: Timestamp, counts: &Counts, is_below_share: bool) -> Self {
+        let would_reject = counts.would_reject.iter().sum();
+        Self { at, admitted: counts.admitted, rejected: counts.rejected, would_reject, is_below_share }
+    }
+
+    fn lacked_capacity(&self) -> u64 {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == Fares::Saturated);
+        reasons.map(|it| self.rejected[it.index()]).sum()
     }
 }
 
 impl Recent {
-    /// Notes the counts, once a step.
-    pub(super) fn note(&mut self, now: Timestamp, counts: &Counts) {
+    /// Whether it is time to note the counts.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let last = self.samples[(self.next + SAMPLES - 1) % SAMPLES];
-        if last.is_some_and(|last| now.since(last.at) < STEP) {
-            return;
-        }
-        self.samples[self.next] = Some(Sample::of(now, counts));
-        self.next = (self.next + 1) % SAMPLES;
+        last.is_none_or(|last| now.since(last.at) >= STEP)
     }
 
-    /// Returns what most rejections of the last seconds stand for, if more requests were rejected than admitted.
-    pub(super) fn mostly_refused(&self, now: Timestamp, counts: &Counts) -> Option<Fares> {
-        let recent = self.samples.into_iter().flatten().filter(|sample| now.since(sample.at) <= WINDOW);
-        let first = recent.min_by_key(|sample| sample.at)?;
-        let last = Sample::of(now, counts);
-        let admitted = last.admitted - first.admitted;
-        let refused = [0, 1, 2].map(|kind| last.refused[kind] - first.refused[kind]);
-        if refused.iter().sum::<u64>() <= admitted {
-            return None;
+    /// Notes the counts, once a step.
+    pub(super) fn note(&mut self, now: Timestamp, counts: &Counts, is_below_share: bool) {
+        if self.is_due(now) {
+            self.samples[self.next] = Some(Sample::of(now, counts, is_below_share));
+            self.next = (self.next + 1) % SAMPLES;
         }
-        let most = STATUSES.into_iter().zip(refused).max_by_key(|(_, count)| *count);
-        most.map(|(status, _)| status)
+    }
+
+    /// Returns what has happened since the oldest note of the window, if there is any.
+    pub(super) fn since(&self, now: Timestamp, counts: &Counts, is_below_share: bool) -> LastSeconds {
+        let in_order = self.samples[self.next..].iter().chain(&self.samples[..self.next]).flatten();
+        let mut samples = in_order.filter(|sample| now.since(sample.at) <= WINDOW).peekable();
+        let Some(&&first) = samples.peek() else { return LastSeconds::default() };
+        let last = Sample::of(now, counts, is_below_share);
+        let (mut before, mut is_refused_below_share) = (first, false);
+        for sample in samples.copied().chain([last]) {
+            let below = before.is_below_share || sample.is_below_share;
+            is_refused_below_share |= below && sample.lacked_capacity() > before.lacked_capacity();
+            before = sample;
+        }
+        LastSeconds {
+            seconds: now.since(first.at).as_secs_f64(),
+            admitted: last.admitted - first.admitted,
+            rejected: std::array::from_fn(|index| last.rejected[index] - first.rejected[index]),
+            would_reject: last.would_reject - first.would_reject,
+            is_refused_below_share,
+        }
     }
 }
 
@@ -113,39 +188,73 @@ mod tests {
         counts
     }
 
+    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<Fares> {
+        recent.since(now, counts, false).mostly_refused()
+    }
+
     #[test]
     fn most_of_the_last_seconds_decide_and_what_was_before_does_not() {
         let mut recent = Recent::default();
         let before = counts(1_000, &[(Reason::Limit, 9_000)]);
-        assert_eq!(recent.mostly_refused(at(0), &before), None, "nothing to compare with");
-        recent.note(at(0), &before);
-        assert_eq!(recent.mostly_refused(at(1), &before), None, "nothing happened since");
+        assert_eq!(mostly(&recent, at(0), &before), None, "nothing to compare with");
+        recent.note(at(0), &before, false);
+        assert_eq!(mostly(&recent, at(1), &before), None, "nothing happened since");
         let half = counts(1_010, &[(Reason::Limit, 9_010)]);
-        assert_eq!(recent.mostly_refused(at(1), &half), None);
+        assert_eq!(mostly(&recent, at(1), &half), None);
         for (reason, status) in [
             (Reason::QueueFull, Fares::Saturated),
             (Reason::Rate, Fares::Throttled),
             (Reason::StoreUnavailable, Fares::Unavailable),
         ] {
             let most = counts(1_010, &[(Reason::Limit, 9_005), (reason, 6)]);
-            assert_eq!(recent.mostly_refused(at(1), &most), Some(status));
+            assert_eq!(mostly(&recent, at(1), &most), Some(status));
         }
         let then = counts(1_010, &[(Reason::Limit, 9_100)]);
         for second in 1..20 {
-            recent.note(at(second), &then);
+            recent.note(at(second), &then, false);
         }
-        assert_eq!(recent.mostly_refused(at(20), &then), None, "it is over");
-        assert_eq!(recent.mostly_refused(at(60), &counts(0, &[])), None, "what was noted is too old");
+        assert_eq!(mostly(&recent, at(20), &then), None, "it is over");
+        assert_eq!(mostly(&recent, at(60), &counts(0, &[])), None, "what was noted is too old");
     }
 
     #[test]
     fn counts_are_noted_once_a_second_however_many_looks_there_are() {
         let mut recent = Recent::default();
         let full = counts(0, &[(Reason::Limit, 10)]);
-        recent.note(at(0), &counts(0, &[]));
+        recent.note(at(0), &counts(0, &[]), false);
         for _ in 0..1_000 {
-            recent.note(at(0), &full);
+            recent.note(at(0), &full, false);
         }
-        assert_eq!(recent.mostly_refused(at(0), &full), Some(Fares::Saturated));
+        assert_eq!(mostly(&recent, at(0), &full), Some(Fares::Saturated));
+    }
+
+    #[test]
+    fn the_view_goes_back_ten_seconds_and_names_its_length() {
+        let mut recent = Recent::default();
+        for second in 0..=30 {
+            recent.note(at(second), &counts(second * 5, &[(Reason::Limit, second * 3), (Reason::Rate, second)]), false);
+        }
+        let last = recent.since(at(30), &counts(150, &[(Reason::Limit, 90), (Reason::Rate, 30)]), false);
+        assert_eq!((last.seconds, last.admitted, last.refused(), last.decided()), (10.0, 50, 40, 90));
+        assert_eq!((last.refused_as(Fares::Saturated), last.refused_as(Fares::Throttled)), (30, 10));
+        assert_eq!(
+            (last.main_reason(Fares::Saturated), last.main_reason(Fares::Unavailable)),
+            (Some(Reason::Limit), None)
+        );
+        assert_eq!((last.per_second(30), LastSeconds::default().per_second(30)), (3.0, 0.0));
+        assert!(!last.is_refused_below_share);
+    }
+
+    #[test]
+    fn a_rejection_below_the_share_is_seen_where_the_second_began_or_ended_below_it() {
+        for (noted, now, expected) in [(false, false, false), (true, false, true), (false, true, true)] {
+            let mut recent = Recent::default();
+            recent.note(at(0), &counts(0, &[]), noted);
+            let refused = counts(5, &[(Reason::Limit, 1)]);
+            assert_eq!(recent.since(at(1), &refused, now).is_refused_below_share, expected);
+            // A cap of the caller's own says nothing of shares.
+            let throttled = counts(5, &[(Reason::Rate, 1)]);
+            assert!(!recent.since(at(1), &throttled, now).is_refused_below_share);
+        }
     }
 }

@@ -107,6 +107,11 @@ impl SharedRules {
         self.rules.iter().copied().enumerate().find(|(_, rule)| rule.counts == counts)
     }
 
+    /// Returns what becomes of requests while the store is gone, as a word: that of the strictest rule.
+    pub(crate) fn without_store(&self) -> Option<&'static str> {
+        self.rules.iter().map(|rule| rule.when_gone.way()).min().map(|(_, word)| word)
+    }
+
     /// Fail closed: returns what requests are answered while the store is gone, if one of the rules fails closed.
     pub(crate) fn closes(&self) -> Option<WhenFull> {
         let closed = || self.rules.iter().filter(|rule| rule.when_gone == OnStoreFailure::FailClosed);

@@ -131,7 +131,7 @@ impl Engine {
         match reason {
             Reason::Deadline => Blocker::new(BlockingBound::Deadline, 0, 0),
             Reason::Draining => Blocker::new(BlockingBound::Draining, 0, 0),
-            Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::NOTHING,
+            Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::new(BlockingBound::Store, 0, 0),
             Reason::GateFull | Reason::GateTimeout => {
                 let bound = limit.saturating_add(self.queue.behind_gate().unwrap_or(0));
                 Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.in_line(), bound)

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, TtlId},
-        telemetry::Event,
+        telemetry::{Event, Sight},
         tokens::{Marks, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
@@ -134,8 +134,9 @@ impl Engine {
                 self.throttle(label, throttle);
             }
         }
-        #[cfg(feature = "introspect")]
-        self.telemetry.note_recent(now);
+        if self.telemetry.is_second_over(now) {
+            self.judge(now);
+        }
         self.dispatch(now);
     }
 
@@ -144,11 +145,27 @@ impl Engine {
         self.now
     }
 
-    /// Moves the time on for a look at the engine, and does nothing else.
+    /// Moves the time on, and does nothing else.
     pub(crate) fn pass_time(&mut self, now: Timestamp) {
-        let _now = self.advance(now);
+        self.advance(now);
+    }
+
+    /// Moves the time on for a look at the engine, and judges its state.
+    pub(crate) fn pass_time_for_look(&mut self, now: Timestamp) {
+        let now = self.advance(now);
         // Where no driver ticks, the looks themselves note the counts to compare.
-        #[cfg(feature = "introspect")]
-        self.telemetry.note_recent(_now);
+        self.judge(now);
+    }
+
+    /// Judges the state of the handle by what is seen of it now, and by the last seconds.
+    fn judge(&mut self, now: Timestamp) {
+        let Self { lifecycle, capacity, queue, telemetry, .. } = self;
+        let sight = Sight {
+            is_draining: lifecycle.is_draining(),
+            binds: lifecycle.enforces(),
+            is_store_gone: self.quotas.has_shared_rules() && lifecycle.store().is_gone(now, None),
+            is_busy: capacity.is_full() || !queue.is_empty(),
+        };
+        telemetry.judge(now, sight, |partition| capacity.partition(partition).is_owed());
     }
 }

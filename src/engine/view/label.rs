@@ -58,6 +58,23 @@ pub struct LabelSnapshot {
     pub rejected: u64,
     /// Requests among those admitted that would have been rejected, had decisions been binding that only observe.
     pub would_reject: u64,
+    /// Requests of the label that were rejected per second, over the last five to ten seconds.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_zero"))]
+    pub refused_per_second: f64,
+    /// What most rejections of these seconds stand for, if they are more than the admitted requests: `Saturated`, `Throttled` or
+    /// `Unavailable`. The `status` is that of the next request alone.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+    pub lately: Option<LabelStatus>,
+    /// What the rules of the label that instances share do without their store, while it is gone: `refuse`, `local_share` or
+    /// `admit`.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+    pub without_store: Option<&'static str>,
+}
+
+#[cfg(feature = "introspect")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(rate: &f64) -> bool {
+    *rate <= 0.0
 }
 
 /// The values by which a list of labels is sorted and filtered.
@@ -107,7 +124,7 @@ impl Engine {
             LabelId::DEFAULT => false,
             id if self.quotas.is_overflow(id) => {
                 let totals = self.telemetry.totals(id);
-                label.running() + label.waiting() > 0 || totals.admitted + totals.rejected > 0
+                label.running() + label.waiting() > 0 || totals.admitted + totals.rejected() > 0
             }
             _ => true,
         }
@@ -166,7 +183,7 @@ impl Engine {
             waiting: label.waiting(),
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
-            rejected: totals.rejected,
+            rejected: totals.rejected(),
         }
     }
 
@@ -179,6 +196,8 @@ impl Engine {
         let hold = label.mean_hold().as_secs_f64();
         let (cap, totals) = (label.cap(), self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
+        let lately = self.telemetry.lately(self.now, id);
+        let gone = label.remote().filter(|it| self.lifecycle.store().is_gone(self.now, it.unanswered()));
         LabelSnapshot {
             class: self.quotas.class_name(label.class()).to_owned(),
             namespace: label.namespace().to_owned(),
@@ -199,8 +218,11 @@ impl Engine {
             worker_slots: label.workers().map(|workers| workers.slots()),
             rules,
             admitted: totals.admitted,
-            rejected: totals.rejected,
+            rejected: totals.rejected(),
             would_reject: totals.would_reject,
+            refused_per_second: lately.map_or(0.0, |it| it.per_second(it.refused())),
+            lately: lately.and_then(|it| it.mostly_refused()).map(LabelStatus::from),
+            without_store: gone.and_then(|it| it.rules().without_store()),
         }
     }
 

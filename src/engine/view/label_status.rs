@@ -5,6 +5,7 @@ use crate::engine::{
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
+    telemetry::Fares,
     tokens::Ask,
 };
 
@@ -55,6 +56,16 @@ impl LabelStatus {
     }
 }
 
+impl From<Fares> for LabelStatus {
+    fn from(fares: Fares) -> Self {
+        match fares {
+            Fares::Saturated => Self::Saturated,
+            Fares::Throttled => Self::Throttled,
+            Fares::Unavailable => Self::Unavailable,
+        }
+    }
+}
+
 /// What is in the way of a label's next request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
@@ -72,6 +83,15 @@ pub struct BlockedBy {
     pub when_full: &'static str,
     /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
+    /// Slots that are held back, where the rule is `kept`; else 0.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_zero"))]
+    pub kept: usize,
+}
+
+#[cfg(feature = "introspect")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Engine {
@@ -111,8 +131,9 @@ impl Engine {
         ask: &Ask<'_>,
         rules: &[RuleSnapshot],
     ) -> Option<BlockedBy> {
-        let blocked =
-            |rule, used, bound, when_full| Some(BlockedBy { rule, used, bound, when_full, room_in_seconds: None });
+        let blocked = |rule, used, bound, when_full| {
+            Some(BlockedBy { rule, used, bound, when_full, room_in_seconds: None, kept: 0 })
+        };
         if self.lifecycle.is_draining() {
             return blocked("draining", 0, 0, "reject");
         }
@@ -127,7 +148,14 @@ impl Engine {
                 if is_pending(&rule) { None } else { self.exhausted_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
-            return Some(BlockedBy { rule: rule.rule, used: rule.used, bound: rule.bound, when_full, room_in_seconds });
+            return Some(BlockedBy {
+                rule: rule.rule,
+                used: rule.used,
+                bound: rule.bound,
+                when_full,
+                room_in_seconds,
+                kept: 0,
+            });
         }
         if let Some(remote) = label.remote() {
             if let Some(when_full) = self.closes_without_store(id) {
@@ -137,7 +165,8 @@ impl Engine {
                 let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
                 let when_full = if full.when_full == WhenFull::Queue { then } else { full.when_full.as_str() };
                 let rule = remote.exhausted_name(self.now);
-                return Some(BlockedBy { rule, used: full.bound, bound: full.bound, when_full, room_in_seconds });
+                let (used, bound) = (full.bound, full.bound);
+                return Some(BlockedBy { rule, used, bound, when_full, room_in_seconds, kept: 0 });
             }
         }
         if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
@@ -147,8 +176,12 @@ impl Engine {
         if it.is_at_hard_cap() {
             return blocked("partition", it.running(), it.cap(), then);
         }
-        let rule = if self.capacity.is_full() { "limit" } else { "kept" };
-        blocked(rule, self.capacity.running(), self.capacity.limit(), then)
+        let (used, bound) = (self.capacity.running(), self.capacity.limit());
+        if self.capacity.is_full() {
+            return blocked("limit", used, bound, then);
+        }
+        let kept = self.capacity.kept();
+        Some(BlockedBy { rule: "kept", used, bound, when_full: then, room_in_seconds: None, kept })
     }
 
     /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has

@@ -5,11 +5,14 @@ mod capture;
 mod journal;
 mod label;
 mod label_status;
+mod limit;
 #[cfg(feature = "introspect")]
 mod partition;
 mod series;
 mod snapshot;
+mod text;
 mod unmet;
+mod verdict;
 mod waiter;
 
 #[cfg(feature = "introspect")]
@@ -17,7 +20,9 @@ pub(crate) use self::label::LabelRow;
 pub use self::{
     label::LabelSnapshot,
     label_status::{BlockedBy, LabelStatus},
+    limit::{LimitMove, LimitSnapshot},
     snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot},
+    verdict::{RecentSnapshot, RefusedSnapshot, VerdictSnapshot},
     waiter::WaiterSnapshot,
 };
 pub(crate) use self::{series::LabelSeries, unmet::Unmet};

@@ -2,7 +2,7 @@
 
 use super::LabelStatus;
 use crate::{
-    engine::{Engine, ids::LabelId, telemetry::Fares, tokens::Ask},
+    engine::{Engine, ids::LabelId, tokens::Ask},
     time::Timestamp,
 };
 
@@ -12,12 +12,8 @@ impl Engine {
     pub(crate) fn partition_statuses(&self, now: Timestamp) -> Vec<LabelStatus> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         let statuses = shown.map(|(number, _)| {
-            let recent = match self.telemetry.recently(now, number) {
-                None => LabelStatus::Accepting,
-                Some(Fares::Saturated) => LabelStatus::Saturated,
-                Some(Fares::Throttled) => LabelStatus::Throttled,
-                Some(Fares::Unavailable) => LabelStatus::Unavailable,
-            };
+            let recent = self.telemetry.last_seconds(now, number, false).mostly_refused();
+            let recent = recent.map_or(LabelStatus::Accepting, LabelStatus::from);
             let next = if self.lifecycle.is_draining() {
                 LabelStatus::Unavailable
             } else if self.may_run(&Ask::of(number), LabelId::DEFAULT) || self.lets_all_through(number) {

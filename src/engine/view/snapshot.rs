@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::LabelSnapshot;
+use super::{LabelSnapshot, LimitSnapshot, RecentSnapshot, VerdictSnapshot};
 use crate::engine::{
     Engine,
     capacity::Partition,
@@ -19,12 +19,19 @@ use crate::rejection::Reason;
 pub struct Snapshot {
     /// Name of the handle.
     pub name: String,
+    /// The state in a line: whether all is well, which requests are refused, and what to do.
+    pub verdict: VerdictSnapshot,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
     pub mode: &'static str,
     /// Whether the handle drains: no request is admitted any more.
     pub draining: bool,
     /// Limit: requests that may run at once.
     pub limit: usize,
+    /// Why the limit is what it is.
+    pub limit_state: LimitSnapshot,
+    /// Slots that are held back for requests which were rejected below the share of their partition, their label or their
+    /// importance.
+    pub kept: usize,
     /// Requests that run.
     pub in_flight: usize,
     /// Requests that wait in line for a slot.
@@ -143,6 +150,8 @@ pub struct PartitionSnapshot {
     pub rtt: Quantiles,
     /// Waits of requests that were admitted after a wait.
     pub wait: Quantiles,
+    /// What became of its requests in the last seconds.
+    pub recent: RecentSnapshot,
 }
 
 /// Quantiles in seconds, each within a quarter of the true value; 0 where nothing was recorded.
@@ -194,8 +203,11 @@ impl Engine {
     /// Returns the present state, without the labels, of which there may be many, and without the name and the
     /// warnings, which the engine doesn't know.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot {
+        let mut snapshot = Snapshot {
             name: String::new(),
+            verdict: VerdictSnapshot::default(),
+            limit_state: self.limit_snapshot(),
+            kept: self.capacity.kept(),
             mode: self.lifecycle.mode().as_str(),
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),
@@ -222,7 +234,9 @@ impl Engine {
                 .filter(|(_, it)| it.is_shown())
                 .map(|(number, it)| self.partition_snapshot(number, it))
                 .collect(),
-        }
+        };
+        snapshot.verdict = self.verdict_snapshot(&snapshot);
+        snapshot
     }
 }
 
@@ -264,6 +278,7 @@ impl Engine {
             ignored,
             rtt: Quantiles::of(&counts.rtt),
             wait: Quantiles::of(&counts.wait),
+            recent: RecentSnapshot::from(&self.recent(number)),
         }
     }
 }

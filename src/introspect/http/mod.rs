@@ -23,7 +23,7 @@ use self::{
 use super::{look, wire::Readiness};
 use crate::{admission::BodyData, runtime::Admission};
 
-/// How long ago the handle was made, in seconds: entries of the journal say when they were written by the same measure. Not in
+/// How long ago the handle was made, in seconds: what happened is dated by the same measure. Not in
 /// the body, which would be another one each time then.
 const NOW: HeaderName = HeaderName::from_static("admission-now");
 
@@ -122,7 +122,10 @@ impl Introspection {
     fn read(&self, what: &Read, query: Option<&str>) -> Result<Answer, Problem> {
         let admission = &self.admission;
         Ok(match what {
-            Read::All => Answer::json(StatusCode::OK, &look::overview(admission, &LabelQuery::parse(query)?)),
+            Read::All => {
+                let (overview, now) = look::overview(admission, &LabelQuery::parse(query)?);
+                Answer::json(StatusCode::OK, &overview).dated(now)
+            }
             Read::Labels => Answer::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
             Read::Label(label) => {
                 let found = look::find_label(admission, &query::namespace(query)?, label);
@@ -144,11 +147,7 @@ impl Introspection {
             }
             Read::Journal => {
                 let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);
-                let answer = Answer::json(StatusCode::OK, &page);
-                match HeaderValue::try_from(format!("{now:.3}")) {
-                    Ok(now) => answer.with_header(NOW, now),
-                    Err(_) => answer,
-                }
+                Answer::json(StatusCode::OK, &page).dated(now)
             }
             Read::Ready => {
                 let ready = admission.is_ready();
@@ -166,6 +165,16 @@ impl Introspection {
             Ok(Some(answer)) => IntrospectionFuture::ready(answer.respond(request.headers(), is_head)),
             Ok(None) => IntrospectionFuture::reading(Upload::new(self.admission.clone(), request.into_body())),
             Err(problem) => IntrospectionFuture::ready(Answer::from(problem).respond(&HeaderMap::new(), is_head)),
+        }
+    }
+}
+
+impl Answer {
+    /// Adds how long ago the handle was made, in seconds.
+    fn dated(self, now: f64) -> Self {
+        match HeaderValue::try_from(format!("{now:.3}")) {
+            Ok(now) => self.with_header(NOW, now),
+            Err(_) => self,
         }
     }
 }

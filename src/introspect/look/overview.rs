@@ -8,12 +8,13 @@ use crate::{
         wire::{Overview, Partition, Partitions},
     },
     runtime::Admission,
+    time::Timestamp,
 };
 
-/// All there is to see, of the labels one page.
-pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> Overview {
-    let (snapshot, partitions) = look(admission);
-    Overview::new(snapshot, partitions, label_page(admission, query))
+/// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.
+pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
+    let (snapshot, partitions, now) = look(admission);
+    (Overview::new(snapshot, partitions, label_page(admission, query)), now)
 }
 
 /// All partitions.
@@ -22,12 +23,12 @@ pub(in crate::introspect) fn partitions(admission: &Admission) -> Partitions {
 }
 
 /// The state without labels, and its partitions on their own; both from one turn.
-fn look(admission: &Admission) -> (Snapshot, Vec<Partition>) {
-    let (mut snapshot, statuses, counts) = admission.shared.look(|engine, now| {
+fn look(admission: &Admission) -> (Snapshot, Vec<Partition>, f64) {
+    let (mut snapshot, statuses, counts, now) = admission.shared.look(|engine, now| {
         let statuses = engine.partition_statuses(now);
         let counts = engine.partitions().map(|(.., counts)| (counts.rtt.clone(), counts.wait.clone()));
         let counts: Vec<_> = counts.collect();
-        (engine.snapshot(), statuses, counts)
+        (engine.snapshot(), statuses, counts, engine.now())
     });
     snapshot.name = admission.shared.name().to_owned();
     snapshot.warnings = admission.warnings();
@@ -37,7 +38,7 @@ fn look(admission: &Admission) -> (Snapshot, Vec<Partition>) {
     let items = items
         .map(|((partition, status), (rtt, wait))| Partition::new(partition, status, [counted(&rtt), counted(&wait)]));
     let items = items.collect();
-    (snapshot, items)
+    (snapshot, items, now.since(Timestamp::ZERO).as_secs_f64())
 }
 
 fn counted(histogram: &Histogram) -> Vec<(f64, u64)> {

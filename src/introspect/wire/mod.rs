@@ -7,6 +7,7 @@ mod journal;
 mod labels;
 mod overview;
 mod section;
+mod verdict;
 mod waiters;
 mod words;
 
@@ -16,6 +17,7 @@ pub use self::{
     labels::{Label, LabelPage},
     overview::{Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Shadow, Store},
     section::{BlockedBy, Rule, Section},
+    verdict::{LimitMove, LimitState, Recent, Refused, Verdict},
     waiters::{Waiter, WaiterPage},
     words::{EntryKind, LabelSort},
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::LabelPage;
+use super::{LabelPage, LimitState, Recent, Verdict};
 use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot};
 
 /// The handle, its partitions and a page of its labels; see [`Snapshot`](crate::snapshot::Snapshot).
@@ -13,9 +13,17 @@ use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, St
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
 pub struct Overview {
     pub name: String,
+    /// The state in a line: the first thing to look at.
+    #[serde(default)]
+    pub verdict: Verdict,
     pub mode: String,
     pub draining: bool,
     pub limit: usize,
+    /// Why the limit is what it is.
+    #[serde(default)]
+    pub limit_state: LimitState,
+    #[serde(default)]
+    pub kept: usize,
     pub in_flight: usize,
     pub waiting: usize,
     pub at_gate: usize,
@@ -107,6 +115,9 @@ pub struct Partition {
     pub rtt: Quantiles,
     #[serde(default)]
     pub wait: Quantiles,
+    /// What became of its requests in the last seconds.
+    #[serde(default)]
+    pub recent: Recent,
     /// The fields of labels that partitions have as well.
     #[serde(default)]
     pub admission: PartitionSection,
@@ -196,9 +207,12 @@ impl Overview {
             available: snapshot.available(),
             utilisation: snapshot.utilisation(),
             name: snapshot.name,
+            verdict: snapshot.verdict.into(),
             mode: snapshot.mode.to_owned(),
             draining: snapshot.draining,
             limit: snapshot.limit,
+            limit_state: snapshot.limit_state.into(),
+            kept: snapshot.kept,
             in_flight: snapshot.in_flight,
             waiting: snapshot.waiting,
             at_gate: snapshot.at_gate,
@@ -255,6 +269,7 @@ impl Partition {
             ignored: partition.ignored,
             rtt: partition.rtt.into(),
             wait: partition.wait.into(),
+            recent: partition.recent.into(),
             rtt_counts,
             wait_counts,
         }

@@ -86,6 +86,15 @@ pub struct Section {
     pub rejected: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub would_reject: u64,
+    /// Rejections per second over the last five to ten seconds.
+    #[serde(default, skip_serializing_if = "is_none_at_all")]
+    pub refused_per_second: f64,
+    /// What most requests of these seconds met, if most were rejected: a status as in `status`, which is about the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lately: Option<String>,
+    /// What rules that instances share do without their store, while it is gone: `refuse`, `local_share` or `admit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_store: Option<String>,
     #[serde(serialize_with = "as_value")]
     pub rules: Vec<Rule>,
 }
@@ -100,6 +109,8 @@ pub struct BlockedBy {
     pub bound: usize,
     pub when_full: String,
     pub room_in_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "is_no_slot")]
+    pub kept: usize,
 }
 
 /// A cap, a rate or a budget; see [`RuleSnapshot`](crate::snapshot::RuleSnapshot).
@@ -128,6 +139,7 @@ impl From<&crate::engine::BlockedBy> for BlockedBy {
             bound: it.bound,
             when_full: it.when_full.to_owned(),
             room_in_seconds: it.room_in_seconds,
+            kept: it.kept,
         }
     }
 }
@@ -150,6 +162,14 @@ impl From<&RuleSnapshot> for Rule {
 
 const fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+const fn is_no_slot(count: &usize) -> bool {
+    *count == 0
+}
+
+fn is_none_at_all(rate: &f64) -> bool {
+    *rate <= 0.0
 }
 
 /// Writes the fields in the order that a JSON value has them in.
@@ -186,6 +206,9 @@ impl From<&LabelSnapshot> for Section {
             admitted: label.admitted,
             rejected: label.rejected,
             would_reject: label.would_reject,
+            refused_per_second: label.refused_per_second,
+            lately: label.lately.map(|status| status.as_str().to_owned()),
+            without_store: label.without_store.map(str::to_owned),
             rules: label.rules.iter().map(Rule::from).collect(),
             ..Self::default()
         };

@@ -16,7 +16,7 @@ impl Shared {
         self.look_at_store();
         let now = self.time.now();
         self.with_engine(|state, _| {
-            state.engine.pass_time(now);
+            state.engine.pass_time_for_look(now);
             look(&state.engine, now)
         })
     }

@@ -118,7 +118,7 @@ use self::{
 };
 #[cfg(feature = "introspect")]
 use super::Number;
-use super::{LimitAlgorithm, LimitInputs, Sample, clamp_to_limit, range_problems};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
 
 /// Learns the limit without a threshold: compares latency at the limit with latency at half of it.
@@ -161,6 +161,8 @@ pub struct TwoPoint {
     grown_from: Option<f64>,
     /// Whether the limit is doubling.
     slow_start: bool,
+    /// Whether no request of the last cohort met the limit, or there was no cohort so far.
+    is_idle: bool,
     /// Whether there was ever something to compare with.
     started: bool,
     /// Numbers that moved the limit last.
@@ -221,6 +223,7 @@ impl TwoPoint {
             grew: true,
             grown_from: None,
             slow_start: true,
+            is_idle: true,
             started: false,
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
@@ -329,6 +332,14 @@ impl LimitAlgorithm for TwoPoint {
 
     fn inputs(&self) -> LimitInputs {
         self.basis
+    }
+
+    fn state(&self) -> LimitState {
+        let state = LimitState::new("two_point").within(self.min, self.max).against(Reference::HalfLoad);
+        match self.phase {
+            Phase::Probe => state.phase(super::Phase::Probing),
+            Phase::Watch => state.idle_if(self.is_idle),
+        }
     }
 
     /// Takes a limit of which only that it was good is known: the law doesn't double it, and asks for a lower point.

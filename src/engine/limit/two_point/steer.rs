@@ -53,6 +53,7 @@ impl TwoPoint {
         let now = point.at;
         self.basis = LimitInputs::of_nanos(point.rtt, f64::NAN);
         let grown_from = self.grown_from.take();
+        self.is_idle = false;
         if point.drowns() && self.rules.has(Rule::Drowned) {
             // Before the limit grew there were answers. If there are none at that limit either, it falls as far as it must.
             return match grown_from.filter(|_| self.rules.has(Rule::Back)) {
@@ -73,7 +74,7 @@ impl TwoPoint {
                 self.low = Some(point);
             }
             self.high = None;
-            self.slow_start = false;
+            (self.slow_start, self.is_idle) = (false, true);
             return self.set(self.limit, now);
         }
         self.high = Some(same.map_or(point, |high| high.pooled(&point)));

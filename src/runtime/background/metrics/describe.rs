@@ -18,8 +18,12 @@ pub(super) fn describe() {
         ),
         ("admission_label_in_flight", "Requests of a label in flight"),
         ("admission_label_waiting", "Waiting requests of a label, in line or at the gate"),
+        ("admission_kept", "Slots that are held back for requests that were rejected below their share"),
         ("admission_labels_known", "Labels in the table of labels, counted once for each class of work"),
         ("admission_limit", "How many requests may run at once"),
+        ("admission_limit_maximum", "The greatest limit that the law may set, if it tells"),
+        ("admission_limit_minimum", "The least limit that the law may set, if it tells"),
+        ("admission_limit_state", "1 for what the limit does at present, else 0"),
         ("admission_mode", "1 for the present mode of the handle, else 0"),
         ("admission_partition_limit", "Slots that a partition is guaranteed"),
         ("admission_partition_observes", "1 for a partition that observes (dry run), else 0"),
@@ -27,6 +31,7 @@ pub(super) fn describe() {
         ("admission_shadow_limit", "The limit that the shadow law would have set"),
         ("admission_queue_places", "How many requests may wait in line for a slot"),
         ("admission_store_state", "1 for the present state of the store of shared limits, else 0"),
+        ("admission_verdict", "1 for the present state of the handle in a word, else 0"),
         ("admission_waiting", "Waiting requests, in line for a slot or at the full gate"),
     ] {
         describe_gauge!(name, Unit::Count, text);
@@ -36,6 +41,13 @@ pub(super) fn describe() {
         Unit::Seconds,
         "Time for which the store of shared limits has been down"
     );
+    for (name, text) in [
+        ("admission_limit_reference_seconds", "Time that the law compares round-trip times with, if it tells"),
+        ("admission_limit_rtt_seconds", "Round-trip time by which the law judged last, if it tells"),
+        ("admission_verdict_seconds", "Time for which the handle has been in its present state"),
+    ] {
+        describe_gauge!(name, Unit::Seconds, text);
+    }
     describe_gauge!(
         "admission_label_utilisation_ratio",
         "Used part of the slots of a label; above 1 where they are not enforced, or shrank"

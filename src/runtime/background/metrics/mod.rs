@@ -16,7 +16,9 @@ use metrics::{Label, counter, gauge, histogram};
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
 use crate::runtime::core::Core;
 use crate::{
-    engine::{Counts, Histogram, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, plan::Mode},
+    engine::{
+        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, Verdict, plan::Mode,
+    },
     rejection::Reason,
     store::{AdmissionLock, Health},
 };
@@ -38,7 +40,9 @@ impl Recorder {
         store: impl FnOnce() -> Option<StoreSnapshot>,
         lock: Option<&AdmissionLock>,
     ) {
+        let now = core.now();
         let (snapshot, counts) = core.with_engine(|state, _| {
+            state.engine.pass_time_for_look(now);
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.snapshot(), counts)
         });
@@ -111,6 +115,8 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_available", snapshot.available() as f64),
         ("admission_utilisation_ratio", snapshot.utilisation()),
         ("admission_queue_places", snapshot.queue as f64),
+        ("admission_kept", snapshot.kept as f64),
+        ("admission_verdict_seconds", snapshot.verdict.since_seconds),
         ("admission_labels_known", snapshot.labels_known as f64),
         ("admission_draining", f64::from(u8::from(snapshot.draining))),
         ("admission_abandoned", snapshot.abandoned as f64),
@@ -121,6 +127,11 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         let with_mode = vec![limiter.clone(), Label::from_static_parts("mode", mode)];
         gauge!("admission_mode", with_mode).set(f64::from(u8::from(snapshot.mode == mode)));
     }
+    for verdict in Verdict::ALL.map(Verdict::as_str) {
+        let with_state = vec![limiter.clone(), Label::from_static_parts("state", verdict)];
+        gauge!("admission_verdict", with_state).set(f64::from(u8::from(snapshot.verdict.state == verdict)));
+    }
+    publish_limit(limiter, &snapshot.limit_state);
     for (name, count) in [
         ("admission_overdue_total", snapshot.overdue),
         ("admission_labels_evicted_total", snapshot.labels_evicted),
@@ -129,6 +140,24 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_law_panics_total", snapshot.law_panics),
     ] {
         counter!(name, labels()).absolute(count);
+    }
+}
+
+/// Publishes why the limit is what it is. What a law does not tell is no number.
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn publish_limit(limiter: &Label, limit: &LimitSnapshot) {
+    let count = |count: Option<usize>| count.map_or(f64::NAN, |it| it as f64);
+    for (name, value) in [
+        ("admission_limit_minimum", count(limit.min)),
+        ("admission_limit_maximum", count(limit.max)),
+        ("admission_limit_rtt_seconds", limit.rtt_seconds.unwrap_or(f64::NAN)),
+        ("admission_limit_reference_seconds", limit.reference_seconds.unwrap_or(f64::NAN)),
+    ] {
+        gauge!(name, vec![limiter.clone()]).set(value);
+    }
+    for state in LimitSnapshot::STATES {
+        let with_state = vec![limiter.clone(), Label::from_static_parts("state", state)];
+        gauge!("admission_limit_state", with_state).set(f64::from(u8::from(limit.state == state)));
     }
 }
 

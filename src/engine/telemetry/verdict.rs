@@ -1,0 +1,238 @@
+//! The state of a handle in a word, and since when.
+//!
+//! A change for the worse shows at once. A change for the better shows when the handle was better for some seconds, and a share
+//! of rejections near its bound does not make the word change to and fro.
+
+use std::time::Duration;
+
+use super::recent::{Fares, LastSeconds};
+use crate::time::Timestamp;
+
+/// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the variant
+/// listed last is told.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Slots are free, and no request was rejected.
+    #[default]
+    Fine,
+    /// The slots are used up or requests wait, and hardly any request was rejected.
+    Busy,
+    /// Caps, rates or budgets of callers reject requests; the server has room.
+    Throttled,
+    /// Requests are rejected since there are too few slots.
+    Overloaded,
+    /// The store of shared rules does not answer.
+    StoreGone,
+    /// Decisions don't bind: every request is admitted.
+    NotEnforcing,
+    /// The handle drains: no request is admitted any more.
+    Draining,
+}
+
+impl Verdict {
+    /// All variants, the most harmless first.
+    pub const ALL: [Self; 7] = [
+        Self::Fine,
+        Self::Busy,
+        Self::Throttled,
+        Self::Overloaded,
+        Self::StoreGone,
+        Self::NotEnforcing,
+        Self::Draining,
+    ];
+
+    /// Returns the machine word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Busy => "busy",
+            Self::Throttled => "throttled",
+            Self::Overloaded => "overloaded",
+            Self::StoreGone => "store_gone",
+            Self::NotEnforcing => "not_enforcing",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// Whether this is the state of the handle rather than of its load: it begins and ends at once.
+    const fn is_certain(self) -> bool {
+        matches!(self, Self::NotEnforcing | Self::Draining)
+    }
+}
+
+/// From this part of the requests of a partition on, rejections are the state of the handle, and below that part they are
+/// not any more.
+const FROM: f64 = 0.01;
+const UNTIL: f64 = 0.005;
+/// Time for which a handle has to be better before it is told so.
+const BETTER_FOR: Duration = Duration::from_secs(5);
+/// Seconds whose load is remembered, and those among them that have to be busy.
+const REMEMBERED: u32 = 10;
+const BUSY: u32 = 5;
+
+/// What is seen of the handle at one moment, besides counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    pub(crate) is_draining: bool,
+    pub(crate) binds: bool,
+    pub(crate) is_store_gone: bool,
+    /// Whether all slots are used, or a request waits.
+    pub(crate) is_busy: bool,
+}
+
+/// The verdict, and what it takes to change it.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    verdict: Verdict,
+    since: Timestamp,
+    /// Time since when the handle was better than that.
+    better_since: Option<Timestamp>,
+    /// A bit for each of the last seconds, the newest one first: whether the handle was busy.
+    busy: u32,
+}
+
+impl Judge {
+    pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {
+        (self.verdict, self.since)
+    }
+
+    /// Notes whether the handle is busy, once a second.
+    pub(super) const fn note(&mut self, is_busy: bool) {
+        self.busy = self.busy << 1 | is_busy as u32;
+    }
+
+    /// Judges what is seen now, and the last seconds of all partitions.
+    pub(super) fn judge(&mut self, now: Timestamp, sight: Sight, partitions: impl Iterator<Item = LastSeconds>) {
+        let found = self.find(sight, partitions);
+        if found > self.verdict
+            || found.is_certain() && found != self.verdict
+            || self.verdict.is_certain() && found != self.verdict
+        {
+            (self.verdict, self.since, self.better_since) = (found, now, None);
+        } else if found == self.verdict {
+            self.better_since = None;
+        } else if now.since(*self.better_since.get_or_insert(now)) >= BETTER_FOR {
+            // Told since when it holds, rather than since when that is certain.
+            (self.verdict, self.since) = (found, self.better_since.take().unwrap_or(now));
+        }
+    }
+
+    fn find(&self, sight: Sight, partitions: impl Iterator<Item = LastSeconds>) -> Verdict {
+        if sight.is_draining {
+            return Verdict::Draining;
+        } else if !sight.binds {
+            return Verdict::NotEnforcing;
+        } else if sight.is_store_gone {
+            return Verdict::StoreGone;
+        }
+        let bound = |verdict| if self.verdict == verdict { UNTIL } else { FROM };
+        let (mut lacks_capacity, mut throttles, mut refuses) = (false, false, false);
+        for last in partitions {
+            #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+            let part = |fares| last.refused_as(fares) as f64 / last.decided().max(1) as f64;
+            lacks_capacity |= part(Fares::Saturated) >= bound(Verdict::Overloaded);
+            throttles |= part(Fares::Throttled) >= bound(Verdict::Throttled);
+            refuses |= last.refused() > 0;
+        }
+        let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() >= BUSY;
+        match () {
+            () if lacks_capacity => Verdict::Overloaded,
+            () if throttles => Verdict::Throttled,
+            () if busy || refuses => Verdict::Busy,
+            () => Verdict::Fine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rejection::Reason;
+
+    const OPEN: Sight = Sight { is_draining: false, binds: true, is_store_gone: false, is_busy: false };
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
+    }
+
+    fn last(admitted: u64, reason: Reason, refused: u64) -> LastSeconds {
+        let mut last = LastSeconds { seconds: 10.0, admitted, ..LastSeconds::default() };
+        last.rejected[reason.index()] = refused;
+        last
+    }
+
+    fn judged(judge: &mut Judge, now: u64, sight: Sight, last: LastSeconds) -> (Verdict, Timestamp) {
+        judge.judge(at(now), sight, [last].into_iter());
+        judge.verdict()
+    }
+
+    #[test]
+    fn each_state_is_found_and_the_worst_is_told() {
+        let fine = last(100, Reason::Limit, 0);
+        for (sight, last, expected) in [
+            (OPEN, fine, Verdict::Fine),
+            (OPEN, last(1_000, Reason::Limit, 1), Verdict::Busy),
+            (OPEN, last(98, Reason::Rate, 2), Verdict::Throttled),
+            (OPEN, last(98, Reason::QueueFull, 2), Verdict::Overloaded),
+            (OPEN, last(0, Reason::Limit, 1), Verdict::Overloaded),
+            (Sight { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
+            (Sight { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
+            (Sight { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
+        ] {
+            assert_eq!(judged(&mut Judge::default(), 0, sight, last).0, expected, "{last:?}");
+        }
+        let mut both = last(10, Reason::Limit, 20);
+        both.rejected[Reason::Rate.index()] = 500;
+        assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Verdict::Overloaded, "one of many reasons");
+        let mut judge = Judge::default();
+        for second in 0..10 {
+            judge.note(second % 2 == 0);
+            let expected = if second >= 8 { Verdict::Busy } else { Verdict::Fine };
+            assert_eq!(judged(&mut judge, second, OPEN, fine).0, expected, "after {second} s");
+        }
+    }
+
+    /// Without `BETTER_FOR` the word changes at each edge of the load, and without `UNTIL` near the bound: with either at its other
+    /// value this failed with 99 changes.
+    #[test]
+    fn the_word_does_not_flap() {
+        let mut judge = Judge::default();
+        assert_eq!(judged(&mut judge, 0, OPEN, last(50, Reason::Limit, 50)), (Verdict::Overloaded, at(0)));
+        for second in 1..100 {
+            let refused = if second % 4 == 0 { 50 } else { 0 };
+            assert_eq!(
+                judged(&mut judge, second, OPEN, last(50, Reason::Limit, refused)),
+                (Verdict::Overloaded, at(0))
+            );
+        }
+        for second in 100..200 {
+            assert_eq!(judged(&mut judge, second, OPEN, last(992, Reason::Limit, 8)).0, Verdict::Overloaded);
+        }
+        for second in 200..205 {
+            assert_eq!(judged(&mut judge, second, OPEN, last(9, Reason::Limit, 0)).0, Verdict::Overloaded);
+        }
+        assert_eq!(
+            judged(&mut judge, 205, OPEN, last(9, Reason::Limit, 0)),
+            (Verdict::Fine, at(200)),
+            "since it is so"
+        );
+        assert_eq!(judged(&mut judge, 206, OPEN, last(992, Reason::Limit, 8)).0, Verdict::Busy, "below the bound");
+        assert_eq!(
+            judged(&mut judge, 207, OPEN, last(98, Reason::Limit, 2)),
+            (Verdict::Overloaded, at(207)),
+            "at once"
+        );
+    }
+
+    #[test]
+    fn a_mode_and_a_drain_show_at_once() {
+        let (mut judge, fine) = (Judge::default(), last(9, Reason::Limit, 0));
+        let observes = Sight { binds: false, ..OPEN };
+        assert_eq!(judged(&mut judge, 1, observes, fine), (Verdict::NotEnforcing, at(1)));
+        assert_eq!(judged(&mut judge, 2, OPEN, fine), (Verdict::Fine, at(2)), "there and back");
+        let drains = Sight { is_draining: true, ..OPEN };
+        assert_eq!(judged(&mut judge, 3, drains, fine), (Verdict::Draining, at(3)));
+        assert_eq!(judged(&mut judge, 9, drains, fine), (Verdict::Draining, at(3)));
+    }
+}

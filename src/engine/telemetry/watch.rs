@@ -1,0 +1,68 @@
+//! The last seconds of all partitions and labels, and the state of the handle that follows from them.
+
+use super::{
+    Counts, LastSeconds, Lately, Sight, Verdict, lately::LatelyByLabel, recent::Recent, totals::Totals, verdict::Judge,
+};
+use crate::{
+    engine::ids::{LabelId, PartitionId},
+    time::Timestamp,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    partitions: Vec<Recent>,
+    labels: LatelyByLabel,
+    judge: Judge,
+}
+
+impl Watch {
+    pub(super) fn grow(&mut self, partitions: usize) {
+        self.partitions.resize_with(partitions, Recent::default);
+    }
+
+    /// Whether it is time to note the counts.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.partitions.first().is_some_and(|it| it.is_due(now))
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        now: Timestamp,
+        sight: Sight,
+        counts: &[Counts],
+        totals: &[Totals],
+        is_below: impl Fn(PartitionId) -> bool,
+    ) {
+        if self.is_due(now) {
+            for ((recent, counts), partition) in self.partitions.iter_mut().zip(counts).zip(PartitionId::all()) {
+                recent.note(now, counts, is_below(partition));
+            }
+            self.labels.note(now, totals);
+            self.judge.note(sight.is_busy);
+        }
+        let partitions = self.partitions.iter().zip(counts);
+        self.judge.judge(now, sight, partitions.map(|(recent, counts)| recent.since(now, counts, false)));
+    }
+
+    pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {
+        self.judge.verdict()
+    }
+
+    pub(super) fn last_seconds(
+        &self,
+        now: Timestamp,
+        partition: PartitionId,
+        counts: &Counts,
+        is_below: bool,
+    ) -> LastSeconds {
+        self.partitions[partition.index()].since(now, counts, is_below)
+    }
+
+    pub(super) fn lately(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<Lately> {
+        self.labels.of(now, label, totals)
+    }
+
+    pub(super) fn worst_label(&self, totals: &[Totals]) -> Option<LabelId> {
+        self.labels.worst(totals)
+    }
+}
