@@ -42,7 +42,7 @@ impl Engine {
         Names {
             partition: self.capacity.partition(partition).name(),
             label: is_about.then_some(names),
-            job: self.queue.job_name(job),
+            job: if entry < self.telemetry.journal_range().0 { None } else { self.queue.job_name(job) },
         }
     }
 }

@@ -4,8 +4,9 @@ use std::{fmt, str::FromStr};
 
 use super::answer::Problem;
 use crate::{
-    engine::{LabelStatus, Wanted},
+    engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, Wanted},
     introspect::wire::{EntryKind, LabelSort},
+    rejection::Reason,
 };
 
 /// So many labels are shown at once unless asked for more, and so many at most.
@@ -32,11 +33,59 @@ pub(in crate::introspect) struct JournalQuery {
     pub(in crate::introspect) since: Option<u64>,
     pub(in crate::introspect) limit: usize,
     pub(in crate::introspect) wanted: Wanted,
+    /// Which decisions are wanted, if not all.
+    pub(in crate::introspect) filter: Option<Box<DecisionFilter>>,
+}
+
+/// What decisions have to have in common.
+#[derive(Debug, Default)]
+pub(in crate::introspect) struct DecisionFilter {
+    partition: Option<String>,
+    namespace: Option<String>,
+    label: Option<String>,
+    rule: Option<String>,
+    reason: Option<Reason>,
+    decision: Option<DecisionKind>,
+}
+
+impl DecisionFilter {
+    fn set(&mut self, key: &str, value: String) -> Result<(), Problem> {
+        match key {
+            "partition" => self.partition = Some(value),
+            "namespace" => self.namespace = Some(value),
+            "label" => self.label = Some(value),
+            "rule" => self.rule = Some(value),
+            "reason" => {
+                self.reason = Some(word(key, &value, &Reason::ALL.map(|reason| (reason.as_str(), reason)))?);
+            }
+            "decision" => {
+                self.decision = Some(word(key, &value, &DecisionKind::ALL.map(|it| (it.as_str(), it)))?);
+            }
+            _ => return Err(unknown(key)),
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, it: &DecisionEntry) -> bool {
+        let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        is(&self.partition, &it.partition)
+            && is(&self.namespace, &it.namespace)
+            && is(&self.label, &it.label)
+            && is(&self.rule, it.rule.unwrap_or_default())
+            && self.reason.is_none_or(|reason| it.reason == Some(reason))
+            && self.decision.is_none_or(|decision| it.decision == decision)
+    }
 }
 
 impl JournalQuery {
+    /// Whether an entry is wanted. A filter is about decisions.
+    pub(in crate::introspect) fn keeps(&self, entry: &JournalEntry) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        matches!(&entry.event, JournalEvent::Decision(decision) if filter.keeps(decision))
+    }
+
     pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let mut this = Self { since: None, limit: PAGE, wanted: Wanted::All };
+        let mut this = Self { since: None, limit: PAGE, wanted: Wanted::All, filter: None };
         for (key, value) in parameters(query)? {
             match key.as_str() {
                 "since" => this.since = Some(number(&key, &value, 0, u64::MAX)?),
@@ -48,7 +97,9 @@ impl JournalQuery {
                         EntryKind::Change => Wanted::Changes,
                     };
                 }
-                _ => return Err(unknown(&key)),
+                // Nothing chosen is no filter: that is what an HTML form sends.
+                "partition" | "namespace" | "label" | "rule" | "reason" | "decision" if value.is_empty() => {}
+                _ => this.filter.get_or_insert_default().set(&key, value)?,
             }
         }
         Ok(this)

@@ -1,11 +1,15 @@
 //! What was decided lately, and what changed.
 
+use std::collections::VecDeque;
+
 use crate::{
+    engine,
     introspect::{
         http::JournalQuery,
         wire::{JournalEntry, JournalPage},
     },
     runtime::Admission,
+    time::Timestamp,
 };
 
 /// Some entries, and how long ago the handle was made, in seconds: entries say when they were written by the same measure.
@@ -13,10 +17,31 @@ pub(in crate::introspect) fn journal(admission: &Admission, query: &JournalQuery
     let (now, capacity, newest_wanted) = admission
         .shared
         .look(|engine, now| (now, engine.journal_capacity(), engine.journal_before(query.limit, query.wanted)));
-    let since = query.since.unwrap_or(newest_wanted);
-    let (entries, newest) = admission.journal_page(since, query.limit, query.wanted);
+    let (entries, newest) = match query.since {
+        None if query.filter.is_some() => newest_kept(admission, query),
+        since => {
+            let since = since.unwrap_or(newest_wanted);
+            admission.journal_page(since, query.limit, query.wanted, |entry| query.keeps(entry))
+        }
+    };
     let is_full = entries.len() >= query.limit;
     let next_since = entries.last().map(|last| last.sequence).filter(|&last| is_full && last < newest);
+    let next_since = next_since.filter(|_| query.since.is_some() || query.filter.is_none());
     let entries = entries.into_iter().map(JournalEntry::from).collect();
-    (JournalPage { capacity, newest, next_since, entries }, now.since(crate::Timestamp::ZERO).as_secs_f64())
+    (JournalPage { capacity, newest, next_since, entries }, now.since(Timestamp::ZERO).as_secs_f64())
+}
+
+/// The newest of the entries that a filter lets through: all entries are read, some hundred at a time.
+fn newest_kept(admission: &Admission, query: &JournalQuery) -> (Vec<engine::JournalEntry>, u64) {
+    let mut kept = VecDeque::with_capacity(query.limit.min(64));
+    let (_, newest) = admission.journal_page(0, usize::MAX, query.wanted, |entry| {
+        if query.keeps(entry) {
+            if kept.len() == query.limit {
+                kept.pop_front();
+            }
+            kept.push_back(entry.clone());
+        }
+        false
+    });
+    (kept.into(), newest)
 }

@@ -7,8 +7,9 @@ use crate::runtime::Admission;
 const AT_ONCE: usize = 256;
 
 impl Admission {
-    /// Returns the last decisions and changes, the oldest first: the last [512](crate::AdmissionBuilder::journal)
-    /// decisions about requests, and as many changes of the handle.
+    /// Returns the last decisions and changes, the oldest first: [512](crate::AdmissionBuilder::journal) decisions about requests, and
+    /// as many changes of the handle. Decisions about each partition, and each obstacle in it, have a fair part of the memory, so
+    /// that a flood of rejections does not push out what happened to others.
     ///
     /// Of requests the journal holds names of labels and runs, and nothing else that a caller sent.
     ///
@@ -35,22 +36,28 @@ impl Admission {
     /// Like `journal`, but only the entries after this number: a reader that asks again gives the last number that it
     /// has seen.
     pub fn journal_since(&self, sequence: u64) -> Vec<JournalEntry> {
-        self.journal_page(sequence, usize::MAX, Wanted::All).0
+        self.journal_page(sequence, usize::MAX, Wanted::All, |_| true).0
     }
 
     /// Returns so many entries at most, and the number of the newest entry when the first of them was read: entries
-    /// that are written meanwhile are for the next page.
-    pub(crate) fn journal_page(&self, sequence: u64, count: usize, wanted: Wanted) -> (Vec<JournalEntry>, u64) {
+    /// that are written meanwhile are for the next page. Entries that are not to be kept are passed over, outside of the lock.
+    pub(crate) fn journal_page(
+        &self,
+        sequence: u64,
+        count: usize,
+        wanted: Wanted,
+        mut keeps: impl FnMut(&JournalEntry) -> bool,
+    ) -> (Vec<JournalEntry>, u64) {
         let (mut entries, mut last, mut until) = (Vec::new(), sequence, None);
         loop {
-            let at_once = AT_ONCE.min(count - entries.len());
             let (more, newest) = self.shared.with_engine(|state, _| {
-                (state.engine.journal_since(last, at_once, wanted), state.engine.journal_newest())
+                (state.engine.journal_since(last, AT_ONCE, wanted), state.engine.journal_newest())
             });
             let until = *until.get_or_insert(newest);
-            let is_all = more.len() < at_once;
-            entries.extend(more.into_iter().take_while(|entry| entry.sequence <= until));
-            last = entries.last().map_or(last, |entry: &JournalEntry| entry.sequence);
+            let is_all = more.len() < AT_ONCE;
+            last = more.last().map_or(last, |entry| entry.sequence);
+            let kept = more.into_iter().take_while(|entry| entry.sequence <= until).filter(|entry| keeps(entry));
+            entries.extend(kept.take(count - entries.len()));
             if is_all || last >= until || entries.len() >= count {
                 return (entries, until);
             }

@@ -1,17 +1,21 @@
 //! The last decisions and changes: two bounded rings of numbers.
 //!
 //! One ring is for decisions, of which there are thousands in a second. The other ring is for changes (of the limit,
-//! the settings, the mode, the store), so that decisions never push changes out. Entries are as large as three quarters
-//! of a cache line and have their place from the beginning: writing one allocates nothing.
+//! the settings, the mode, the store), so that decisions never push changes out. Each ring is [shared fairly](ring): decisions by
+//! partition and by what was in the way, so that a flood leaves those of a quiet tenant alone; changes by kind, so that a limit
+//! that moves each second leaves reloads and modes alone. Entries have their place from the beginning: writing one allocates
+//! nothing.
 //!
 //! Entries hold numbers; the reader looks up names, see [`view`]. A number that has been given to another label since
 //! then finds no name: a label notes with which entry its name begins to hold, and the queue's `Jobs` keep the names of
 //! runs for as long as an entry may ask for them.
 
+mod ring;
 #[cfg(test)]
 mod tests;
 mod view;
 
+use self::ring::{FairRing, Grouped};
 pub use self::view::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 pub(crate) use self::view::{Names, Wanted};
 use super::event::{Blocker, BlockingBound, ChangeEvent, Gauges};
@@ -24,53 +28,15 @@ use crate::{
     time::Timestamp,
 };
 
-/// Most entries of a ring, so that the low half of a sequence number identifies an entry.
+/// Most entries of a ring.
 pub(crate) const MOST_ENTRIES: usize = 1 << 20;
-
-/// A ring that forgets the oldest.
-#[derive(Debug)]
-struct Ring<T> {
-    entries: Box<[T]>,
-    /// Index of the next entry.
-    next: usize,
-    is_full: bool,
-}
-
-impl<T: Copy> Ring<T> {
-    fn new(capacity: usize, blank: T) -> Self {
-        Self { entries: vec![blank; capacity].into(), next: 0, is_full: false }
-    }
-
-    #[inline]
-    fn push(&mut self, entry: T) {
-        if let Some(place) = self.entries.get_mut(self.next) {
-            *place = entry;
-            self.next += 1;
-            if self.next == self.entries.len() {
-                (self.next, self.is_full) = (0, true);
-            }
-        }
-    }
-
-    /// Returns the entry that is forgotten next, if the next entry needs its place.
-    fn first_to_go(&self) -> Option<&T> {
-        if self.is_full { self.entries.get(self.next) } else { None }
-    }
-
-    /// Returns all entries, the oldest first.
-    fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
-        let (newer, older) = self.entries.split_at(self.next);
-        let older = if self.is_full { older } else { &[] };
-        older.iter().chain(newer)
-    }
-}
 
 /// What became of a request, in numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     at: Timestamp,
-    /// Lower half of its number in the order of all entries.
-    sequence: u32,
+    /// Its number in the order of all entries.
+    sequence: u64,
     /// Time for which the request had waited, in seconds.
     waited: f32,
     label: LabelId,
@@ -141,26 +107,63 @@ pub(crate) struct Changed {
     waiting: u32,
 }
 
-const _: () = assert!(size_of::<Record>() <= 48, "an entry is at most 48 bytes");
+const _: () = assert!(size_of::<Record>() <= 56, "an entry and its neighbours are a cache line");
 
 /// Both rings, with one order of entries.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Number of the newest entry.
     sequence: u64,
-    decisions: Ring<Record>,
-    changes: Ring<Changed>,
+    decisions: FairRing<Record>,
+    changes: FairRing<Changed>,
+    /// Changes that were ever noted.
+    changed: u64,
+}
+
+/// Groups of decisions of one partition: by what was in the way and, where nothing was, by what was decided.
+const GROUPS: usize = 24;
+
+impl Grouped for Record {
+    #[inline]
+    fn group(&self) -> usize {
+        let kind = match self.by {
+            BlockingBound::Nothing => usize::from(self.code.0.min(DecisionCode::CANCELLED.0)),
+            by => usize::from(DecisionCode::CANCELLED.0) + by as usize,
+        };
+        self.partition.index() * GROUPS + kind
+    }
+}
+
+const _: () = assert!(
+    DecisionCode::CANCELLED.0 as usize + (BlockingBound::WorkerSlots as usize) < GROUPS,
+    "each kind of decision has a group"
+);
+
+impl Grouped for Changed {
+    fn group(&self) -> usize {
+        match self.event {
+            ChangeEvent::Limit { .. } => 0,
+            ChangeEvent::Store(_) => 1,
+            ChangeEvent::LawPanic => 2,
+            ChangeEvent::Mode { .. } | ChangeEvent::Reload { .. } | ChangeEvent::Drain => 3,
+        }
+    }
 }
 
 impl Journal {
     /// Returns a journal with room for so many decisions and as many changes.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MOST_ENTRIES);
-        Self { sequence: 0, decisions: Ring::new(capacity, BLANK_RECORD), changes: Ring::new(capacity, BLANK_CHANGE) }
+        Self {
+            sequence: 0,
+            decisions: FairRing::new(capacity, BLANK_RECORD),
+            changes: FairRing::new(capacity, BLANK_CHANGE),
+            changed: 0,
+        }
     }
 
     pub(super) const fn is_off(&self) -> bool {
-        self.decisions.entries.is_empty()
+        self.decisions.capacity() == 0
     }
 
     /// Returns the number of the newest entry.
@@ -168,18 +171,16 @@ impl Journal {
         self.sequence
     }
 
-    /// Returns the entry before which the journal holds no decision any more, once the next decision was written.
-    pub(super) fn forgotten_until(&self) -> u64 {
-        match self.decisions.first_to_go() {
-            Some(record) => self.whole(record.sequence),
-            None if self.is_off() => u64::MAX,
-            None => 0,
+    /// Returns the entry before which the journal names no run any more: an entry that is older than as many decisions as there
+    /// is room for stays if its group is quiet, and names of runs don't stay with it. For decisions that close together, changes
+    /// between them are left out as far as they are known, so that a name is rather kept for too long.
+    pub(super) const fn forgotten_until(&self) -> u64 {
+        if self.is_off() {
+            return u64::MAX;
         }
-    }
-
-    /// Returns the whole number that ends like this: one of the last four billion.
-    const fn whole(&self, low: u32) -> u64 {
-        self.sequence - (self.sequence as u32).wrapping_sub(low) as u64
+        let capacity = self.decisions.capacity() as u64;
+        let changes = if self.changed < capacity { self.changed } else { capacity };
+        self.sequence.saturating_sub(capacity + changes)
     }
 
     /// Notes what became of a request.
@@ -197,13 +198,10 @@ impl Journal {
         }
         self.sequence += 1;
         let RequestRef { partition, label, job, since } = request;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the lower half is wanted; and 24 bits are enough for a wait"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough for a wait")]
         let record = Record {
             at: now,
-            sequence: self.sequence as u32,
+            sequence: self.sequence,
             waited: if since < now { now.since(since).as_secs_f32() } else { 0.0 },
             label,
             job,
@@ -227,20 +225,24 @@ impl Journal {
         }
         self.sequence += 1;
         let (limit, in_flight, waiting) = (short(gauges.limit), short(gauges.in_flight), short(gauges.waiting));
-        self.changes.push(Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting });
+        let change = Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting };
+        self.changed += 1;
+        self.changes.push(change);
     }
 
     /// Sets the capacity. The newest entries stay, as many as there is room for.
     pub(super) fn resize(&mut self, capacity: usize) {
-        if capacity.min(MOST_ENTRIES) == self.decisions.entries.len() {
+        if capacity.min(MOST_ENTRIES) == self.decisions.capacity() {
             return;
         }
         let old = std::mem::replace(self, Self::new(capacity));
-        self.sequence = old.sequence;
-        let surplus = |kept: usize| kept.saturating_sub(self.decisions.entries.len());
-        let (decisions, changes) = (surplus(old.decisions.iter().count()), surplus(old.changes.iter().count()));
-        old.decisions.iter().skip(decisions).for_each(|&record| self.decisions.push(record));
-        old.changes.iter().skip(changes).for_each(|&change| self.changes.push(change));
+        (self.sequence, self.changed) = (old.sequence, old.changed);
+        for (_, entry) in old.after(0, Wanted::All) {
+            match entry {
+                Ok(&record) => self.decisions.push(record),
+                Err(&change) => self.changes.push(change),
+            }
+        }
     }
 }
 

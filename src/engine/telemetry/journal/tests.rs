@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{DecisionCode, DecisionEntry, DecisionKind, JournalEvent, Ring, Wanted};
+use super::{DecisionCode, DecisionEntry, DecisionKind, JournalEvent, Wanted};
 use crate::{
     criticality::Criticality,
     engine::{
@@ -58,19 +58,6 @@ fn decided(entry: &JournalEntry) -> &DecisionEntry {
 fn decisions(engine: &Engine) -> Vec<DecisionEntry> {
     let all = engine.journal_since(0, usize::MAX, Wanted::All);
     all.iter().filter(|it| matches!(it.event, JournalEvent::Decision(_))).map(|it| decided(it).clone()).collect()
-}
-
-#[test]
-fn a_ring_keeps_the_newest_in_their_order() {
-    for capacity in 0..5_usize {
-        let mut ring = Ring::new(capacity, 0);
-        for i in 1..=12 {
-            ring.push(i);
-            let kept: Vec<_> = ring.iter().copied().collect();
-            let expected: Vec<_> = (1..=i).skip((i as usize).saturating_sub(capacity)).collect();
-            assert_eq!(kept, expected, "capacity {capacity}");
-        }
-    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use crate::{
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out.
+    /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out: the newest ones stay, and
+    /// of each partition and obstacle a fair part.
     pub sequence: u64,
     /// Time of the entry, in seconds since the handle was made.
     pub at_seconds: f64,
@@ -50,7 +51,7 @@ pub struct DecisionEntry {
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub reason: Option<Reason>,
     /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::snapshot::RuleSnapshot::rule), or `deadline`,
-    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition` or `queue`.
+    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<&'static str>,
     /// Requests that were counted by that bound.
@@ -101,6 +102,18 @@ pub enum DecisionKind {
 }
 
 impl DecisionKind {
+    /// All variants.
+    pub const ALL: [Self; 8] = [
+        Self::Admitted,
+        Self::Queued,
+        Self::Granted,
+        Self::Rejected,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::WouldQueue,
+        Self::WouldReject,
+    ];
+
     /// Returns the machine word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -204,13 +217,14 @@ impl BlockingBound {
             Self::MaxWaitingPerRun => "max_waiting_per_run",
             Self::Partition => "partition",
             Self::Queue => "queue",
+            Self::Store => "store",
             Self::WorkerSlots => "worker_slots",
         })
     }
 
     /// Whether the obstacle is a bound, with numbers.
     const fn counts(self) -> bool {
-        !matches!(self, Self::Nothing | Self::Deadline | Self::Draining)
+        !matches!(self, Self::Nothing | Self::Deadline | Self::Draining | Self::Store)
     }
 }
 
@@ -231,9 +245,9 @@ pub(crate) type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
 impl Journal {
     /// Returns the entries after the entry with this number, the newest of them, in their order.
     pub(crate) fn after(&self, sequence: u64, wanted: Wanted) -> Vec<Found<'_>> {
-        let newer = |found: &Found<'_>| found.0 > sequence;
-        let decisions = self.decisions.iter().rev().map(|it| (self.whole(it.sequence), Ok(it))).take_while(newer);
-        let changes = self.changes.iter().rev().map(|it| (it.sequence, Err(it))).take_while(newer);
+        let decisions = self.decisions.newest_while(move |it| it.sequence > sequence);
+        let decisions = decisions.map(|it| (it.sequence, Ok(it)));
+        let changes = self.changes.newest_while(move |it| it.sequence > sequence).map(|it| (it.sequence, Err(it)));
         let mut found: Vec<_> = match wanted {
             Wanted::All => decisions.chain(changes).collect(),
             Wanted::Decisions => decisions.collect(),
@@ -246,7 +260,7 @@ impl Journal {
     /// Returns how many decisions are remembered, and as many changes.
     #[cfg(feature = "introspect")]
     pub(crate) const fn capacity(&self) -> usize {
-        self.decisions.entries.len()
+        self.decisions.capacity()
     }
 }
 
