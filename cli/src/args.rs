@@ -4,8 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
 use tower_admission::{
+    Reason,
     configuration::parse_time,
     introspection::{EntryKind, LabelSort},
+    journal::DecisionKind,
     snapshot::LabelStatus,
 };
 
@@ -29,9 +31,13 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Shows the state of the server in a line, why its limit is what it is, and what to do
+    Status(StatusArgs),
+    /// Lists partitions: their shares, what they use, and what was refused of them in the last seconds
+    Partitions(PartitionsArgs),
     /// Lists labels: the status of each, what it uses, and why its next request waits
     List(ListArgs),
-    /// Shows the details of one label, class by class
+    /// Shows the details of one label, class by class, or of one partition
     Describe(DescribeArgs),
     /// Shows the server live; q quits. Without a terminal, prints a line per interval
     Watch(WatchArgs),
@@ -63,6 +69,27 @@ pub(crate) struct ServerArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exits with 1 unless the server is fine or busy
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PartitionsArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
@@ -86,7 +113,11 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 pub(crate) struct DescribeArgs {
     /// The label
-    pub(crate) label: String,
+    #[arg(required_unless_present = "partition")]
+    pub(crate) label: Option<String>,
+    /// A partition instead of a label
+    #[arg(long, conflicts_with_all = ["label", "namespace"])]
+    pub(crate) partition: Option<String>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// The namespace of the label, if it has one
@@ -125,6 +156,24 @@ pub(crate) struct JournalArgs {
     /// Only entries of this kind
     #[arg(long, value_parser = kinds())]
     pub(crate) kind: Option<String>,
+    /// Only decisions about requests of this partition
+    #[arg(long)]
+    pub(crate) partition: Option<String>,
+    /// Only decisions about requests of this namespace
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// Only decisions about requests with this label
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Only decisions with this obstacle, such as `limit`, `label_cap` or `store`
+    #[arg(long)]
+    pub(crate) rule: Option<String>,
+    /// Only decisions with this reason
+    #[arg(long, value_parser = reasons())]
+    pub(crate) reason: Option<String>,
+    /// Only these decisions
+    #[arg(long, value_parser = decisions())]
+    pub(crate) decision: Option<String>,
     /// Keeps showing new entries, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -226,6 +275,14 @@ fn sorts() -> PossibleValuesParser {
 /// What an entry of the journal is about: a request, or the handle.
 fn kinds() -> PossibleValuesParser {
     EntryKind::ALL.map(EntryKind::as_str).into()
+}
+
+fn reasons() -> PossibleValuesParser {
+    Reason::ALL.map(Reason::as_str).into()
+}
+
+fn decisions() -> PossibleValuesParser {
+    DecisionKind::ALL.map(DecisionKind::as_str).into()
 }
 
 /// `5s`, `1m30s`, or bare seconds.

@@ -8,6 +8,7 @@ use crate::{
     failure::{End, Failure},
     list,
     nearest::nearest,
+    partitions,
     table::{Cell, Table},
     text::{self, Look, Paint, look_of, safe, seconds},
     words,
@@ -17,14 +18,18 @@ use crate::{
 const WAITERS: usize = 5;
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
+    if let Some(partition) = &args.partition {
+        return partitions::describe(&args.server, partition, args.json, args.exit_code);
+    }
     let client = Client::new(&args.server)?;
-    if args.label.trim().is_empty() {
+    let wanted = args.label.as_deref().unwrap_or_default();
+    if wanted.trim().is_empty() {
         return Err(Failure::Usage("the label is missing: an empty name is none".to_owned()));
     }
-    let (name, namespace) = (encode(&args.label), encode(&args.namespace));
+    let (name, namespace) = (encode(wanted), encode(&args.namespace));
     let (json, label, waiters) = block_on(async {
         let Some(json) = client.find(&format!("/labels/{name}?namespace={namespace}")).await? else {
-            return Err(unknown(&client, args).await?);
+            return Err(unknown(&client, wanted, &args.namespace).await?);
         };
         let label: Label = client.read(json.clone())?;
         let mut waiters = None;
@@ -39,16 +44,16 @@ pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
 }
 
 /// Why a label isn't known, and which one may have been meant.
-async fn unknown(client: &Client, args: &DescribeArgs) -> Result<Failure, Failure> {
+async fn unknown(client: &Client, label: &str, namespace: &str) -> Result<Failure, Failure> {
     let known = list::all(client, "").await?.0.labels;
-    let mut why = format!("there is no label {:?}", safe(&args.label));
-    if !args.namespace.is_empty() {
-        why.push_str(&format!(" in namespace {:?}", safe(&args.namespace)));
+    let mut why = format!("there is no label {:?}", safe(label));
+    if !namespace.is_empty() {
+        why.push_str(&format!(" in namespace {:?}", safe(namespace)));
     }
-    let of_namespace = known.iter().filter(|it| it.namespace == args.namespace);
-    let near = nearest(&args.label, of_namespace.map(|it| it.label.as_str()));
-    let elsewhere = known.iter().find(|it| it.label == args.label);
-    let anywhere = nearest(&args.label, known.iter().map(|it| it.label.as_str()));
+    let of_namespace = known.iter().filter(|it| it.namespace == namespace);
+    let near = nearest(label, of_namespace.map(|it| it.label.as_str()));
+    let elsewhere = known.iter().find(|it| it.label == label);
+    let anywhere = nearest(label, known.iter().map(|it| it.label.as_str()));
     let anywhere = anywhere.and_then(|near| known.iter().find(|it| it.label == near));
     why.push_str(&match (elsewhere, near, anywhere) {
         (Some(it), ..) if it.namespace.is_empty() => "; the label exists without a namespace".to_owned(),
@@ -78,7 +83,7 @@ fn human(label: &Label, waiters: Option<&WaiterPage>) -> String {
         lines.push(format!(
             "{}: {}",
             paint.paint(Look::Bold, &class),
-            paint.paint(look_of(&section.status), &safe(&section.status))
+            paint.paint(look_of(&section.status), &safe(&words::status(section)))
         ));
         lines.extend(of_class(label, section).into_iter().map(|line| format!("  {line}")));
         lines.extend(rules(label, section, paint).into_iter().map(|line| format!("  {line}")));
@@ -122,10 +127,15 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
         }
     });
     let partition = if label.overflow { String::new() } else { format!("partition {}, ", safe(&section.partition)) };
+    let refused = words::refused(section);
+    let refused = if refused.is_empty() { refused } else { format!(", {refused}/s of them in the last seconds") };
     lines.push(format!(
-        "{partition}weight {}; {} admitted and {} rejected so far",
+        "{partition}weight {}; {} admitted and {} rejected so far{refused}",
         section.weight, section.admitted, section.rejected
     ));
+    if section.would_reject > 0 {
+        lines.push(format!("{} would have been rejected by rules that observe (dry run)", section.would_reject));
+    }
     lines
 }
 
@@ -135,7 +145,7 @@ fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
     }
     let mut table = Table::new(["CAP OR RATE", ">USED", ">OF", ">LEFT", "WHEN FULL", "FROM"]);
     for rule in &section.rules {
-        let look = if rule.remaining == 0 { Look::Busy } else { Look::Plain };
+        let look = if rule.remaining == 0 && !rule.observes { Look::Busy } else { Look::Plain };
         let name = match &rule.group {
             Some(group) => format!("{} {group}", rule.rule),
             None => rule.rule.clone(),
@@ -145,7 +155,7 @@ fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
             Cell::number(rule.used).with(look),
             Cell::number(rule.bound),
             Cell::number(rule.remaining).with(look),
-            Cell::from(&rule.when_full),
+            Cell::from(if rule.observes { "dry run" } else { &rule.when_full }),
             Cell::from(key(label, rule)),
         ]);
     }

@@ -70,6 +70,7 @@ fn human(page: &LabelPage) -> String {
         ">RUNNING",
         ">WAITING",
         ">RATE",
+        ">REFUSED/S",
         "WHY THE NEXT ONE WAITS",
     ]);
     for label in &page.labels {
@@ -78,13 +79,14 @@ fn human(page: &LabelPage) -> String {
             let running = words::cap(section)
                 .map_or_else(|| section.in_flight.to_string(), |cap| format!("{}/{}", section.in_flight, cap.bound));
             table.row([
-                Cell::from(&label.namespace),
-                Cell::from(words::name(label)).with(Look::Bold),
-                Cell::from(class),
-                Cell::from(&section.status).with(look_of(&section.status)),
+                Cell::name(&label.namespace),
+                Cell::name(words::name(label)).with(Look::Bold),
+                Cell::name(class),
+                Cell::from(words::status(section)).with(look_of(&section.status)),
                 Cell::from(running),
                 Cell::number(section.waiting),
                 Cell::from(use_of(words::rate(section)).unwrap_or_default()),
+                Cell::from(words::refused(section)),
                 Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),
             ]);
         }

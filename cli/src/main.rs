@@ -1,6 +1,6 @@
 //! `admission`: what a server under admission control does and why, and what to set.
 //!
-//! `list`, `describe`, `watch` and `journal` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
+//! `status`, `partitions`, `list`, `describe`, `watch` and `journal` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
 
 mod args;
 mod check;
@@ -11,8 +11,10 @@ mod journal;
 mod key;
 mod list;
 mod nearest;
+mod partitions;
 mod plan;
 mod simulate;
+mod status;
 mod table;
 mod text;
 mod watch;
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> Result<End, Failure> {
     match command {
+        Command::Status(args) => status::run(args),
+        Command::Partitions(args) => partitions::run(args),
         Command::List(args) => list::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Watch(args) => watch::run(args),

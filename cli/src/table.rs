@@ -1,6 +1,6 @@
 //! Columns.
 
-use crate::text::{Look, Paint, safe};
+use crate::text::{Look, Paint, cut, safe};
 
 /// What stands in one column of one row.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,11 @@ impl<T: AsRef<str>> From<T> for Cell {
 }
 
 impl Cell {
+    /// A name that a stranger may have chosen: cut to a length that leaves room for other columns.
+    pub(crate) fn name(name: &str) -> Self {
+        Self { text: cut(&safe(name)), look: Look::Plain }
+    }
+
     pub(crate) fn number(number: usize) -> Self {
         Self::from(number.to_string())
     }

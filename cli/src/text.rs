@@ -38,6 +38,14 @@ pub(crate) fn safe(name: &str) -> Cow<'_, str> {
     escaped.collect::<String>().into()
 }
 
+/// A name that fits into a column: the end of a longer name is left out.
+pub(crate) fn cut(name: &str) -> String {
+    const LONGEST: usize = 40;
+    let mut characters = name.chars();
+    let cut: String = characters.by_ref().take(LONGEST).collect();
+    if characters.next().is_some() { cut + "…" } else { cut }
+}
+
 /// JSON over several lines. What could harm a terminal is written as JSON can write it.
 pub(crate) fn json(value: &serde_json::Value) -> String {
     escaped(&format!("{value:#}\n"))
@@ -133,6 +141,12 @@ mod tests {
         assert_eq!(safe("a\u{202e}gpj.exe"), "a\\u{202e}gpj.exe");
         let written = json(&serde_json::json!({ "a\u{9b}": "\u{202e}\x1b" }));
         assert_eq!(written, "{\n  \"a\\u009b\": \"\\u202e\\u001b\"\n}\n");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(cut(&"ä".repeat(40)), "ä".repeat(40));
+        assert_eq!(cut(&"ä".repeat(41)), "ä".repeat(40) + "…");
     }
 
     #[test]

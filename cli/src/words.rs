@@ -10,18 +10,48 @@ pub(crate) fn name(label: &Label) -> &str {
 /// The cap on what runs that is the tightest.
 pub(crate) fn cap(section: &Section) -> Option<&Rule> {
     let caps = ["max_in_flight", "label_cap", "worker_slots"];
-    section.rules.iter().filter(|rule| caps.contains(&rule.rule.as_str())).min_by_key(|rule| rule.bound)
+    binding(section).filter(|rule| caps.contains(&rule.rule.as_str())).min_by_key(|rule| rule.bound)
 }
 
 /// The rate, or else the budget.
 pub(crate) fn rate(section: &Section) -> Option<&Rule> {
-    ["max_per_minute", "budget"].into_iter().find_map(|name| section.rules.iter().find(|rule| rule.rule == name))
+    ["max_per_minute", "budget"].into_iter().find_map(|name| binding(section).find(|rule| rule.rule == name))
+}
+
+/// The rules that stop requests: a rule that observes (dry run) stops none.
+fn binding(section: &Section) -> impl Iterator<Item = &Rule> {
+    section.rules.iter().filter(|rule| !rule.observes)
+}
+
+/// The status of the next request, and what most requests of the last seconds met, if that is another one; and what shared rules
+/// do without their store.
+pub(crate) fn status(section: &Section) -> String {
+    let lately = section.lately.as_ref().filter(|lately| **lately != section.status);
+    let lately = lately.map(|lately| format!(", lately {lately}")).unwrap_or_default();
+    let store = section.without_store.as_ref().map(|way| format!(", store gone: {}", without_store(way)));
+    format!("{}{lately}{}", section.status, store.unwrap_or_default())
+}
+
+/// The rejections per second, where there are any.
+pub(crate) fn refused(section: &Section) -> String {
+    let rate = section.refused_per_second;
+    if rate > 0.0 { format!("{rate:.1}") } else { String::new() }
+}
+
+fn without_store(way: &str) -> &str {
+    match way {
+        "refuse" => "refuses",
+        "local_share" => "admits a local share",
+        "admit" => "admits all",
+        other => other,
+    }
 }
 
 /// What is in the way of the next request, and how full it is, in a few words.
 pub(crate) fn in_short(blocked: &BlockedBy) -> String {
     match blocked.rule.as_str() {
         "draining" => "draining".to_owned(),
+        "store" => format!("store gone: {}", then(&blocked.when_full)),
         _ => format!("{}: {}", full(blocked), then(&blocked.when_full)),
     }
 }
@@ -38,7 +68,11 @@ pub(crate) fn sentence(blocked: &BlockedBy) -> String {
         "draining" => "the server is shutting down".to_owned(),
         "limit" => format!("no slot of the server is free, {used} of {bound} are taken"),
         "partition" => format!("its partition is at its hard cap, {used} of {bound}"),
-        "kept" => format!("{used} of {bound} slots are taken, the free ones are kept for a partition below its share"),
+        "kept" => {
+            let kept = blocked.kept;
+            format!("{used} of {bound} slots are taken, and {kept} are held back for requests below their share")
+        }
+        "store" => "the store of its shared rules is gone".to_owned(),
         rule => format!("{rule} is full, {used} of {bound}"),
     };
     format!("the next request {}: {why}", then(&blocked.when_full))

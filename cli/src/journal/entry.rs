@@ -14,9 +14,9 @@ pub(super) fn cells(entry: &JournalEntry) -> [Cell; 7] {
     [
         Cell::from(what(entry)).with(look(entry)),
         Cell::from(why(entry)),
-        Cell::from(who(entry)),
-        Cell::from(entry.class.as_deref().unwrap_or_default()),
-        Cell::from(entry.partition.as_deref().unwrap_or_default()),
+        Cell::name(&who(entry)),
+        Cell::name(entry.class.as_deref().unwrap_or_default()),
+        Cell::name(entry.partition.as_deref().unwrap_or_default()),
         Cell::from(format!("{}/{}", entry.in_flight, entry.limit)),
         Cell::number(entry.waiting),
     ]

@@ -3,7 +3,11 @@
 use serde_json::Value;
 use tower_admission::introspection::{JournalEntry, JournalPage};
 
-use crate::{args::JournalArgs, client::Client, failure::Failure};
+use crate::{
+    args::JournalArgs,
+    client::{Client, encode},
+    failure::Failure,
+};
 
 /// As many as the server gives at once.
 const PAGE: usize = 1_000;
@@ -59,7 +63,17 @@ pub(super) struct Feed<'a> {
 impl<'a> Feed<'a> {
     /// The newest entries, so many, and what comes after them.
     pub(super) async fn open(client: &'a Client, args: &JournalArgs) -> Result<(Self, Batch), Failure> {
-        let filter = args.kind.as_ref().map(|kind| format!("&kind={kind}")).unwrap_or_default();
+        let filters = [
+            ("kind", &args.kind),
+            ("partition", &args.partition),
+            ("namespace", &args.namespace),
+            ("label", &args.label),
+            ("rule", &args.rule),
+            ("reason", &args.reason),
+            ("decision", &args.decision),
+        ];
+        let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let filter = filters.map(|(name, value)| format!("&{name}={}", encode(value))).collect();
         let mut feed = Self { client, filter, since: 0, now: 0.0 };
         let mut batch = Batch::default();
         if args.limit <= PAGE {

@@ -35,15 +35,22 @@ pub(crate) fn run(args: &WatchArgs) -> Result<End, Failure> {
     })
 }
 
+/// The answer of the server, and how long ago its handle was made, in seconds.
+struct Seen {
+    overview: Overview,
+    age: f64,
+}
+
 /// One look at the server.
-async fn look(client: &Client, args: &WatchArgs, labels: usize) -> Result<Overview, Failure> {
-    client.read(client.get(&format!("?limit={labels}&order=desc&sort={}", args.sort)).await?)
+async fn look(client: &Client, args: &WatchArgs, labels: usize) -> Result<Seen, Failure> {
+    let (json, age) = client.get_dated(&format!("?limit={labels}&order=desc&sort={}", args.sort)).await?;
+    Ok(Seen { overview: client.read(json)?, age })
 }
 
 /// A line for each look. What goes wrong is told, and does not end it; it counts only if it was the last look.
 async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
     let start = Instant::now();
-    let mut before: Option<(Instant, Overview)> = None;
+    let mut before: Option<(Instant, Seen)> = None;
     let mut looks = 0;
     loop {
         let at = Instant::now();
@@ -51,8 +58,9 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
         let is_last = args.count.is_some_and(|count| looks >= count);
         match look(client, args, 1).await {
             Ok(now) => {
-                let change = before.as_ref().map(|(then, old)| Change::between(old, &now, at - *then));
-                if !text::show(&line(at - start, &now, &change.unwrap_or_default()))? {
+                let change =
+                    before.as_ref().map(|(then, old)| Change::between(&old.overview, &now.overview, at - *then));
+                if !text::show(&line(at - start, &now.overview, &change.unwrap_or_default()))? {
                     return Ok(End::Well);
                 }
                 before = Some((at, now));
@@ -74,13 +82,14 @@ fn line(since: Duration, now: &Overview, change: &Change) -> String {
         format!(" rtt_p50_ms={:.1} rtt_p99_ms={:.1}", p50 * 1_000.0, p99 * 1_000.0)
     });
     format!(
-        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt}{}\n",
+        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt} verdict={}{}\n",
         since.as_secs_f64(),
         now.limit,
         now.in_flight,
         now.waiting,
         now.at_gate,
         change.admitted,
+        safe(&now.verdict.state),
         if now.draining { " draining" } else { "" }
     )
 }
@@ -115,7 +124,7 @@ async fn live(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
         };
         match answer {
             Ok(now) => {
-                let change = Change::between(&before.1, &now, at - before.0);
+                let change = Change::between(&before.1.overview, &now.overview, at - before.0);
                 screen.show(&now, &change)?;
                 before = (at, now);
             }

@@ -16,8 +16,9 @@ use crossterm::{
 };
 use tower_admission::introspection::{Overview, Section};
 
-use super::change::Change;
+use super::{Seen, change::Change};
 use crate::{
+    status,
     table::{Cell, Table},
     text::{Look, Paint, look_of, safe, seconds},
     words,
@@ -57,13 +58,14 @@ impl Screen {
         Ok(screen)
     }
 
-    pub(super) fn show(&mut self, now: &Overview, change: &Change) -> io::Result<()> {
+    pub(super) fn show(&mut self, seen: &Seen, change: &Change) -> io::Result<()> {
+        let now = &seen.overview;
         if self.limits.len() == CURVE {
             self.limits.pop_front();
         }
         self.limits.push_back(now.limit);
         self.complaint = None;
-        self.lines = self.compose(now, change);
+        self.lines = self.compose(now, seen.age, change);
         self.draw()
     }
 
@@ -89,7 +91,7 @@ impl Screen {
         self.out.flush()
     }
 
-    fn compose(&self, now: &Overview, change: &Change) -> Vec<String> {
+    fn compose(&self, now: &Overview, age: f64, change: &Change) -> Vec<String> {
         let paint = self.paint;
         let full = now.in_flight >= now.limit;
         let state = match (now.draining, now.mode.as_str()) {
@@ -109,6 +111,8 @@ impl Screen {
         );
         let mut lines = vec![
             format!("{}  {state}", paint.paint(Look::Bold, &safe(&now.name))),
+            paint.paint(status::look(&now.verdict), &status::headline(&now.verdict, age)),
+            safe(&now.limit_state.sentence).into_owned(),
             String::new(),
             format!("limit      {:<8} {}", now.limit, curve(self.limits.iter().copied())),
             format!("in flight  {:<8} {bar} {used} %", now.in_flight),
@@ -141,7 +145,7 @@ impl Screen {
             let [admitted, rejected] = change.partitions.get(&one.name).copied().unwrap_or_default();
             let look = if rejected > 0.0 { Look::Bad } else { Look::Plain };
             table.row([
-                Cell::from(&one.name),
+                Cell::name(&one.name),
                 Cell::number(one.share),
                 Cell::number(one.in_flight),
                 Cell::number(one.waiting + one.at_gate),
@@ -174,9 +178,9 @@ impl Screen {
 
 fn row(name: &str, class: &str, section: &Section) -> [Cell; 6] {
     [
-        Cell::from(name),
-        Cell::from(class),
-        Cell::from(&section.status).with(look_of(&section.status)),
+        Cell::name(name),
+        Cell::name(class),
+        Cell::from(words::status(section)).with(look_of(&section.status)),
         Cell::number(section.in_flight),
         Cell::number(section.waiting),
         Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),

@@ -6,6 +6,7 @@ mod journal;
 mod labels;
 mod offline;
 mod page;
+mod status;
 mod store;
 mod support;
 #[cfg(target_os = "linux")]

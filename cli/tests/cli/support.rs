@@ -15,7 +15,7 @@ use tokio::{
     time::sleep,
 };
 use tower_admission::{
-    Admission, Cap, ClassLimits, Clock, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
+    Admission, Cap, ClassLimits, Clock, Outcome, Permit, Rate, Rules, Ticket, WhenFull, WorkerReport, limit::Fixed,
 };
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_admission");
@@ -90,6 +90,11 @@ impl Site {
     pub(crate) fn hold(&mut self, count: usize, ticket: &Ticket<'_>) {
         let permits = (0..count).map(|_| self.admission.try_admit(ticket.clone()).unwrap());
         self.permits.extend(permits);
+    }
+
+    /// Ends the requests that were held.
+    pub(crate) fn let_go(&mut self) {
+        self.permits.drain(..).for_each(|permit| permit.finish(Outcome::Success));
     }
 
     /// What the server answers.

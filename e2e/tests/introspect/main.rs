@@ -16,4 +16,5 @@ mod page;
 mod statuses;
 mod support;
 mod truth;
+mod verdict;
 mod waiters;

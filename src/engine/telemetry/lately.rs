@@ -2,13 +2,16 @@
 //!
 //! There may be millions of labels. Nothing is counted for this: a sweep goes round the totals that exist anyway, a part of
 //! them each second, and notes each label twice. Of a label, what happened since the note before the last is known: in the
-//! last 5 to 10 seconds for up to twenty thousand labels, and over a longer time for more.
+//! last 5 to 10 seconds for up to twenty thousand labels, and over a longer time for more. A label that the last round did not meet has
+//! had all of its requests since then.
+
+use std::time::Duration;
 
 use super::{recent::Fares, totals::Totals};
 use crate::{engine::ids::LabelId, time::Timestamp};
 
 /// Seconds that one round takes, and most labels that are noted in one second, under the lock.
-const ROUND: usize = 5;
+const ROUND: u32 = 5;
 const MOST: usize = 4_096;
 
 /// The totals of a label at the last two notes. Small, for there may be many: what wraps around is only compared.
@@ -54,6 +57,9 @@ pub(super) struct LatelyByLabel {
     marks: Vec<Mark>,
     /// Label that is noted next.
     next: usize,
+    /// When this round began, and how long the last one took, if there was any.
+    began: Timestamp,
+    took: Option<Duration>,
     /// The label that was refused most per second, in this round so far and in the last one.
     leading: Option<Leader>,
     worst: Option<Leader>,
@@ -81,26 +87,27 @@ impl Mark {
         Self { named_from: low(totals.named_from), ..Self::default() }
     }
 
-    fn note(&mut self, now: Timestamp, totals: &Totals) {
-        if self.named_from != low(totals.named_from) {
-            *self = Self::of(totals);
+    /// Notes the totals, one `round` after the last note.
+    fn note(&mut self, now: Timestamp, round: Duration, totals: &Totals) {
+        if self.named_from != low(totals.named_from) || self.at[1] == 0 {
+            // Not there at the last note, so that all was counted since.
+            *self = Self { at: [0, coarse(now.before(round))], ..Self::of(totals) };
         }
         self.at = [self.at[1], coarse(now)];
         self.admitted = [self.admitted[1], low(totals.admitted)];
         self.refused = [self.refused[1], totals.rejected.map(low)];
     }
 
-    /// Returns what has happened since the older note, or since the only note.
+    /// Returns what has happened since the older note.
     fn since(&self, now: Timestamp, totals: &Totals) -> Option<Lately> {
-        let older = usize::from(self.at[0] == 0);
-        if self.named_from != low(totals.named_from) || self.at[older] == 0 {
+        if self.named_from != low(totals.named_from) || self.at[0] == 0 {
             return None;
         }
-        let units = coarse(now).wrapping_sub(self.at[older]);
+        let units = coarse(now).wrapping_sub(self.at[0]);
         let refused: [u64; 3] =
-            std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.refused[older][it])));
+            std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.refused[0][it])));
         // A slot that was given back untouched is taken back from the count.
-        let admitted = low(totals.admitted).wrapping_sub(self.admitted[older]).cast_signed().max(0);
+        let admitted = low(totals.admitted).wrapping_sub(self.admitted[0]).cast_signed().max(0);
         let seconds = f64::from(units) * f64::from(1 << 20) / 1e9;
         Some(Lately { seconds, admitted: u64::from(admitted.unsigned_abs()), refused })
     }
@@ -110,12 +117,16 @@ impl LatelyByLabel {
     /// Notes the next part of all labels. Once a second is enough.
     pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals]) {
         self.marks.resize(totals.len(), Mark::default());
-        let count = totals.len().div_ceil(ROUND).min(MOST);
+        let count = totals.len().div_ceil(ROUND as usize).min(MOST);
         for _ in 0..count {
             if self.next >= totals.len() {
                 (self.next, self.worst) = (0, self.leading.take());
+                self.took = Some(now.since(self.began));
+                self.began = now;
             }
+            let round = self.took.unwrap_or(Duration::from_secs(ROUND.into()));
             let (totals, mark) = (&totals[self.next], &mut self.marks[self.next]);
+            mark.note(now, round, totals);
             let lately = mark.since(now, totals);
             let refused = lately.map_or(0.0, |it| it.per_second(it.refused()));
             // Requests without a label have no name to tell.
@@ -124,7 +135,6 @@ impl LatelyByLabel {
                 let label = LabelId::from_index(self.next as u32);
                 self.leading = Some(Leader { label, named_from: totals.named_from, per_second: refused });
             }
-            mark.note(now, totals);
             self.next += 1;
         }
     }
@@ -145,8 +155,6 @@ impl LatelyByLabel {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(seconds: u64) -> Timestamp {
@@ -199,6 +207,24 @@ mod tests {
         lately.note(at(21), &totals);
         let found = lately.of(at(22), label(1), &totals[1]).unwrap();
         assert_eq!((found.refused(), found.admitted), (0, 0), "{found:?}");
+    }
+
+    /// With the first note as the only thing to compare with, this label was never refused.
+    #[test]
+    fn a_new_label_has_had_all_of_its_requests_since_the_last_round() {
+        let mut totals = vec![Totals::default(); 5];
+        let mut lately = LatelyByLabel::default();
+        for second in 0..20 {
+            lately.note(at(second), &totals);
+        }
+        totals[3] = Totals { named_from: 9, admitted: 10, rejected: [40, 0, 0], ..Totals::default() };
+        for second in 20..25 {
+            lately.note(at(second), &totals);
+        }
+        let found = lately.of(at(25), label(3), &totals[3]).unwrap();
+        assert_eq!((found.refused(), found.admitted), (40, 10));
+        assert!((5.0..=10.0).contains(&found.seconds), "{found:?}");
+        assert_eq!(lately.worst(&totals), Some(label(3)));
     }
 
     #[test]

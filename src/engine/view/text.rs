@@ -24,10 +24,15 @@ pub(super) fn percent(percent: f64) -> String {
     if percent >= 10.0 { format!("{} %", percent.floor()) } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
 }
 
-/// Returns a name, cut to a length that a line has room for. Characters that could pass for others are the reader's business.
+/// Returns a name, cut to a length that a line has room for, and without characters that would change how the rest of the line
+/// looks.
 pub(super) fn name(name: &str) -> String {
     const LONGEST: usize = 60;
-    let mut characters = name.chars();
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut characters = name.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c });
     let cut: String = characters.by_ref().take(LONGEST).collect();
     if characters.next().is_some() { cut + "…" } else { cut }
 }
@@ -44,6 +49,7 @@ mod tests {
         );
         assert_eq!([0.0, 0.25, 5.24, 16_000.4].map(rate), ["0/s", "0.2/s", "5.2/s", "16000/s"]);
         assert_eq!([99.97, 100.0, 0.66, 1.0].map(percent), ["99 %", "100 %", "0.6 %", "1.0 %"]);
+        assert_eq!(name("a\x1b[2J\u{202e}b"), "a\u{fffd}[2J\u{fffd}b");
         assert_eq!(
             (name("é".repeat(60).as_str()).chars().count(), name("é".repeat(61).as_str()).chars().count()),
             (60, 61)

@@ -202,7 +202,7 @@ const PAGE: &str = include_str!("page.html");
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-HF2j4krXFNWE9W3GtjLepFo37zBeYAUU7Y0QQPkxli8='; style-src 'sha256-FNJGYmfB8HyK80A+kVul4dJI7STcEm5ioF1NfzY18cc='; \
+    script-src 'sha256-gZ3BJpT+YIsaPlnhVhdWBKoRuuWHIWeNplXO3M9S834='; style-src 'sha256-FcuRdofHTgmri7f9rIvjiXO/b7T37UpRZyqzoABZ7zY='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

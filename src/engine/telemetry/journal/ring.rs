@@ -180,8 +180,8 @@ mod tests {
         }
     }
 
-    /// With `has_its_share` always true this failed at once: the quiet group had nowhere to go. With a plain ring in its place, the
-    /// quiet group had lost all of its entries.
+    /// With `has_its_share` always true the first entry of the quiet group panicked, since it had none to make room by. With the group of
+    /// the first node for the one that makes room, a group that was quiet came to 457 of 512.
     #[test]
     fn a_flood_leaves_the_entries_of_quiet_groups_alone() {
         let mut ring = FairRing::new(512, (0, 0));

@@ -1,0 +1,74 @@
+//! `admission status`: the state of the server in a line, and what to do.
+
+use tower_admission::introspection::{Overview, Verdict};
+
+use crate::{
+    args::StatusArgs,
+    client::{Client, block_on},
+    failure::{End, Failure},
+    partitions,
+    text::{self, Look, Paint, safe, seconds},
+};
+
+pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
+    let client = Client::new(&args.server)?;
+    let (json, now) = block_on(client.get_dated("?limit=1"))?;
+    let overview: Overview = client.read(json.clone())?;
+    if args.json {
+        let all = serde_json::json!({
+            "name": json["name"], "verdict": json["verdict"], "limit": json["limit"], "limit_state": json["limit_state"],
+            "kept": json["kept"], "warnings": json["warnings"],
+        });
+        text::print(&text::json(&all))?;
+    } else {
+        text::print(&human(&overview, now))?;
+    }
+    Ok(End::wrong_if(args.exit_code && !matches!(overview.verdict.state.as_str(), "fine" | "busy")))
+}
+
+/// The look of a verdict.
+pub(crate) fn look(verdict: &Verdict) -> Look {
+    match verdict.state.as_str() {
+        "fine" => Look::Good,
+        "busy" | "throttled" | "not_enforcing" => Look::Busy,
+        _ => Look::Bad,
+    }
+}
+
+/// The state in a line, and since when. A server of an earlier version tells none.
+pub(crate) fn headline(verdict: &Verdict, now: f64) -> String {
+    if verdict.headline.is_empty() {
+        return "the server is of a version that tells no verdict".to_owned();
+    }
+    format!("{}, since {}", safe(&verdict.headline), seconds((now - verdict.at_seconds).max(0.0).round()))
+}
+
+fn human(overview: &Overview, now: f64) -> String {
+    let (paint, verdict) = (Paint::for_stdout(), &overview.verdict);
+    let rates = match verdict.window_seconds {
+        window if window > 0.0 => format!(
+            "in the last {} {:.1}/s admitted, {:.1}/s refused",
+            seconds(window),
+            verdict.admitted_per_second,
+            verdict.refused_per_second
+        ),
+        _ => "nothing is known of the last seconds so far".to_owned(),
+    };
+    let mut lines = vec![
+        paint.paint(look(verdict), &headline(verdict, now)),
+        format!("{}: {rates}", safe(&overview.name)),
+        safe(&overview.limit_state.sentence).into_owned(),
+    ];
+    if overview.kept > 0 {
+        lines.push(format!("{} slots are held back for requests that were rejected below their share", overview.kept));
+    }
+    lines.extend(overview.warnings.iter().map(|warning| format!("warning: {}", safe(warning))));
+    if verdict.state != "fine" {
+        lines.push(format!("what to do: {}", safe(&verdict.runbook)));
+    }
+    if overview.partitions.len() > 1 {
+        lines.push(String::new());
+        lines.extend(partitions::table(&overview.partitions).lines(paint));
+    }
+    lines.join("\n") + "\n"
+}
