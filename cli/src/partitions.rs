@@ -8,7 +8,7 @@ use crate::{
     failure::{End, Failure},
     nearest::nearest,
     table::{Cell, Table},
-    text::{self, Look, Paint, look_of, safe, seconds},
+    text::{self, Look, Paint, look_of, safe},
 };
 
 pub(crate) fn run(args: &PartitionsArgs) -> Result<End, Failure> {
@@ -94,8 +94,7 @@ fn human(one: &Partition) -> String {
     }
     let recent = &one.recent;
     lines.push(format!(
-        "  in the last {}: {:.1}/s admitted, {:.1}/s refused{}",
-        seconds(recent.seconds),
+        "  in the last ten seconds: {:.1}/s admitted, {:.1}/s refused{}",
         recent.admitted_per_second,
         recent.refused_per_second,
         if recent.refused_below_share { ", also below its share" } else { "" }

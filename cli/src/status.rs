@@ -45,15 +45,12 @@ pub(crate) fn headline(verdict: &Verdict, now: f64) -> String {
 
 fn human(overview: &Overview, now: f64) -> String {
     let (paint, verdict) = (Paint::for_stdout(), &overview.verdict);
-    let rates = match verdict.window_seconds {
-        window if window > 0.0 => format!(
-            "in the last {} {:.1}/s admitted, {:.1}/s refused",
-            seconds(window),
-            verdict.admitted_per_second,
-            verdict.refused_per_second
-        ),
-        _ => "nothing is known of the last seconds so far".to_owned(),
-    };
+    let rates = format!(
+        "in the last {} {:.1}/s admitted, {:.1}/s refused",
+        seconds(verdict.window_seconds.min(now.floor())),
+        verdict.admitted_per_second,
+        verdict.refused_per_second
+    );
     let mut lines = vec![
         paint.paint(look(verdict), &headline(verdict, now)),
         format!("{}: {rates}", safe(&overview.name)),

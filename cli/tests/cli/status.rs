@@ -136,7 +136,7 @@ async fn a_store_that_is_gone_is_said_with_what_its_rules_do() {
         let site = Site::start(admission.shared(leases, Keys::new("test").unwrap()).build().unwrap()).await;
         drop(site.admission.admit(Ticket::new().label("a")).await.unwrap());
         says(&site, "fine: ").await;
-        store.is(Mood::Failing);
+        store.is(Mood::Down(tokio::time::Instant::now()));
         let mut refusals = 0;
         for _ in 0..12 {
             refusals += usize::from(site.admission.admit(Ticket::new().label("a")).await.is_err());

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use tokio::time::Instant;
 use tower_admission::{
-    Admission, Cap, ClassLimits, DrainMode, Labels, Mode, Rules, WhenFull,
+    Admission, Cap, ClassLimits, DrainMode, Labels, Mode, Rules, Ticket, WhenFull,
     limit::Fixed,
     percent,
     snapshot::Verdict,
@@ -83,8 +83,17 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
     while site.admission.snapshot().in_flight < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    all(&site, 400, &WEB, StatusCode::SERVICE_UNAVAILABLE).await;
-    let json = tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused 9", "bad").await;
+    all(&site, 40, &WEB, StatusCode::SERVICE_UNAVAILABLE).await;
+    // The same callers again and again, for as long as this takes.
+    let handle = site.admission.clone();
+    let flood = tokio::spawn(async move {
+        loop {
+            let ticket = Ticket::new().partition(WEB[0].1).label(WEB[1].1);
+            assert!(handle.try_admit(ticket).is_err(), "control: the page is about these");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let json = tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused ", "bad").await;
     assert_eq!(
         (&json["verdict"]["refused"][0]["name"], &json["partitions"][1]["recent"]["refused_below_share"]),
         (&"web".into(), &true.into())
@@ -93,7 +102,7 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
         .until("document.getElementById('why').textContent === 'limit 2: fixed by the settings, no law moves it'")
         .await;
     // The name of a label can't turn the line around.
-    tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused 9", "bad").await;
+    tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused ", "bad").await;
     browser.until(&format!("{HEADLINE}.includes('most of them of shop\u{fffd}-7')")).await;
     browser.picture("verdict-overloaded").await;
 
@@ -104,6 +113,8 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
     browser.value("document.forms['of-decisions'].reset(); document.forms['of-decisions'].dispatchEvent(new Event('input')); 0").await;
     browser.until("[...document.querySelectorAll('#decisions tbody tr')].length === 30").await;
 
+    assert!(!flood.is_finished(), "not one of them was admitted");
+    flood.abort();
     site.admission.set_mode(Mode::Observe);
     all(&site, 20, &WEB, StatusCode::OK).await;
     let json = tells(&site, &browser, Verdict::NotEnforcing, "not enforcing: dry run, ", "warn").await;

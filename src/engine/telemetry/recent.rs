@@ -8,7 +8,7 @@ use super::Counts;
 use crate::{rejection::Reason, time::Timestamp};
 
 /// Time that the view goes back, and between two notes of the counts.
-pub(super) const WINDOW: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_secs(1);
 const SAMPLES: usize = 11;
 
@@ -90,6 +90,9 @@ pub(crate) struct LastSeconds {
 }
 
 impl LastSeconds {
+    /// The longest time that is looked back on.
+    pub(crate) const WINDOW: Duration = WINDOW;
+
     /// Returns how many requests were rejected.
     pub(crate) fn refused(&self) -> u64 {
         self.rejected.iter().sum()

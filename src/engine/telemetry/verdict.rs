@@ -138,11 +138,12 @@ impl Judge {
             throttles |= part(Fares::Throttled) >= bound(Verdict::Throttled);
             refuses |= last.refused() > 0;
         }
-        let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() * 2;
+        // Now counts as one second more: of a handle that is seconds old, no more may be known.
+        let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(sight.is_busy);
         match () {
             () if lacks_capacity => Verdict::Overloaded,
             () if throttles => Verdict::Throttled,
-            () if busy > 0 && busy >= self.noted || refuses => Verdict::Busy,
+            () if busy > 0 && busy * 2 > self.noted || refuses => Verdict::Busy,
             () => Verdict::Fine,
         }
     }
@@ -190,13 +191,18 @@ mod tests {
         assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Verdict::Overloaded, "one of many reasons");
         let mut judge = Judge::default();
         for second in 0..20 {
-            judge.note(second >= 10);
+            let sight = Sight { is_busy: second >= 10, ..OPEN };
+            judge.note(sight.is_busy);
             let expected = if second >= 14 { Verdict::Busy } else { Verdict::Fine };
-            assert_eq!(judged(&mut judge, second, OPEN, fine).0, expected, "after {second} s");
+            assert_eq!(judged(&mut judge, second, sight, fine).0, expected, "after {second} s");
         }
         let mut young = Judge::default();
-        young.note(true);
-        assert_eq!(judged(&mut young, 0, OPEN, fine).0, Verdict::Busy, "half of what is known");
+        young.note(false);
+        assert_eq!(
+            judged(&mut young, 0, Sight { is_busy: true, ..OPEN }, fine).0,
+            Verdict::Busy,
+            "half of what is known"
+        );
     }
 
     /// With `BETTER_FOR` at 0 the word was `Fine` after the first second without a rejection, and with `UNTIL` at 0.01 it was `Busy` at

@@ -32,7 +32,7 @@ pub struct VerdictSnapshot {
     pub since_seconds: f64,
     /// URL of what the state means and what to do.
     pub runbook: String,
-    /// Time that the rates are about, in seconds, rounded up; 0 while nothing is known.
+    /// Time that the rates are about, in seconds: always 10, and less for a handle that is younger.
     pub window_seconds: f64,
     /// Requests that were admitted per second.
     pub admitted_per_second: f64,
@@ -70,8 +70,6 @@ pub struct RefusedSnapshot {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RecentSnapshot {
-    /// Time that the rates are about, in seconds, rounded up; 0 while nothing is known.
-    pub seconds: f64,
     /// Requests that were admitted per second.
     pub admitted_per_second: f64,
     /// Requests that were rejected per second.
@@ -108,7 +106,7 @@ impl Engine {
             at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
             since_seconds: self.now.since(since).as_secs_f64(),
             runbook: format!("{RUNBOOK}#{}", verdict.as_str().replace('_', "-")),
-            window_seconds: last.iter().map(|it| it.seconds.ceil()).fold(0.0, f64::max),
+            window_seconds: LastSeconds::WINDOW.as_secs_f64(),
             admitted_per_second: sum(|it| it.per_second(it.admitted)),
             refused_per_second: sum(|it| it.per_second(it.refused())),
             would_refuse_per_second: sum(|it| it.per_second(it.would_reject)),
@@ -139,7 +137,6 @@ impl From<&LastSeconds> for RecentSnapshot {
     fn from(last: &LastSeconds) -> Self {
         let occurred = Reason::ALL.into_iter().zip(last.rejected).filter(|&(_, count)| count > 0);
         Self {
-            seconds: last.seconds.ceil(),
             admitted_per_second: last.per_second(last.admitted),
             refused_per_second: last.per_second(last.refused()),
             refused: occurred.map(|(reason, count)| (reason.as_str(), last.per_second(count))).collect(),

@@ -202,7 +202,7 @@ const PAGE: &str = include_str!("page.html");
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-gZ3BJpT+YIsaPlnhVhdWBKoRuuWHIWeNplXO3M9S834='; style-src 'sha256-FcuRdofHTgmri7f9rIvjiXO/b7T37UpRZyqzoABZ7zY='; \
+    script-src 'sha256-6v0iheLVZYCHYBOpbxTzTEegs0OO/GnZ8LpcLDdY3vQ='; style-src 'sha256-pvMsbU/7GeIjydOlmJBGKFwlRhTl2tfr7beS7/R9Ezs='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

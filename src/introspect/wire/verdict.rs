@@ -44,7 +44,6 @@ pub struct Refused {
 #[serde(default)]
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
 pub struct Recent {
-    pub seconds: f64,
     pub admitted_per_second: f64,
     pub refused_per_second: f64,
     pub refused: BTreeMap<String, f64>,
@@ -118,7 +117,6 @@ impl From<RefusedSnapshot> for Refused {
 impl From<RecentSnapshot> for Recent {
     fn from(it: RecentSnapshot) -> Self {
         Self {
-            seconds: it.seconds,
             admitted_per_second: it.admitted_per_second,
             refused_per_second: it.refused_per_second,
             refused: it.refused.into_iter().map(|(reason, rate)| (reason.to_owned(), rate)).collect(),
