@@ -11,7 +11,8 @@ use super::{recent::Fares, totals::Totals};
 use crate::{engine::ids::LabelId, time::Timestamp};
 
 /// Seconds that one round takes, and most labels that are noted in one second, under the lock.
-const ROUND: u32 = 5;
+const ROUND: usize = 5;
+const SECONDS: Duration = Duration::from_secs(ROUND as u64);
 const MOST: usize = 4_096;
 
 /// The totals of a label at the last two notes. Small, for there may be many: what wraps around is only compared.
@@ -117,14 +118,14 @@ impl LatelyByLabel {
     /// Notes the next part of all labels. Once a second is enough.
     pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals]) {
         self.marks.resize(totals.len(), Mark::default());
-        let count = totals.len().div_ceil(ROUND as usize).min(MOST);
+        let count = totals.len().div_ceil(ROUND).min(MOST);
         for _ in 0..count {
             if self.next >= totals.len() {
                 (self.next, self.worst) = (0, self.leading.take());
                 self.took = Some(now.since(self.began));
                 self.began = now;
             }
-            let round = self.took.unwrap_or(Duration::from_secs(ROUND.into()));
+            let round = self.took.unwrap_or(SECONDS);
             let (totals, mark) = (&totals[self.next], &mut self.marks[self.next]);
             mark.note(now, round, totals);
             let lately = mark.since(now, totals);

@@ -198,7 +198,6 @@ impl Journal {
         }
         self.sequence += 1;
         let RequestRef { partition, label, job, since } = request;
-        #[expect(clippy::cast_possible_truncation, reason = "24 bits are enough for a wait")]
         let record = Record {
             at: now,
             sequence: self.sequence,

@@ -57,42 +57,61 @@ impl<T: Copy + Grouped> FairRing<T> {
 
     /// Adds the newest entry of a group.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a journal has a million entries at the most")]
     pub(super) fn push(&mut self, entry: T) {
-        let group = entry.group();
+        // Written where it belongs, rather than handed on: an entry is a cache line.
+        if let Some(place) = self.make_room(entry.group()) {
+            self.nodes[place].entry = entry;
+        }
+    }
+
+    /// Returns the place of a new entry of a group, which is the newest one from now on; `None` where there is no room at all.
+    fn make_room(&mut self, group: usize) -> Option<usize> {
+        let Some(it) = self.groups.get_mut(group) else { return self.make_room_in_new(group) };
+        if self.used < self.nodes.len() || it.count as usize * self.active < self.nodes.len() {
+            return self.make_room_by_another(group);
+        }
+        // The oldest of the group becomes the newest: the way of a flood.
+        let place = it.oldest;
+        if it.count > 1 {
+            it.oldest = self.nodes[place as usize].newer;
+            self.nodes[it.newest as usize].newer = place;
+            self.nodes[place as usize].older = it.newest;
+            it.newest = place;
+        }
+        Some(place as usize)
+    }
+
+    #[cold]
+    fn make_room_in_new(&mut self, group: usize) -> Option<usize> {
         if self.nodes.is_empty() {
-            return;
+            return None;
         }
-        if self.groups.len() <= group {
-            self.grow(group);
-        }
+        self.groups.resize(group + 1, Group::EMPTY);
+        self.make_room(group)
+    }
+
+    /// Takes a place that no entry had, or that of the oldest entry of a group that has more than its share.
+    #[expect(clippy::cast_possible_truncation, reason = "a journal has a million entries at the most")]
+    fn make_room_by_another(&mut self, group: usize) -> Option<usize> {
         let place = if self.used < self.nodes.len() {
             self.used += 1;
             self.used - 1
         } else {
-            let victim = if self.has_its_share(group) { group } else { self.beyond_its_share() };
+            let victim = self.beyond_its_share();
             self.take_oldest(victim)
         };
         let into = &mut self.groups[group];
         let before = into.newest;
-        self.active += usize::from(into.count == 0);
-        into.count += 1;
         into.newest = place as u32;
-        match self.nodes.get_mut(before as usize) {
-            Some(before) => before.newer = place as u32,
-            None => into.oldest = place as u32,
+        if into.count == 0 {
+            into.oldest = place as u32;
+            self.active += 1;
+        } else {
+            self.nodes[before as usize].newer = place as u32;
         }
-        self.nodes[place] = Node { entry, older: before, newer: NONE };
-    }
-
-    #[cold]
-    fn grow(&mut self, group: usize) {
-        self.groups.resize(group + 1, Group::EMPTY);
-    }
-
-    /// Whether a group has as many entries as each group may have, were all of them alike.
-    fn has_its_share(&self, group: usize) -> bool {
-        self.groups[group].count as usize * self.active >= self.nodes.len()
+        into.count += 1;
+        self.nodes[place].older = before;
+        Some(place)
     }
 
     /// Returns a group with more entries than its share, or the largest of some groups.
@@ -117,13 +136,11 @@ impl<T: Copy + Grouped> FairRing<T> {
         let from = &mut self.groups[group];
         let place = from.oldest as usize;
         from.count -= 1;
-        from.oldest = self.nodes[place].newer;
-        match self.nodes.get_mut(from.oldest as usize) {
-            Some(next) => next.older = NONE,
-            None => {
-                from.newest = NONE;
-                self.active -= 1;
-            }
+        if from.count == 0 {
+            *from = Group::EMPTY;
+            self.active -= 1;
+        } else {
+            from.oldest = self.nodes[place].newer;
         }
         place
     }
@@ -132,12 +149,13 @@ impl<T: Copy + Grouped> FairRing<T> {
     pub(super) fn newest_while<'a>(&'a self, mut wanted: impl FnMut(&T) -> bool + 'a) -> impl Iterator<Item = &'a T> {
         let mut group = 0;
         let mut at = self.groups.first().map_or(NONE, |it| it.newest);
+        // The node before the oldest one of a group may be that of another group by now.
         std::iter::from_fn(move || {
             loop {
                 if let Some(node) = self.nodes.get(at as usize)
                     && wanted(&node.entry)
                 {
-                    at = node.older;
+                    at = if self.groups[group].oldest == at { NONE } else { node.older };
                     return Some(&node.entry);
                 }
                 group += 1;
@@ -180,8 +198,7 @@ mod tests {
         }
     }
 
-    /// With `has_its_share` always true the first entry of the quiet group panicked, since it had none to make room by. With the group of
-    /// the first node for the one that makes room, a group that was quiet came to 457 of 512.
+    /// With the group of the first node for the one that makes room, a group that was quiet came to 457 of 512.
     #[test]
     fn a_flood_leaves_the_entries_of_quiet_groups_alone() {
         let mut ring = FairRing::new(512, (0, 0));
