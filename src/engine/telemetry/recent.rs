@@ -121,6 +121,7 @@ impl LastSeconds {
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
+    #[cfg(any(feature = "introspect", test))]
     pub(crate) fn mostly_refused(&self) -> Option<Fares> {
         Fares::mostly(Fares::ALL.map(|it| self.refused_as(it)), self.admitted)
     }
