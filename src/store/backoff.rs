@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::{StoreError, Token};
+
 /// Waits that double up to a cap, each with jitter: between half of it and all of it.
 ///
 /// Half of each wait is fixed so that no caller polls without pause. The other half is random, so that callers that
@@ -27,17 +29,29 @@ impl Backoff {
     }
 }
 
-/// A generator of its own for each waiter: seeded, the waits can be told in advance.
+/// A generator of its own for each waiter, and the tokens: seeded, all of it can be told in advance.
 #[derive(Debug)]
-pub(crate) struct Seeds(std::sync::Mutex<Rng>);
+pub(crate) struct Seeds {
+    rng: std::sync::Mutex<Rng>,
+    is_seeded: bool,
+}
 
 impl Seeds {
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self(std::sync::Mutex::new(seed.map_or_else(Rng::new, Rng::with_seed)))
+        Self { rng: std::sync::Mutex::new(seed.map_or_else(Rng::new, Rng::with_seed)), is_seeded: seed.is_some() }
     }
 
     pub(crate) fn next(&self) -> Rng {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fork()
+        self.rng().fork()
+    }
+
+    /// Returns a token that can't be guessed, unless a seed was given.
+    pub(crate) fn token(&self) -> Result<Token, StoreError> {
+        if self.is_seeded { Ok(Token::of(self.rng().u128(..))) } else { Token::random() }
+    }
+
+    fn rng(&self) -> std::sync::MutexGuard<'_, Rng> {
+        self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -57,6 +71,18 @@ mod tests {
             let full = Duration::from_millis(10 << index).min(Duration::from_millis(100));
             assert!(wait >= full / 2 && wait <= full, "{index}: {wait:?}");
         }
+    }
+
+    #[test]
+    fn a_seed_decides_all_tokens_and_without_one_none_is_known() {
+        let tokens = |seed: Option<u64>| {
+            let seeds = Seeds::new(seed);
+            [seeds.token().unwrap(), seeds.token().unwrap()]
+        };
+        assert_eq!(tokens(Some(7)), tokens(Some(7)));
+        assert_ne!(tokens(Some(7))[0], tokens(Some(7))[1]);
+        assert_ne!(tokens(Some(7)), tokens(Some(8)));
+        assert_ne!(tokens(None), tokens(None));
     }
 
     #[test]

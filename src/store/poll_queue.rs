@@ -66,7 +66,9 @@ impl PollQueues {
 
     /// Tells the first waiter of every line.
     pub(crate) fn ring_all(&self) {
-        self.lines().values().for_each(|line| line.freed.notify_one());
+        let mut lines: Vec<_> = self.lines().iter().map(|(key, line)| (Arc::clone(key), Arc::clone(line))).collect();
+        lines.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        lines.iter().for_each(|(_, line)| line.freed.notify_one());
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<PollQueue>>> {

@@ -230,7 +230,9 @@ pub enum Notice {
 pub struct Notices(broadcast::Receiver<Notice>);
 
 impl Notices {
-    pub(crate) const fn new(receiver: broadcast::Receiver<Notice>) -> Self {
+    /// Returns the notices that come through this channel: for a [`Store`](crate::store::Store) of your own. Where the
+    /// receiver lags behind, [`Notice::Missed`] stands for what it missed.
+    pub const fn new(receiver: broadcast::Receiver<Notice>) -> Self {
         Self(receiver)
     }
 

@@ -23,6 +23,11 @@ impl Token {
         Ok(Self(bytes))
     }
 
+    /// Returns the token with these bits, which can be guessed: for tests that are repeated.
+    pub(in crate::store) const fn of(bits: u128) -> Self {
+        Self(bits.to_be_bytes())
+    }
+
     pub(in crate::store) const fn bytes(self) -> [u8; 16] {
         self.0
     }

@@ -19,7 +19,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token};
+use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token, backoff::Seeds};
 
 /// The part of its expiry for which an allotment may be used.
 const USABLE: f64 = 0.7;
@@ -212,10 +212,11 @@ impl Shares {
         standing: usize,
         waits: bool,
         now: Instant,
+        seeds: &Seeds,
     ) -> Result<AllotmentRequest, StoreError> {
         self.forget_if_expired(&claim.key, now);
         if !self.caps.contains_key(&claim.key) {
-            self.caps.insert(claim.key.clone(), Share::new(claim.clone(), now)?);
+            self.caps.insert(claim.key.clone(), Share::new(claim.clone(), seeds.token()?, now));
         }
         let Some(share) = self.caps.get_mut(&claim.key) else { return Err(StoreError::Unavailable) };
         // The bound may have changed with the configuration.
@@ -315,8 +316,12 @@ impl Shares {
         step.max(u32::try_from(standing).unwrap_or(u32::MAX)).min(most)
     }
 
+    /// Returns the keys of all allotments, in their order: what is done for each of them is done in the same order in each
+    /// run of a simulation.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.caps.keys().cloned().collect()
+        let mut keys: Vec<_> = self.caps.keys().cloned().collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// Returns the units held and used of a cap.
@@ -345,9 +350,9 @@ impl Shares {
 }
 
 impl Share {
-    fn new(claim: Claim, now: Instant) -> Result<Self, StoreError> {
-        Ok(Self {
-            token: Token::random()?,
+    fn new(claim: Claim, token: Token, now: Instant) -> Self {
+        Self {
+            token,
             claim,
             sequence: 0,
             units: 0,
@@ -363,7 +368,7 @@ impl Share {
             standing: 0,
             uncounted: 0,
             loss: Arc::default(),
-        })
+        }
     }
 
     fn has_room(&self, now: Instant, expiry: Duration) -> bool {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, advance};
 use super::allotment::{Shares, Unit};
 use crate::{
     clock::Clock,
-    store::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store},
+    store::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store, backoff::Seeds},
 };
 
 const BOUND: u32 = 12;
@@ -84,7 +84,7 @@ impl World {
                     self.taken += 1;
                     process.held.extend(units);
                 } else if process.asked.len() + process.answers.len() < 3
-                    && let Ok(request) = process.shares.refill(&claim(), 1, rng.bool(), now)
+                    && let Ok(request) = process.shares.refill(&claim(), 1, rng.bool(), now, &Seeds::new(None))
                 {
                     process.asked.push((request, now));
                 }

@@ -43,7 +43,9 @@ impl LeasesBuilder {
         self
     }
 
-    /// Makes all jitter repeatable, for tests.
+    /// Makes all jitter and all tokens repeatable, for tests and simulations.
+    ///
+    /// Two users of one store never have the same seed: the tokens of one would be those of the other.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

@@ -67,7 +67,7 @@ impl Inner {
         if claim.is_cap() {
             // The requests that ask now, or the waiters behind the request that asks.
             let standing = standing.max(self.waits.standing(&claim.key));
-            let request = self.shares().refill(claim, standing, waits, sent)?;
+            let request = self.shares().refill(claim, standing, waits, sent, &self.seeds)?;
             let block = self.store.reserve(&request).await?;
             self.shares().answered(&request, block, sent);
         } else {
@@ -98,22 +98,26 @@ impl Inner {
         self.single().retain(|_, one| {
             let kept = one.asked_at + one.lease.expiry > if one.asked_at >= began { now } else { over_by };
             if !kept {
-                one.loss.happen();
-                lost.push(one.lease.clone());
+                lost.push((one.lease.clone(), Arc::clone(&one.loss)));
             }
             kept
         });
+        // In the same order in each run of a simulation, as everything that is done for many leases.
+        lost.sort_unstable_by_key(|(lease, _)| lease.token.bytes());
+        lost.iter().for_each(|(_, loss)| loss.happen());
         let mut shares = self.shares();
         shares.lost += lost.len() as u64;
         shares.give_up(began, now, over_by);
         drop(shares);
-        lost.into_iter().for_each(|lease| self.store.settle(PendingRelease::Lease(lease)));
+        lost.into_iter().for_each(|(lease, _)| self.store.settle(PendingRelease::Lease(lease)));
     }
 
     async fn renew_single(&self) {
         let mut leases: Vec<_> = self.single().values().map(|one| one.lease.clone()).collect();
         // Leases of one namespace together: a cluster is asked for each namespace by itself.
-        leases.sort_by(|one, other| one.caps.first().cmp(&other.caps.first()));
+        leases.sort_unstable_by(|one, other| {
+            one.caps.first().cmp(&other.caps.first()).then_with(|| one.token.bytes().cmp(&other.token.bytes()))
+        });
         let leases = &leases;
         let renewed = (0..leases.len()).step_by(LEASES).map(|from| async move {
             let to = leases.len().min(from + LEASES);

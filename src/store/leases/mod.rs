@@ -220,7 +220,7 @@ impl Leases {
     }
 
     async fn ask_store(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
-        let token = Token::random().map_err(Refused::Store)?;
+        let token = self.0.seeds.token().map_err(Refused::Store)?;
         let mut request = Request::new(token, claims.clone(), self.0.settings.expiry);
         if waits {
             request = request.waiting();
@@ -310,7 +310,8 @@ impl Leases {
             Instead::Admit => return Ok(Held::new(&self.0, What::Nothing)),
             Instead::Locally(claims) => claims,
         };
-        let request = Request::new(Token::random().map_err(Refused::Store)?, local.clone(), FOR_GOOD);
+        let token = self.0.seeds.token().map_err(Refused::Store)?;
+        let request = Request::new(token, local.clone(), FOR_GOOD);
         match self.0.local.acquire(&request).await.map_err(Refused::Store)? {
             Acquired::Granted(lease) => Ok(Held::new(&self.0, What::Local(lease))),
             Acquired::Full(full) => {
