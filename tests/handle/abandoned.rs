@@ -59,6 +59,8 @@ async fn what_has_taken_its_time_is_over() {
     permit.abandon();
     let (waited, next) = wait(&admission).await;
     assert!((200..=210).contains(&waited), "{waited}");
+    // Work whose slot was taken back is not in flight, so it is not abandoned either.
+    assert_eq!((admission.snapshot().in_flight, admission.snapshot().abandoned), (1, 0));
     drop(next);
     advance(ms(2_000)).await;
     let snapshot = assert_at_rest(&admission, 2);

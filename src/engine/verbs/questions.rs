@@ -102,9 +102,10 @@ impl Engine {
     }
 
     /// Returns how long work of this kind takes nearly always. Where that is not known it is how long a slot is held, or what a
-    /// person would guess.
+    /// person would guess. No work is waited for longer than its slot lives.
     pub(crate) fn lasts(&self, class: ClassId) -> Duration {
-        self.estimates.likely(class).unwrap_or_else(|| self.estimates.wait(1, 1))
+        let likely = self.estimates.likely(class).unwrap_or_else(|| self.estimates.wait(1, 1));
+        likely.min(self.slot_ttl.time_to_live().unwrap_or(Duration::MAX))
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
