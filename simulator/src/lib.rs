@@ -13,6 +13,7 @@ mod attempt;
 pub mod captured;
 pub mod command;
 pub mod expect;
+pub mod fleet;
 pub mod law;
 pub mod metrics;
 pub mod node;

@@ -8,6 +8,7 @@ mod output;
 mod replay;
 mod svg;
 mod table;
+mod world;
 
 /// Does what the arguments say and prints what came of it. Answers whether all expectations held.
 ///
@@ -15,5 +16,8 @@ mod table;
 ///
 /// What is wrong with the arguments or with a file that they name, in words.
 pub fn run(arguments: &[String]) -> Result<bool, String> {
+    if arguments.iter().any(|argument| argument == "--world") {
+        return world::run(arguments);
+    }
     options::Options::read(arguments).and_then(|options| output::run(&options))
 }
