@@ -183,7 +183,7 @@ fn fault(seed: u64, settings: &Settings, number: usize) -> Fault {
             // is waited for as long as such work takes. So seed 964 waited for a day.
             let abandons = |caller: &Caller| caller.instance == instance && caller.ends == Ends::Abandons;
             let longest = if callers(seed, settings).iter().any(|(_, it)| abandons(it)) { 1_000 } else { 86_400_000 };
-            let by = i64::try_from(rng.of(&[30, 1_000, 86_400_000]).min(longest)).unwrap_or(30);
+            let by = i64::from(rng.of(&[30, 1_000, 86_400_000]).min(longest));
             What::ClockJumps { instance, by: if rng.happens(400) { -by.min(200) } else { by } }
         }
         14 => What::ClockStands { instance, time: rng.between(20, 500) },

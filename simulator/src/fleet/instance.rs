@@ -313,7 +313,7 @@ impl Instance {
             if late > 0 {
                 here.counts().lenient_until = until + 300;
                 // Requests that came meanwhile run before any timer does, every second time.
-                if from / 2 % 2 == 0 {
+                if (from / 2).is_multiple_of(2) {
                     let (first, rest) = commands.into_iter().partition(|it| matches!(it, Command::Serve(_)));
                     commands = rest;
                     let first: Vec<Command> = first;
