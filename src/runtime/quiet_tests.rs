@@ -232,6 +232,9 @@ impl World {
         // What a law tells of its last sample: of several lanes, another one may have been learned last.
         let limit = &mut snapshot.limit_state;
         (limit.sentence, limit.state, limit.rtt_seconds, limit.ratio) = (String::new(), "", None, None);
+        if let Some(last) = &mut limit.last_move {
+            (last.rtt_seconds, last.ratio) = (None, None);
+        }
         format!("{snapshot:?}")
     }
 }

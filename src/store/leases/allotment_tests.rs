@@ -176,7 +176,7 @@ async fn control_a_process_that_ignores_a_loss_is_found() {
 async fn what_an_older_answer_granted_goes_back_at_the_end() {
     let (store, now) = (MemoryStore::with_clock(Manual::default()), Instant::now());
     let mut shares = Shares::new(EXPIRY);
-    let first = shares.refill(&claim(), 1, true, now).unwrap();
+    let first = shares.refill(&claim(), 1, true, now, &Seeds::new(None)).unwrap();
     let granted = store.reserve(&first).await.unwrap();
     assert_eq!(granted.units, 1);
     let _lost = shares.withdraw(&claim().key, now).unwrap();
@@ -185,7 +185,7 @@ async fn what_an_older_answer_granted_goes_back_at_the_end() {
 
     let last = shares.farewell(&claim().key, now).unwrap();
     store.reserve(&last).await.unwrap();
-    let all = Shares::new(EXPIRY).refill(&claim(), BOUND as usize, false, now).unwrap();
+    let all = Shares::new(EXPIRY).refill(&claim(), BOUND as usize, false, now, &Seeds::new(None)).unwrap();
     let fresh = MemoryStore::with_clock(Manual::default());
     let of_fresh = fresh.reserve(&all).await.unwrap().units;
     assert_eq!(store.reserve(&all).await.unwrap().units, of_fresh, "as much as of a store that granted nothing before");
