@@ -148,7 +148,8 @@ impl Reading {
             },
             ("leave", Some((request, _))) => request.left = Some(at),
             ("observe" | "finish", Some((request, known))) => {
-                let lasted = at - request.started.unwrap_or(at);
+                // A file that was changed may have times that run backwards.
+                let lasted = at.saturating_sub(request.started.unwrap_or(at));
                 if let Some(word) = line["outcome"].as_str() {
                     request.service.rtt = lasted;
                     request.service.outcome = match word {
