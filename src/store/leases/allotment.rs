@@ -69,7 +69,7 @@ struct Share {
     step: u32,
     /// Time when the allotment was last asked for.
     asked_at: Instant,
-    /// Time since when the store is being asked for more. The answer renews the allotment as well.
+    /// Time since when the store is being asked for more, without an answer. The answer renews the allotment as well.
     refilling: Option<Instant>,
     /// Answers of the store to questions for more: a request that stood in line meanwhile need not ask again.
     answers: u64,
@@ -225,7 +225,7 @@ impl Shares {
         let want = share.used.saturating_add(share.step.max(standing)).min(share.claim.bound().get());
         share.step = share.step.saturating_mul(2).min(share.claim.bound().get());
         share.standing = standing;
-        share.refilling = Some(now);
+        share.refilling.get_or_insert(now);
         Ok(share.ask(want, waits, self.expiry))
     }
 
@@ -272,7 +272,12 @@ impl Shares {
         share.answers += 1;
         share.retry_after = block.retry_after;
         if share.sequence != request.sequence {
-            // A newer question is on its way, and its answer is what counts.
+            // A newer question is on its way, and its answer is what counts. It may never come: a caller that hangs up takes
+            // its question along. So this one renews what it covers, and adds nothing.
+            if sent > share.asked_at && block.units >= share.used {
+                share.asked_at = sent;
+                share.units = share.units.min(block.units);
+            }
             return;
         }
         share.refilling = None;

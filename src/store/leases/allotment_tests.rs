@@ -169,6 +169,34 @@ async fn control_a_process_that_ignores_a_loss_is_found() {
     assert!(most > BOUND as usize, "{most}");
 }
 
+/// Found by seed 5399 of the simulated fleets: callers that hang up take their questions along, and while they did so again and
+/// again, no answer counted and no renewal was sent.
+#[tokio::test(start_paused = true)]
+async fn callers_that_hang_up_again_and_again_keep_no_allotment_from_being_renewed() {
+    let clock = Manual::default();
+    let (store, mut shares, seeds) = (MemoryStore::with_clock(clock.clone()), Shares::new(EXPIRY), Seeds::new(Some(1)));
+    let first = shares.refill(&claim(), 1, false, Instant::now(), &seeds).unwrap();
+    shares.answered(&first, store.reserve(&first).await.unwrap(), Instant::now());
+    let held = shares.take(&[claim()], Instant::now()).unwrap();
+    let (mut renewals, mut hang_ups) = (0, 0);
+    for step in 1..=400 {
+        let tick = EXPIRY / 40;
+        advance(tick).await;
+        clock.0.fetch_add(u64::try_from(tick.as_micros()).unwrap(), Ordering::SeqCst);
+        // Renewals are sent four times in the time of an expiry, as by the driver.
+        let sent = Instant::now();
+        let renewal = if step % 10 == 0 { shares.renewal(&claim().key, false, sent) } else { None };
+        let _of_a_caller_that_hangs_up = shares.refill(&claim(), 1, false, sent, &seeds).unwrap();
+        hang_ups += 1;
+        if let Some(renewal) = renewal {
+            renewals += 1;
+            shares.answered(&renewal, store.reserve(&renewal).await.unwrap(), sent);
+        }
+        assert!(held.iter().all(|unit| !unit.loss.happened()), "lost after {step} steps, {renewals} renewals");
+    }
+    assert!(renewals >= 39 && hang_ups == 400 && shares.of(&claim().key).1 == 1, "{renewals} of {hang_ups}");
+}
+
 /// Found by the model `what_is_returned_is_not_used` under loom: a question overtook another one and was lost itself, the
 /// answer to the first came too late to count, and what the store had granted by it stayed with a process that was gone,
 /// until it expired.
