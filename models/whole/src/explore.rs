@@ -57,6 +57,16 @@ pub struct Bounds {
     /// Schedules under shuttle, as many by a random scheduler as by one that is made to find bugs of this depth (PCT).
     pub schedules: usize,
     pub depth: usize,
+    /// Whether the model makes a handle, which does not fit on the stack of loom's first thread.
+    pub has_handle: bool,
+}
+
+impl Bounds {
+    /// For a model without a handle, which may then have one thread more.
+    #[must_use]
+    pub const fn without_handle(self) -> Self {
+        Self { has_handle: false, ..self }
+    }
 }
 
 /// Schedules per model, `SCHEDULES` times as many.
@@ -83,6 +93,10 @@ pub fn explore(name: &str, bounds: Bounds, model: impl Fn() + Sync + Send + 'sta
     println!("{name}: {} executions ({how}) in {:.1} s", executions.load(SeqCst), begin.elapsed().as_secs_f64());
 }
 
+/// Stack of the thread that a model with a handle runs in.
+#[cfg(not(feature = "shuttle"))]
+const STACK_WORDS: usize = 32 * 1_024;
+
 #[cfg(not(feature = "shuttle"))]
 fn run(bounds: Bounds, execution: impl Fn() + Sync + Send + 'static) -> String {
     let mut builder = loom::model::Builder::new();
@@ -90,7 +104,15 @@ fn run(bounds: Bounds, execution: impl Fn() + Sync + Send + 'static) -> String {
     let most = bounds.preemptions + more;
     builder.preemption_bound = Some(most);
     builder.max_branches = 100_000;
-    builder.check(execution);
+    let execution = Arc::new(execution);
+    builder.check(move || {
+        if !bounds.has_handle {
+            return execution();
+        }
+        let execution = Arc::clone(&execution);
+        let thread = loom::thread::Builder::new().stack_size(STACK_WORDS).spawn(move || execution());
+        thread.expect("a thread").join().expect("what the model says");
+    });
     format!("loom, {most} preemptions")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing is counted for this: the counts that exist anyway are noted once a second, and compared.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use super::Counts;
 use crate::{rejection::Reason, time::Timestamp};
@@ -72,8 +72,8 @@ struct Sample {
 /// The counts of the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    samples: [Option<Sample>; SAMPLES],
-    next: usize,
+    /// At most `SAMPLES`, the oldest first.
+    samples: VecDeque<Sample>,
 }
 
 /// What became of the requests of a partition in the last seconds, at most ten.
@@ -142,22 +142,22 @@ impl Sample {
 impl Recent {
     /// Whether it is time to note the counts.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        let last = self.samples[(self.next + SAMPLES - 1) % SAMPLES];
-        last.is_none_or(|last| now.since(last.at) >= STEP)
+        self.samples.back().is_none_or(|last| now.since(last.at) >= STEP)
     }
 
     /// Notes the counts, once a step.
     pub(super) fn note(&mut self, now: Timestamp, counts: &Counts, is_below_share: bool) {
         if self.is_due(now) {
-            self.samples[self.next] = Some(Sample::of(now, counts, is_below_share));
-            self.next = (self.next + 1) % SAMPLES;
+            if self.samples.len() >= SAMPLES {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(Sample::of(now, counts, is_below_share));
         }
     }
 
     /// Returns what has happened since the oldest note of the window, if there is any.
     pub(super) fn since(&self, now: Timestamp, counts: &Counts, is_below_share: bool) -> LastSeconds {
-        let in_order = self.samples[self.next..].iter().chain(&self.samples[..self.next]).flatten();
-        let mut samples = in_order.filter(|sample| now.since(sample.at) <= WINDOW).peekable();
+        let mut samples = self.samples.iter().filter(|sample| now.since(sample.at) <= WINDOW).peekable();
         let Some(&&first) = samples.peek() else { return LastSeconds::default() };
         let last = Sample::of(now, counts, is_below_share);
         let (mut before, mut is_refused_below_share) = (first, false);

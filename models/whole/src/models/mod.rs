@@ -18,9 +18,9 @@ use crate::{
     explore::{Bounds, Parker},
 };
 
-/// How far: preemptions under loom, schedules of either kind under shuttle.
+/// How far: preemptions under loom, schedules of either kind under shuttle. Each makes a handle unless it says otherwise.
 const fn bounds(preemptions: usize, schedules: usize) -> Bounds {
-    Bounds { preemptions, schedules, depth: 3 }
+    Bounds { preemptions, schedules, depth: 3, has_handle: true }
 }
 
 /// As many as loom can, or as shuttle should.

@@ -29,8 +29,8 @@ fn all_are_back(store: &MemoryStore, cap: u32) {
 fn race(name: &str, cap: u32, (processes, threads, rounds): (usize, usize, usize), preemptions: usize) {
     explore(name, bounds(preemptions, 300), move || {
         let (store, inside) = (MemoryStore::new(), Inside::new(cap as usize));
-        let processes: Vec<_> = (0..processes)
-            .map(|_| Leases::builder().local_shares(true).seed(7).build(Arc::new(store.clone())))
+        let processes: Vec<_> = (0..processes as u64)
+            .map(|seed| Leases::builder().local_shares(true).seed(seed).build(Arc::new(store.clone())))
             .collect();
         let mut running = Vec::new();
         for leases in &processes {
@@ -68,10 +68,10 @@ pub fn no_unit_of_a_local_share_is_used_twice() {
 
 /// A process returns units while another one waits for them: what it returns it does not use.
 pub fn what_is_returned_is_not_used() {
-    explore("what_is_returned_is_not_used", bounds(2, 300), || {
+    explore("what_is_returned_is_not_used", bounds(2, 300).without_handle(), || {
         let (store, inside, cap) = (MemoryStore::new(), Inside::new(2), 2);
-        let leases = || Leases::builder().local_shares(true).seed(7).build(Arc::new(store.clone()));
-        let (holder, other) = (leases(), leases());
+        let leases = |seed| Leases::builder().local_shares(true).seed(seed).build(Arc::new(store.clone()));
+        let (holder, other) = (leases(0), leases(1));
         let first = block_on(Box::pin(holder.admit(&claims(cap)))).expect("a unit is free");
         let second = block_on(Box::pin(holder.admit(&claims(cap)))).expect("a unit is free");
         (inside.enter(), inside.enter());
