@@ -202,7 +202,12 @@ impl State {
 
     #[cold]
     fn end_some_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
+        let mut has_ticked = false;
         while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
+            // A slot whose own time is over at the same moment is taken back for that.
+            if !std::mem::replace(&mut has_ticked, true) {
+                self.tick(now);
+            }
             self.finish(time, number, None);
         }
     }

@@ -8,17 +8,11 @@
 //! - One allotment per key under one token, its size in absolute numbers: a lost or late answer is set right by the
 //!   next.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
+use super::loss::Loss;
 use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token, backoff::Seeds};
 
 /// The part of its expiry for which an allotment may be used.
@@ -26,34 +20,6 @@ const USABLE: f64 = 0.7;
 
 /// Time for which it is remembered that other processes want some of a cap: the store repeats it while it is so.
 const WANTED: Duration = Duration::from_secs(2);
-
-/// Tells the holders of a lease or a unit that it is lost.
-#[derive(Debug, Default)]
-pub(crate) struct Loss {
-    lost: AtomicBool,
-    told: Notify,
-}
-
-impl Loss {
-    pub(crate) fn happen(&self) {
-        self.lost.store(true, Ordering::Release);
-        self.told.notify_waiters();
-    }
-
-    pub(crate) fn happened(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
-    }
-
-    pub(crate) async fn wait(&self) {
-        let told = self.told.notified();
-        tokio::pin!(told);
-        // Listens before it looks, so that nothing happens in between.
-        told.as_mut().enable();
-        if !self.happened() {
-            told.await;
-        }
-    }
-}
 
 /// The allotment of one cap.
 #[derive(Debug)]

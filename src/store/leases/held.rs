@@ -7,10 +7,7 @@ use std::{
     task::Poll,
 };
 
-use super::{
-    Inner,
-    allotment::{Loss, Unit},
-};
+use super::{Inner, allotment::Unit, loss::Loss};
 use crate::store::{Lease, PendingRelease, Store, Token};
 
 /// What a request holds of the shared limits; given back when dropped.

@@ -7,6 +7,7 @@ mod asking;
 mod builder;
 mod driver;
 mod held;
+mod loss;
 mod on_failure;
 mod returning;
 
@@ -21,9 +22,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub(crate) use self::held::LossSignal;
 use self::{
-    allotment::{Loss, Missing, Shares},
+    allotment::{Missing, Shares},
     driver::Driver,
     held::What,
+    loss::Loss,
     on_failure::{Instead, instead},
 };
 pub use self::{builder::LeasesBuilder, held::Held, on_failure::OnStoreFailure};
