@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// With the group of the first node for the one that makes room, a group that was quiet came to 457 of 512.
+    /// The control: where the group of the first node makes room, a quiet group comes to 457 of 512 entries.
     #[test]
     fn a_flood_leaves_the_entries_of_quiet_groups_alone() {
         let mut ring = FairRing::new(512, (0, 0));
