@@ -7,6 +7,7 @@ use crate::random::Stream;
 const SETTINGS: u64 = 101;
 const CALLERS: u64 = 102;
 const FAULTS: u64 = 103;
+const LONG: u64 = 104;
 
 /// Labels that requests have.
 pub(super) const LABELS: u64 = 3;
@@ -48,6 +49,12 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+/// Whether the world of a seed is a long one: work and cuts outlast leases, and handles are hardly looked at, which would end
+/// their quiet times.
+pub(super) const fn is_long(seed: u64) -> bool {
+    seed.is_multiple_of(7)
+}
+
 /// Draws the world of `seed` with so many instances, in the range `low..=high`.
 pub(super) fn plan(seed: u64, low: usize, high: usize) -> Plan {
     let rng = &mut Stream::new(seed, SETTINGS, 0);
@@ -73,9 +80,24 @@ pub(super) fn plan(seed: u64, low: usize, high: usize) -> Plan {
         network: network(rng, round),
         drift: rng.of(&[0, 0, 1, 10]),
     };
-    let callers = callers(seed, &settings);
-    let faults = faults(seed, &settings);
+    let mut callers = callers(seed, &settings);
+    let mut faults = faults(seed, &settings);
+    if is_long(seed) {
+        prolong(&mut Stream::new(seed, LONG, 0), &settings, &mut callers, &mut faults);
+    }
     Plan { seed, settings, callers, faults, control: None, is_told: false }
+}
+
+fn prolong(rng: &mut Stream, settings: &Settings, callers: &mut [(usize, Caller)], faults: &mut [(usize, Fault)]) {
+    let expiry = settings.shared.as_ref().map_or(600, |shared| shared.expiry);
+    for (_, caller) in callers {
+        caller.work = if caller.kind == Kind::Shared { rng.of(&[100, 300, expiry]) } else { rng.of(&[3, 10, 100]) };
+    }
+    for (_, fault) in faults {
+        if let What::Cut { time, .. } = &mut fault.what {
+            *time = rng.of(&[expiry, expiry * 2, expiry * 3]);
+        }
+    }
 }
 
 fn shared(rng: &mut Stream) -> Shared {

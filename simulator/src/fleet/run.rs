@@ -13,7 +13,7 @@ use tower_admission::{
 };
 
 use super::{
-    draw::Draw,
+    draw::{Draw, is_long},
     instance::{Command, Instance, caps},
     ledger::{Attempts, Broken, Event, Ledger},
     network::{Network, at_once},
@@ -24,6 +24,7 @@ use crate::random::Stream;
 
 /// Time between two looks at an instance.
 const LOOKS_EVERY: u64 = 96;
+const SELDOM: u64 = 3_000;
 
 /// Longest time until all that runs has ended, once no request comes any more.
 const ENDS_WITHIN: u64 = 20_000;
@@ -405,7 +406,8 @@ impl<'a> World<'a> {
 
     fn round(&mut self) {
         let (from, until) = (self.now, self.now + self.plan.settings.round);
-        let looks = from % LOOKS_EVERY < self.plan.settings.round;
+        let every = if is_long(self.plan.seed) { SELDOM } else { LOOKS_EVERY };
+        let looks = from % every < self.plan.settings.round;
         self.network.step(from);
         for index in 0..self.instances.len() {
             if self.paused[index] {

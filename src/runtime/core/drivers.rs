@@ -26,6 +26,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Time by which all other drivers look later than the driver that leads.
 const GRACE: Duration = Duration::from_millis(5);
 
+/// Time after which a look that was due is missed: its driver has ended, its runtime is blocked, or the clock jumped while it
+/// slept. Requests tell it to look no more often than that.
+const MISSED: Duration = Duration::from_millis(20);
+
 /// The drivers that there are.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Drivers {
@@ -63,7 +67,7 @@ pub(in crate::runtime) struct Schedule {
     pub(super) armed: Timestamp,
     publish_at: Timestamp,
     leader: Option<u64>,
-    /// Time from which on a request finds that no driver has looked for long.
+    /// Time from which on a request finds that no driver has looked when it was due.
     stale_at: Timestamp,
 }
 
@@ -74,9 +78,13 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Whether there is no driver, or none that still looks.
-    pub(in crate::runtime) fn is_stale(&self, now: Timestamp) -> bool {
-        now >= self.stale_at
+    /// Whether there is no driver, or none has looked when it was due. True for the first request of many that ask at once.
+    pub(in crate::runtime) fn is_stale(&mut self, now: Timestamp) -> bool {
+        let is_stale = now >= self.stale_at;
+        if is_stale {
+            self.stale_at = now.after(MISSED);
+        }
+        is_stale
     }
 
     /// Returns when there is something to do besides what is due at `next`.
@@ -97,7 +105,7 @@ impl Schedule {
         }
         let next = self.earliest(next);
         self.armed = next;
-        self.stale_at = next.after(INTERVAL);
+        self.stale_at = next.after(MISSED);
         let until = post.due(next);
         post.until.store(until.as_nanos(), Ordering::Relaxed);
         Look { publishes, sleeps: until.since(now) }

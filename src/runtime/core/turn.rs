@@ -117,7 +117,8 @@ impl Core {
                 let mut state = lock(&self.state);
                 state.collect(self.lanes);
                 state.lend(self.lanes);
-                state.schedule.is_stale(state.engine.now())
+                let now = state.engine.now();
+                state.schedule.is_stale(now)
             }
             Next::Settle => {
                 // The waiter that gets the slot may be too late for it by now.

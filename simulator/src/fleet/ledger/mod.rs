@@ -222,6 +222,10 @@ impl Ledger {
                 }
                 self.happened(at, *book, event, &mut started);
             }
+            // A slot that is taken back may be what a drain waits for, and its holder is told in the same moment.
+            for (_, book, _) in moment.iter().filter(|(_, _, event)| matches!(event, Event::Drained)) {
+                self.drained(at, *book);
+            }
             self.check(at, &started);
         }
     }
@@ -262,7 +266,7 @@ impl Ledger {
                 self.lost(at, *id);
             }
             Event::Overdue(id) => self.entry(*id).is_overdue = true,
-            Event::Drained => self.drained(at, book),
+            Event::Drained => {}
             Event::Wrong((promise, what)) => {
                 self.breaks(promise, at, format!("instance {}: {what}", self.books[book].instance))
             }
