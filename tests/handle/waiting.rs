@@ -232,3 +232,44 @@ fn without_a_runtime_waits_end_when_the_handle_is_told_to_look() {
     assert_eq!(poll_once(&mut waiter).unwrap().unwrap_err().reason(), Reason::Deadline);
     assert_eq!(admission.next_wakeup(), None);
 }
+
+/// Tokio's time, and what it was set ahead by.
+#[derive(Clone, Debug)]
+struct Ahead(Instant, Arc<std::sync::Mutex<Duration>>);
+
+impl Clock for Ahead {
+    fn now(&self) -> Duration {
+        self.0.elapsed() + *self.1.lock().unwrap()
+    }
+}
+
+/// The driver sleeps for up to a second by Tokio's time, and knows nothing of the jump. The control: where a look counts as
+/// missed after a second only, the wait takes 990 ms.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_ahead_holds_no_wait_up() {
+    let ahead = Arc::default();
+    let clock = Ahead(Instant::now(), Arc::clone(&ahead));
+    let builder = Admission::builder().limit(Fixed::new(1)).queue(10).max_wait(ms(100));
+    let admission = builder.clock(clock).build().unwrap();
+    let held = admission.try_admit(Ticket::new()).unwrap();
+    // The driver looks, and sleeps.
+    tokio::time::sleep(ms(10)).await;
+    *ahead.lock().unwrap() = Duration::from_secs(1);
+    // As a server does, it has more requests than this one.
+    let others = tokio::spawn({
+        let admission = admission.clone();
+        async move {
+            for _ in 0..100 {
+                tokio::time::sleep(ms(5)).await;
+                assert!(admission.try_admit(Ticket::new()).is_err());
+            }
+        }
+    });
+    let start = Instant::now();
+    let rejection = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::QueueTimeout);
+    assert!((100..130).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    others.await.unwrap();
+    drop(held);
+    assert_at_rest(&admission, 102);
+}

@@ -81,6 +81,8 @@ fn simulate(program: &Path, seeds: &str, mistake: &str) -> Result<String, String
     let output = Command::new(program)
         .args(["--world", "3..8", "--seeds", seeds, "--no-shrink"])
         .env(CHOICE, mistake)
+        // Some mistakes make a world stand still.
+        .env("FLEET_PATIENCE", "30")
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

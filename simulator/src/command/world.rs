@@ -4,7 +4,8 @@ use std::{
     fmt::Write as _,
     ops::{Range, RangeInclusive},
     process::Command,
-    time::Instant,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    time::{Duration, Instant},
 };
 
 use crate::fleet::{self, Attempts, Plan, Report};
@@ -124,6 +125,40 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
+/// Ends the process where a world stands still: its tasks wake each other, and no virtual time passes.
+struct Watch(Sender<String>);
+
+/// Time that a world may take; the largest takes a tenth of it.
+const STANDS_STILL: Duration = Duration::from_secs(600);
+
+impl Watch {
+    fn start() -> Self {
+        let (sender, worlds) = mpsc::channel();
+        let is_for_all = std::env::var("FLEET_PATIENCE").ok().and_then(|it| it.parse().ok()).map(Duration::from_secs);
+        let patience = is_for_all.unwrap_or(STANDS_STILL);
+        std::thread::spawn(move || {
+            let mut world: Option<String> = None;
+            loop {
+                match worlds.recv_timeout(patience) {
+                    Ok(next) => world = Some(next),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        let Some(world) = world.take() else { continue };
+                        println!("a world breaks a promise, {}\n  0 ms: the world goes on: it stands still for {patience:?}\n{world}", version());
+                        std::process::exit(1);
+                    }
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    fn look_at(&self, world: String) {
+        // Without the thread nothing is watched, and nothing else is wrong.
+        let _ = self.0.send(world);
+    }
+}
+
 /// Does what the arguments say. Answers whether all promises held.
 pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
     let Some(options) = Options::read(arguments)? else {
@@ -139,8 +174,10 @@ pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
     #[expect(clippy::disallowed_methods, reason = "says how fast this was")]
     let began = Instant::now();
     let (mut attempts, mut time, mut instances, mut hash) = (Attempts::default(), 0, 0, 0_u64);
+    let watch = Watch::start();
     for seed in options.seeds.clone() {
         let plan = options.plan(seed)?;
+        watch.look_at(format!("after {} seeds\n  again: {}", seed - options.seeds.start + 1, options.command(&plan, &plan)));
         let report = fleet::run(&plan);
         if options.traces {
             println!("{seed} {:016x} {}", report.hash, report.time);

@@ -62,7 +62,7 @@ pub(super) fn plan(seed: u64, low: usize, high: usize) -> Plan {
     let round = rng.of(&[1, 2, 2, 4]);
     let limit = size(rng.between(1, 10));
     let queue = rng.of(&[0, 0, 3, 10, 40]);
-    let settings = Settings {
+    let mut settings = Settings {
         instances,
         round,
         load: rng.between(1_200, 3_000),
@@ -83,21 +83,26 @@ pub(super) fn plan(seed: u64, low: usize, high: usize) -> Plan {
     let mut callers = callers(seed, &settings);
     let mut faults = faults(seed, &settings);
     if is_long(seed) {
-        prolong(&mut Stream::new(seed, LONG, 0), &settings, &mut callers, &mut faults);
+        prolong(&mut Stream::new(seed, LONG, 0), &mut settings, &mut callers, &mut faults);
     }
     Plan { seed, settings, callers, faults, control: None, is_told: false }
 }
 
-fn prolong(rng: &mut Stream, settings: &Settings, callers: &mut [(usize, Caller)], faults: &mut [(usize, Fault)]) {
+fn prolong(rng: &mut Stream, settings: &mut Settings, callers: &mut [(usize, Caller)], faults: &mut Vec<(usize, Fault)>) {
     let expiry = settings.shared.as_ref().map_or(600, |shared| shared.expiry);
     for (_, caller) in callers {
-        caller.work = if caller.kind == Kind::Shared { rng.of(&[100, 300, expiry]) } else { rng.of(&[3, 10, 100]) };
+        caller.work = if caller.kind == Kind::Shared { rng.of(&[30, 300, expiry]) } else { rng.of(&[3, 10, 100]) };
     }
-    for (_, fault) in faults {
+    for (_, fault) in &mut *faults {
         if let What::Cut { time, .. } = &mut fault.what {
             *time = rng.of(&[expiry, expiry * 2, expiry * 3]);
         }
     }
+    let instance = size(rng.below(settings.instances as u64));
+    let (questions, answers) = rng.of(&[(true, true), (true, false), (false, true)]);
+    let what = What::Cut { instance, questions, answers, time: expiry * 3 };
+    faults.push((faults.len(), Fault { at: rng.between(expiry / 2, settings.load), what }));
+    settings.load += expiry * 2;
 }
 
 fn shared(rng: &mut Stream) -> Shared {
