@@ -97,10 +97,10 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of("a unit is taken and not counted", ALLOTMENT, "share.used += 1;", "share.used += u32::from(!WRONG);"),
     of(
-        "a share is used after its time",
+        "a share outlives its expiry",
         ALLOTMENT,
-        "self.used < self.units && now < self.asked_at + expiry.mul_f64(USABLE)",
-        "self.used < self.units && (WRONG || now < self.asked_at + expiry.mul_f64(USABLE))",
+        "let expired = self.caps.get(key).is_some_and(|share| now >= share.asked_at + self.expiry && share.units > 0);",
+        "let expired = !WRONG && self.caps.get(key).is_some_and(|share| now >= share.asked_at + self.expiry && share.units > 0);",
     ),
     of(
         "a share's older answer counts",

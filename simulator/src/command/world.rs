@@ -144,7 +144,10 @@ impl Watch {
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         let Some(world) = world.take() else { continue };
-                        println!("a world breaks a promise, {}\n  0 ms: the world goes on: it stands still for {patience:?}\n{world}", version());
+                        println!(
+                            "a world breaks a promise, {}\n  0 ms: the world goes on: it stands still for {patience:?}\n{world}",
+                            version()
+                        );
                         std::process::exit(1);
                     }
                 }
@@ -177,7 +180,11 @@ pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
     let watch = Watch::start();
     for seed in options.seeds.clone() {
         let plan = options.plan(seed)?;
-        watch.look_at(format!("after {} seeds\n  again: {}", seed - options.seeds.start + 1, options.command(&plan, &plan)));
+        watch.look_at(format!(
+            "after {} seeds\n  again: {}",
+            seed - options.seeds.start + 1,
+            options.command(&plan, &plan)
+        ));
         let report = fleet::run(&plan);
         if options.traces {
             println!("{seed} {:016x} {}", report.hash, report.time);

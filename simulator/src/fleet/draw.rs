@@ -7,7 +7,7 @@ use crate::random::Stream;
 const SETTINGS: u64 = 101;
 const CALLERS: u64 = 102;
 const FAULTS: u64 = 103;
-const LONG: u64 = 104;
+const NARROW: u64 = 104;
 
 /// Labels that requests have.
 pub(super) const LABELS: u64 = 3;
@@ -49,9 +49,8 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Whether the world of a seed is a long one: work and cuts outlast leases, and handles are hardly looked at, which would end
-/// their quiet times.
-pub(super) const fn is_long(seed: u64) -> bool {
+/// Whether the world of a seed is one of those in which handles are hardly looked at: a look ends their quiet time.
+pub(super) const fn is_rarely_seen(seed: u64) -> bool {
     seed.is_multiple_of(7)
 }
 
@@ -82,25 +81,41 @@ pub(super) fn plan(seed: u64, low: usize, high: usize) -> Plan {
     };
     let mut callers = callers(seed, &settings);
     let mut faults = faults(seed, &settings);
-    if is_long(seed) {
-        prolong(&mut Stream::new(seed, LONG, 0), &mut settings, &mut callers, &mut faults);
+    if is_rarely_seen(seed) {
+        narrow(&mut Stream::new(seed, NARROW, 0), &mut settings, &mut callers, &mut faults);
     }
     Plan { seed, settings, callers, faults, control: None, is_told: false }
 }
 
-fn prolong(rng: &mut Stream, settings: &mut Settings, callers: &mut [(usize, Caller)], faults: &mut Vec<(usize, Fault)>) {
-    let expiry = settings.shared.as_ref().map_or(600, |shared| shared.expiry);
-    for (_, caller) in callers {
-        caller.work = if caller.kind == Kind::Shared { rng.of(&[30, 300, expiry]) } else { rng.of(&[3, 10, 100]) };
-    }
-    for (_, fault) in &mut *faults {
-        if let What::Cut { time, .. } = &mut fault.what {
-            *time = rng.of(&[expiry, expiry * 2, expiry * 3]);
+/// Makes a world of what others hardly ever come to: a small cap for which all instances compete while work outlasts leases
+/// and a way to the store is cut or the store has forgotten everything; or nothing but short requests that do not wait.
+fn narrow(
+    rng: &mut Stream,
+    settings: &mut Settings,
+    callers: &mut [(usize, Caller)],
+    faults: &mut Vec<(usize, Fault)>,
+) {
+    let Some(shared) = settings.shared.as_mut().filter(|_| rng.happens(700)) else {
+        settings.shared = None;
+        (settings.law, settings.label_cap, settings.time_to_live) = (Law::Fixed, 0, None);
+        for (_, caller) in callers {
+            (caller.kind, caller.ends, caller.label, caller.work) = (Kind::TryAdmit, Ends::Well, None, 10);
         }
+        faults.retain(|(_, fault)| matches!(fault.what, What::Pause { .. }));
+        return;
+    };
+    let expiry = shared.expiry;
+    (shared.cap, shared.namespace_cap, shared.rate) = (size(rng.between(1, 2)), None, None);
+    (settings.limit, settings.label_cap, settings.partitions) = (10, 0, false);
+    for (_, caller) in callers.iter_mut().filter(|(_, caller)| caller.kind == Kind::Shared) {
+        (caller.label, caller.work) = (Some(0), rng.of(&[100, expiry, expiry * 2]));
     }
     let instance = size(rng.below(settings.instances as u64));
     let (questions, answers) = rng.of(&[(true, true), (true, false), (false, true)]);
-    let what = What::Cut { instance, questions, answers, time: expiry * 3 };
+    let what = match rng.below(3) {
+        0 => What::StoreEmpty,
+        _ => What::Cut { instance, questions, answers, time: expiry * 3 },
+    };
     faults.push((faults.len(), Fault { at: rng.between(expiry / 2, settings.load), what }));
     settings.load += expiry * 2;
 }

@@ -13,7 +13,7 @@ use tower_admission::{
 };
 
 use super::{
-    draw::{Draw, is_long},
+    draw::{Draw, is_rarely_seen},
     instance::{Command, Instance, caps},
     ledger::{Attempts, Broken, Event, Ledger},
     network::{Network, at_once},
@@ -406,7 +406,7 @@ impl<'a> World<'a> {
 
     fn round(&mut self) {
         let (from, until) = (self.now, self.now + self.plan.settings.round);
-        let every = if is_long(self.plan.seed) { SELDOM } else { LOOKS_EVERY };
+        let every = if is_rarely_seen(self.plan.seed) { SELDOM } else { LOOKS_EVERY };
         let looks = from % every < self.plan.settings.round;
         self.network.step(from);
         for index in 0..self.instances.len() {

@@ -53,8 +53,11 @@ impl Ledger {
 
     /// Whether a request that runs has a lease that counts for all instances at `at`.
     pub(super) fn counts(&self, entry: &Entry, at: u64, shared: &Shared) -> bool {
+        // "Each process keeps caps by itself" by its slots, and a slot that was taken back is none (seed 336).
+        let is_by_slots = shared.when_gone != WhenGone::Closed && self.may_be_missed();
         !entry.is_unbound
             && !entry.is_lost
+            && !(entry.is_overdue && is_by_slots)
             && !self.may_be_forgotten(entry, at, shared)
             && !self.may_have_expired(entry, at, shared)
     }

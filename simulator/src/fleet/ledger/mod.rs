@@ -168,7 +168,7 @@ pub(super) struct Entry {
     pub(super) started: u64,
     pub(super) stage: Stage,
     is_lost: bool,
-    is_overdue: bool,
+    pub(super) is_overdue: bool,
     /// Whether decisions did not bind when it was admitted.
     is_unbound: bool,
 }
