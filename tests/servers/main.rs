@@ -14,6 +14,7 @@ mod release;
 mod reload;
 mod rules;
 mod strangers;
+mod streams;
 mod support;
 mod uploads;
 mod wire;
