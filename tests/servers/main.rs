@@ -16,5 +16,6 @@ mod rules;
 mod strangers;
 mod streams;
 mod support;
+mod transport;
 mod uploads;
 mod wire;

@@ -49,7 +49,7 @@ async fn stalled(server: &Server, tenant: &str) -> TcpStream {
 }
 
 /// Reads one answer: its head in lower case. `None` where the connection ends before one is complete.
-async fn answer(socket: &mut TcpStream) -> Option<String> {
+pub(crate) async fn answer(socket: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let length = loop {
         let byte = bounded("the answer", socket.read_u8()).await.ok()?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod ends;
+pub(crate) mod frames;
 pub(crate) mod grpc;
 pub(crate) mod probe;
 pub(crate) mod server;

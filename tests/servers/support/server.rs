@@ -63,6 +63,17 @@ impl Server {
         S::Future: Send,
         B: Body<Data = Bytes, Error: Into<Failure>> + Send + 'static,
     {
+        Self::hyper_by(auto::Builder::new(TokioExecutor::new()), service).await
+    }
+
+    /// The same with settings of its own.
+    pub(crate) async fn hyper_by<S, B>(server: auto::Builder<TokioExecutor>, service: S) -> Self
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<Failure>,
+        S::Future: Send,
+        B: Body<Data = Bytes, Error: Into<Failure>> + Send + 'static,
+    {
         Self::start(|listener, mut stopped| async move {
             let mut connections = JoinSet::new();
             loop {
@@ -72,8 +83,8 @@ impl Server {
                 };
                 stream.set_nodelay(true).unwrap();
                 let service = TowerToHyperService::new(service.clone());
+                let server = server.clone();
                 connections.spawn(async move {
-                    let server = auto::Builder::new(TokioExecutor::new());
                     // Ends with an error wherever the client leaves or a handler fails, as many do here.
                     let _ = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
                 });

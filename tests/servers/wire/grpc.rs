@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use bytes::{BufMut, BytesMut};
 use h2::client;
 use http::{HeaderMap, Request, Response};
 use tokio::{
@@ -17,6 +16,7 @@ use super::{Full, full};
 use crate::support::{
     bounded,
     ends::Ends,
+    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, fields, frame},
     grpc::{self, Greeter},
     probe::Probe,
     server::Server,
@@ -36,45 +36,19 @@ async fn hyper_server(layer: AdmissionLayer) -> Server {
 /// A frame: its type, its flags, its stream.
 type Frame = (u8, u8, u32);
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const ACK: u8 = 1;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> BytesMut {
-    let mut frame = BytesMut::new();
-    frame.put_uint(payload.len() as u64, 3);
-    frame.put_u8(kind);
-    frame.put_u8(flags);
-    frame.put_u32(stream);
-    frame.put_slice(payload);
-    frame
-}
-
 /// Sends one request with nothing but a socket; answers all frames of its stream, until the server has answered a
 /// ping that was sent after the end of the stream.
 async fn frames_of_one_call(address: SocketAddr) -> Vec<Frame> {
-    // HPACK: literal fields that are not indexed.
-    let mut fields = BytesMut::new();
-    for (name, value) in [
+    let fields = fields(&[
         (":method", "POST"),
         (":scheme", "http"),
         (":path", PATH),
         (":authority", "test"),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
-    ] {
-        fields.put_u8(0);
-        for text in [name, value] {
-            fields.put_u8(u8::try_from(text.len()).unwrap());
-            fields.put_slice(text.as_bytes());
-        }
-    }
+    ]);
     let mut socket = TcpStream::connect(address).await.unwrap();
-    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    socket.write_all(PREFACE).await.unwrap();
     socket.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
     socket.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &fields)).await.unwrap();
 
