@@ -1,14 +1,17 @@
 //! Real servers on loopback: axum, hyper and tonic, and what becomes of slots however a request ends.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 
+mod chaos;
 #[cfg(unix)]
 mod draining;
 mod generic;
 mod handed_over;
 mod idle_clones;
 mod labels;
+mod nested;
 mod one_limit;
 mod outlived;
+mod panics;
 mod policy;
 mod release;
 mod reload;
