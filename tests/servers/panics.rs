@@ -162,7 +162,7 @@ struct Moody {
 
 impl Clock for Moody {
     fn now(&self) -> Duration {
-        if self.broken.load(Ordering::Relaxed) && self.asked.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        if self.broken.load(Ordering::Relaxed) && self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
             self.panics.fetch_add(1, Ordering::Relaxed);
             fall_over();
         }

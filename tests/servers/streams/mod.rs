@@ -85,8 +85,8 @@ impl Kinds {
         Ok(tonic::Response::new(count.to_string()))
     }
 
-    fn download(&self, request: tonic::Request<String>) -> tonic::Response<Answers> {
-        let running = self.enter(&request);
+    fn download(&self, request: &tonic::Request<String>) -> tonic::Response<Answers> {
+        let running = self.enter(request);
         let counted = move |answer| {
             let _ = &running;
             answer
@@ -136,7 +136,7 @@ where
                 }
                 "Download" => {
                     let download = service_fn(move |request| {
-                        let answers = kinds.download(request);
+                        let answers = kinds.download(&request);
                         async { Ok(answers) }
                     });
                     grpc.server_streaming(download, request).await
