@@ -41,6 +41,10 @@ benches:
 overload *arguments:
     cargo run --release --example overload -- {{arguments}}
 
+# Real servers under load and faults, for as long as told, such as `just soak 1h`
+soak time="10m":
+    SOAK={{time}} cargo test -p admission-e2e --all-features --test soak memory_does_not_grow -- --nocapture
+
 # Scenarios in virtual time
 simulate *arguments:
     cargo run --release --example simulate -- {{arguments}}
