@@ -92,6 +92,7 @@ pub(crate) struct LabelRow {
     pub(crate) oldest_wait_seconds: f64,
     pub(crate) admitted: u64,
     pub(crate) rejected: u64,
+    pub(crate) refused_per_second: f64,
 }
 
 impl Engine {
@@ -184,6 +185,7 @@ impl Engine {
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
+            refused_per_second: self.telemetry.lately(self.now, id).map_or(0.0, |it| it.per_second(it.refused())),
         }
     }
 

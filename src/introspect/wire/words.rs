@@ -12,12 +12,22 @@ pub enum LabelSort {
     OldestWait,
     Admitted,
     Rejected,
+    /// By rejections per second over the last five to ten seconds.
+    Refused,
 }
 
 impl LabelSort {
     /// All words.
-    pub const ALL: [Self; 7] =
-        [Self::Label, Self::Status, Self::Leased, Self::Ready, Self::OldestWait, Self::Admitted, Self::Rejected];
+    pub const ALL: [Self; 8] = [
+        Self::Label,
+        Self::Status,
+        Self::Leased,
+        Self::Ready,
+        Self::OldestWait,
+        Self::Admitted,
+        Self::Rejected,
+        Self::Refused,
+    ];
 
     /// The machine word.
     pub const fn as_str(self) -> &'static str {
@@ -29,6 +39,7 @@ impl LabelSort {
             Self::OldestWait => "oldest_wait",
             Self::Admitted => "admitted",
             Self::Rejected => "rejected",
+            Self::Refused => "refused",
         }
     }
 }
