@@ -179,9 +179,9 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        Before, BlockedBy, EntryKind, JournalEntry, JournalPage, Label, LabelPage, LabelSort, LimitMove, LimitState,
-        Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Recent, Refused, Rule, Section,
-        Shadow, Store, Verdict, Waiter, WaiterPage,
+        Before, BlockedBy, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, JournalEntry, JournalPage,
+        Label, LabelPage, LabelSort, LimitMove, LimitState, Overview, Partition, PartitionSection, Partitions,
+        Quantiles, Readiness, Recent, Refused, Rule, Section, Shadow, Store, Verdict, Waiter, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }

@@ -48,8 +48,6 @@ mod tests;
 
 use std::collections::VecDeque;
 
-#[cfg(feature = "introspect")]
-pub(crate) use self::view::LabelRow;
 use self::{
     capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, plan::Plan,
     queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
@@ -73,6 +71,11 @@ pub(crate) use self::{
     },
     verbs::NoRoom,
     view::{LabelSeries, Unmet},
+};
+#[cfg(feature = "introspect")]
+pub(crate) use self::{
+    telemetry::{BlockingBound, RefusedCount},
+    view::{HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;
 

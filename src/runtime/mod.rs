@@ -23,6 +23,8 @@ use std::{sync::Arc, time::Duration};
 pub use self::admit::{Admit, KeptSlot, LeaseLost, Permit, PermitExpiry, SlotKeeper};
 pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
+pub(crate) use self::background::{Frame, HistoryView, Row};
+#[cfg(feature = "introspect")]
 pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
 #[cfg(feature = "config")]
 pub use self::operate::Watch;

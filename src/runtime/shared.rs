@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+#[cfg(feature = "introspect")]
+use super::background::History;
 use super::{
     background::{LastReported, Recorder},
     core::Core,
@@ -22,6 +24,9 @@ pub(crate) struct Shared {
     core: Core,
     home: &'static Home,
     pub(super) recorder: Mutex<Recorder>,
+    /// What happened in the last hour, once it is asked for.
+    #[cfg(feature = "introspect")]
+    pub(super) history: Mutex<Option<Box<History>>>,
     /// Settings that the handle was made with, in words, or the setting that there are no words for.
     #[cfg(feature = "introspect")]
     pub(super) policy: Result<serde_json::Value, String>,
@@ -58,6 +63,8 @@ impl Shared {
             core: Core::new(name, engine, time, home.lanes(), warnings),
             home,
             recorder: Mutex::default(),
+            #[cfg(feature = "introspect")]
+            history: Mutex::default(),
             #[cfg(feature = "introspect")]
             policy: Err("settings".to_owned()),
             limiter,

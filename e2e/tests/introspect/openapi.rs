@@ -64,6 +64,8 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
         ("/admission/labels/a/waiters?offset=1&limit=1", "WaiterPage"),
         ("/admission/journal", "JournalPage"),
         ("/admission/journal?since=0&limit=2", "JournalPage"),
+        ("/admission/history?last=1m&labels=top", "HistoryPage"),
+        ("/admission/history?last=0", "Problem"),
         ("/admission/ready", "Readiness"),
     ] {
         let body: Value = serde_json::from_slice(site.get(path).await.body()).unwrap();
@@ -82,7 +84,7 @@ async fn the_description_is_valid_and_the_answers_are_as_described() {
     let output = node.unwrap_or_else(|error| panic!("node is needed for this test; .ci/test installs it: {error}"));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("OpenAPI 3.1") && said.contains("12 answers"), "{said}");
+    assert!(said.contains("OpenAPI 3.1") && said.contains("14 answers"), "{said}");
 }
 
 /// The words that may stand at this place of the description.

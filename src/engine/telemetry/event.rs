@@ -82,6 +82,45 @@ pub(crate) enum BlockingBound {
     WorkerSlots,
 }
 
+#[cfg(feature = "introspect")]
+impl BlockingBound {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 19] = [
+        Self::Nothing,
+        Self::Budget,
+        Self::Deadline,
+        Self::Draining,
+        Self::Gate,
+        Self::Kept,
+        Self::LabelCap,
+        Self::Limit,
+        Self::MaxInFlight,
+        Self::MaxInFlightPerNamespace,
+        Self::MaxPending,
+        Self::MaxPerMinute,
+        Self::MaxPerMinutePerNamespace,
+        Self::MaxWaiting,
+        Self::MaxWaitingPerRun,
+        Self::Partition,
+        Self::Queue,
+        Self::Store,
+        Self::WorkerSlots,
+    ];
+
+    /// Returns what is in the way of a request that asks for nothing but a slot, by the reason of its rejection.
+    pub(crate) const fn of_plain(reason: Reason) -> Self {
+        match reason {
+            Reason::Deadline => Self::Deadline,
+            Reason::Draining => Self::Draining,
+            Reason::GateFull | Reason::GateTimeout => Self::Gate,
+            Reason::Limit => Self::Limit,
+            Reason::PartitionCap => Self::Partition,
+            Reason::PushedOut | Reason::QueueFull => Self::Queue,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 /// The state of the handle at the time of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauges {

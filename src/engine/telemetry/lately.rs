@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "introspect")]
+use super::followed::{Candidate, REFUSAL};
 use super::{recent::Fares, totals::Totals};
 use crate::{engine::ids::LabelId, time::Timestamp};
 
@@ -14,6 +16,10 @@ use crate::{engine::ids::LabelId, time::Timestamp};
 const ROUND: usize = 5;
 const SECONDS: Duration = Duration::from_secs(ROUND as u64);
 const MOST: usize = 4_096;
+
+/// Labels of a second that a history may begin to follow.
+#[cfg(feature = "introspect")]
+const BUSIEST: usize = 4;
 
 /// The totals of a label at the last two notes. Small, for there may be many: what wraps around is only compared.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +42,12 @@ pub(crate) struct Lately {
 }
 
 impl Lately {
+    /// Returns the requests per second, a rejection counting as several.
+    #[cfg(feature = "introspect")]
+    pub(super) fn score(&self) -> f64 {
+        self.per_second(self.admitted) + REFUSAL * self.per_second(self.refused())
+    }
+
     pub(crate) fn refused(&self) -> u64 {
         self.refused.iter().sum()
     }
@@ -64,6 +76,9 @@ pub(super) struct LatelyByLabel {
     /// The label that was refused most per second, in this round so far and in the last one.
     leading: Option<Leader>,
     worst: Option<Leader>,
+    /// The labels with the most requests among those that were noted last.
+    #[cfg(feature = "introspect")]
+    busiest: Vec<Candidate>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +134,8 @@ impl LatelyByLabel {
     pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals]) {
         self.marks.resize(totals.len(), Mark::default());
         let count = totals.len().div_ceil(ROUND).min(MOST);
+        #[cfg(feature = "introspect")]
+        self.busiest.clear();
         for _ in 0..count {
             if self.next >= totals.len() {
                 (self.next, self.worst) = (0, self.leading.take());
@@ -136,8 +153,33 @@ impl LatelyByLabel {
                 let label = LabelId::from_index(self.next as u32);
                 self.leading = Some(Leader { label, named_from: totals.named_from, per_second: refused });
             }
+            #[cfg(feature = "introspect")]
+            if self.next > 0
+                && let Some(lately) = lately
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
+                let label = LabelId::from_index(self.next as u32);
+                let candidate = Candidate { label, named_from: totals.named_from, score: lately.score(), serial: 0 };
+                self.consider(candidate);
+            }
             self.next += 1;
         }
+    }
+
+    /// Keeps a label if it is among the busiest ones of this second.
+    #[cfg(feature = "introspect")]
+    fn consider(&mut self, it: Candidate) {
+        let place = self.busiest.partition_point(|other| other.score >= it.score);
+        if it.score > 0.0 && place < BUSIEST {
+            self.busiest.truncate(BUSIEST - 1);
+            self.busiest.insert(place, it);
+        }
+    }
+
+    /// Returns the labels with the most requests among those that were noted last, the busiest first.
+    #[cfg(feature = "introspect")]
+    pub(super) fn busiest(&self) -> &[Candidate] {
+        &self.busiest
     }
 
     /// Returns what became of the requests of a label, if it was noted.

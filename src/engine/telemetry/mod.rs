@@ -5,12 +5,18 @@
 
 mod counts;
 mod event;
+#[cfg(feature = "introspect")]
+mod followed;
 mod histogram;
 mod journal;
 mod label_metrics;
 mod lately;
 mod met;
 mod recent;
+#[cfg(feature = "introspect")]
+mod refused_by;
+#[cfg(feature = "introspect")]
+mod sampled;
 mod totals;
 mod unlisted;
 mod verdict;
@@ -37,6 +43,8 @@ use self::{
     totals::Totals,
     watch::Watch,
 };
+#[cfg(feature = "introspect")]
+pub(crate) use self::{refused_by::RefusedCount, sampled::SampledCounts};
 use crate::{
     engine::{
         ids::{LabelId, PartitionId, RuleClassId, SeriesId},
@@ -60,6 +68,9 @@ pub(crate) struct Telemetry {
     /// Reloads of the settings.
     reloads: u64,
     journal: Journal,
+    /// What a history asks for besides.
+    #[cfg(feature = "introspect")]
+    sampled: sampled::Sampled,
 }
 
 impl Telemetry {
@@ -73,6 +84,8 @@ impl Telemetry {
             met: Met::default(),
             reloads: 0,
             journal: Journal::new(decisions),
+            #[cfg(feature = "introspect")]
+            sampled: sampled::Sampled::default(),
         };
         telemetry.grow(partitions);
         telemetry
@@ -89,6 +102,8 @@ impl Telemetry {
     fn grow(&mut self, partitions: usize) {
         self.counts.resize_with(partitions, Counts::default);
         self.watch.grow(partitions);
+        #[cfg(feature = "introspect")]
+        self.sampled.refused_by.grow(partitions);
     }
 
     /// Returns how often the settings were changed.
@@ -154,7 +169,13 @@ impl Telemetry {
             }
             Event::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
-                self.totals_mut(request.label).rejected[Fares::of(reason) as usize] += 1;
+                let totals = self.totals_mut(request.label);
+                totals.rejected[Fares::of(reason) as usize] += 1;
+                #[cfg(feature = "introspect")]
+                {
+                    let row = totals.row;
+                    self.sampled.refused_by.count(request.partition, row, reason, blocker.by, 1);
+                }
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
                 self.tally(request.label, |series| series.ended(outcome));
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
@@ -325,7 +346,13 @@ impl Telemetry {
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
     /// `is_below` says which partitions run fewer requests than their share.
     pub(crate) fn judge(&mut self, now: Timestamp, sight: Sight, is_below: impl Fn(PartitionId) -> bool) {
+        #[cfg(feature = "introspect")]
+        let is_second_over = self.is_second_over(now);
         self.watch.judge(now, sight, &self.counts, &self.totals, is_below);
+        #[cfg(feature = "introspect")]
+        if is_second_over {
+            self.follow_labels(now);
+        }
     }
 
     /// Returns the state of the handle in a word, and since when.

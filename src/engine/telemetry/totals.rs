@@ -10,6 +10,9 @@ pub(crate) struct Totals {
     pub(crate) would_reject: u64,
     /// First entry of the journal that is about a label of this name.
     pub(super) named_from: u64,
+    /// Row in which its rejections are counted by reason and rule; 0 is that of all labels without a row of their own.
+    #[cfg(feature = "introspect")]
+    pub(super) row: u8,
 }
 
 impl Totals {

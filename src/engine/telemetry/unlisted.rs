@@ -29,6 +29,8 @@ impl Telemetry {
         counts.arrived += count;
         counts.rejected[reason.index()] += count;
         self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
+        #[cfg(feature = "introspect")]
+        self.count_refused_plainly(partition, reason, count);
     }
 
     /// Lists a request that was admitted at once.

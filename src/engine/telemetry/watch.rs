@@ -1,5 +1,7 @@
 //! The last seconds of all partitions and labels, and the state of the handle that follows from them.
 
+#[cfg(feature = "introspect")]
+use super::followed::Candidate;
 use super::{
     Counts, LastSeconds, Lately, Sight, Verdict, lately::LatelyByLabel, recent::Recent, totals::Totals, verdict::Judge,
 };
@@ -60,6 +62,11 @@ impl Watch {
 
     pub(super) fn lately(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<Lately> {
         self.labels.of(now, label, totals)
+    }
+
+    #[cfg(feature = "introspect")]
+    pub(super) fn busiest_labels(&self) -> &[Candidate] {
+        self.labels.busiest()
     }
 
     pub(super) fn worst_label(&self, totals: &[Totals]) -> Option<LabelId> {

@@ -135,6 +135,12 @@ impl Engine {
         self.dispatch(now);
     }
 
+    /// Counts rejections by reason and rule from now on, for a history.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn begin_sampling(&mut self) {
+        self.telemetry.begin_sampling();
+    }
+
     /// Returns the number of the class whose rules hold for work of this name.
     pub(in crate::engine) fn rule_class(&self, class: Option<&str>) -> RuleClassId {
         class.map_or(RuleClassId::OTHERS, |name| self.quotas.class_of(self.controller.find_class(name)))

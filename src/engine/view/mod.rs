@@ -2,6 +2,8 @@
 
 #[cfg(feature = "introspect")]
 mod capture;
+#[cfg(feature = "introspect")]
+mod history;
 mod journal;
 mod label;
 mod label_status;
@@ -16,7 +18,10 @@ mod verdict;
 mod waiter;
 
 #[cfg(feature = "introspect")]
-pub(crate) use self::label::LabelRow;
+pub(crate) use self::{
+    history::{HistorySample, Sampled, SampledName},
+    label::LabelRow,
+};
 pub use self::{
     label::LabelSnapshot,
     label_status::{BlockedBy, LabelStatus},

@@ -13,7 +13,7 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 
-pub(super) use self::query::{JournalQuery, LabelQuery, WaiterQuery};
+pub(super) use self::query::{HistoryQuery, JournalQuery, LabelQuery, WaiterQuery};
 pub use self::upload::IntrospectionFuture;
 use self::{
     answer::{Answer, Problem},
@@ -41,6 +41,7 @@ const UNKNOWN: &str = "unknown label: no request with it came lately, or its nam
 /// | `/admission/labels/{label}/waiters` | the waiters of the label: `offset`, `limit`, `namespace` |
 /// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
 /// | `/admission/journal` | the newest decisions and changes, or the entries after `since`: `since`, `limit`, `kind` |
+/// | `/admission/history` | the last hour, second by second: `last`, `since`, `partition`, `labels`, `label`, `namespace` |
 /// | `/admission/ready` | 200 while requests are admitted, else 503 |
 /// | `/admission/ui` | the live page |
 /// | `/admission/openapi.json` | the description of all answers, as OpenAPI 3.1 |
@@ -67,8 +68,12 @@ impl Admission {
     /// axum::serve(listener, admin).await
     /// # }
     /// ```
+    ///
+    /// The first call begins [the history](crate::docs::introspection#the-last-hour): from then on the handle keeps what happened
+    /// in the last hour, in about a megabyte at the most.
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn introspection(&self) -> Introspection {
+        self.shared.begin_history();
         Introspection { admission: self.clone(), token: None }
     }
 }
@@ -108,6 +113,7 @@ impl Introspection {
             (Some("partitions"), None, _) => Read::Partitions,
             (Some("partitions"), Some(name), None) => Read::Partition(query::segment(name)?),
             (Some("journal"), None, _) => Read::Journal,
+            (Some("history"), None, _) => Read::History,
             (Some("ready"), None, _) => Read::Ready,
             (Some("ui"), None, _) => Read::Page,
             (Some("openapi.json"), None, _) => Read::OpenApi,
@@ -147,6 +153,10 @@ impl Introspection {
             }
             Read::Journal => {
                 let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);
+                Answer::json(StatusCode::OK, &page).dated(now)
+            }
+            Read::History => {
+                let (page, now) = look::history(admission, &HistoryQuery::parse(query)?);
                 Answer::json(StatusCode::OK, &page).dated(now)
             }
             Read::Ready => {
@@ -189,6 +199,7 @@ enum Read {
     Partitions,
     Partition(String),
     Journal,
+    History,
     Ready,
     Page,
     OpenApi,

@@ -1,10 +1,10 @@
 //! What a URL says: percent-encoded text and parameters.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use super::answer::Problem;
 use crate::{
-    engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, Wanted},
+    engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, SampledName, Wanted},
     introspect::wire::{EntryKind, LabelSort},
     rejection::Reason,
 };
@@ -104,6 +104,69 @@ impl JournalQuery {
         }
         Ok(this)
     }
+}
+
+/// Which part of the last hour is wanted.
+#[derive(Debug)]
+pub(in crate::introspect) struct HistoryQuery {
+    /// How long ago it begins.
+    pub(in crate::introspect) last: Duration,
+    /// Frames that end later than this, by the clock of the handle.
+    pub(in crate::introspect) since: Duration,
+    pub(in crate::introspect) partition: Option<String>,
+    /// Whether labels are wanted, and which one if not all.
+    pub(in crate::introspect) labels: bool,
+    pub(in crate::introspect) label: Option<String>,
+    pub(in crate::introspect) namespace: Option<String>,
+}
+
+impl HistoryQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self {
+            last: Duration::from_secs(600),
+            since: Duration::ZERO,
+            partition: None,
+            labels: false,
+            label: None,
+            namespace: None,
+        };
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "last" => this.last = span(&key, &value)?,
+                "since" => {
+                    let seconds: f64 = number(&key, &value, 0.0, 1e12)?;
+                    this.since = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+                }
+                "partition" => this.partition = Some(value),
+                "labels" => this.labels = word(&key, &value, &[("top", true), ("none", false)])?,
+                "label" => (this.labels, this.label) = (true, Some(value)),
+                "namespace" => this.namespace = Some(value),
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+
+    /// Whether a label of this name is wanted, if labels are.
+    pub(in crate::introspect) fn wants_label(&self, it: &SampledName) -> bool {
+        let Some(label) = &self.label else { return true };
+        *label == it.name && self.namespace.as_deref().unwrap_or_default() == it.namespace
+    }
+}
+
+/// A span such as `90`, `90s`, `10m` or `1h`: an hour at the most.
+fn span(key: &str, value: &str) -> Result<Duration, Problem> {
+    let (digits, unit) = match value.strip_suffix(['s', 'm', 'h']) {
+        Some(digits) if value.ends_with('h') => (digits, 3_600),
+        Some(digits) if value.ends_with('m') => (digits, 60),
+        Some(digits) => (digits, 1),
+        None => (value, 1),
+    };
+    let seconds = u64::from_str(digits).ok().and_then(|count| count.checked_mul(unit));
+    let seconds = seconds.filter(|seconds| (1..=3_600).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        Problem::invalid(format_args!("{key}: found {value:?}, allowed is a span from 1s to 1h, such as 90s or 10m"))
+    })
 }
 
 /// Which waiters of a label are wanted, and the namespace of the label.
@@ -260,6 +323,27 @@ mod tests {
         }
         assert_eq!(namespace(Some("namespace=a+b%2B")).unwrap(), "a b+");
         assert!(namespace(Some("name=a")).is_err());
+    }
+
+    #[test]
+    fn spans_are_bounded_and_a_label_is_one_of_its_namespace() {
+        for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1h", 3_600)] {
+            assert_eq!(span("last", text).unwrap(), Duration::from_secs(seconds));
+        }
+        for bad in ["", "0", "-1s", "61m", "2h", "1d", "1.5m", "m", "99999999999999999999h", "18446744073709551615h"] {
+            assert!(span("last", bad).is_err(), "{bad}");
+        }
+        let query = HistoryQuery::parse(Some("label=a&namespace=n&since=12.5")).unwrap();
+        let name = |namespace: &str| SampledName {
+            name: "a".to_owned(),
+            namespace: namespace.to_owned(),
+            ..SampledName::default()
+        };
+        assert!(query.wants_label(&name("n")) && !query.wants_label(&name("")));
+        assert_eq!(query.since, Duration::from_millis(12_500));
+        for bad in ["since=NaN", "since=inf", "since=-1", "labels=all", "page=1"] {
+            assert!(HistoryQuery::parse(Some(bad)).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -77,6 +77,8 @@ async fn drive(mut stopped: Stopped) {
         ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {
             shared.look_closely_at_store();
+            #[cfg(feature = "introspect")]
+            shared.note_history();
             shared.publish();
         }
         drop(shared);

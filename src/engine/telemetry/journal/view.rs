@@ -198,7 +198,7 @@ impl DecisionCode {
 }
 
 impl BlockingBound {
-    const fn as_str(self) -> Option<&'static str> {
+    pub(crate) const fn as_str(self) -> Option<&'static str> {
         Some(match self {
             Self::Nothing => return None,
             Self::Budget => "budget",

@@ -1,0 +1,103 @@
+//! What a history samples besides the counts that exist anyway: rejections by reason and rule, of partitions and of a few labels.
+
+use std::sync::Arc;
+
+use super::{
+    BlockingBound, Histogram, Telemetry,
+    followed::{Candidate, Followed},
+    refused_by::{RefusedBy, RefusedCount},
+};
+use crate::{
+    engine::ids::{LabelId, PartitionId},
+    rejection::Reason,
+    time::Timestamp,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Sampled {
+    pub(super) refused_by: RefusedBy,
+    followed: Followed,
+}
+
+/// What was counted of a partition or of a label.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SampledCounts {
+    pub(crate) admitted: u64,
+    pub(crate) would_reject: u64,
+    pub(crate) refused: Vec<RefusedCount>,
+    /// Round-trip times and waits, which only partitions have.
+    pub(crate) times: Option<Arc<[Histogram; 2]>>,
+}
+
+/// A label whose rejections are counted by reason and rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FollowedLabel {
+    pub(crate) label: LabelId,
+    row: u8,
+    /// Tells its counts from those of another label that has its row later, and of a later time.
+    pub(crate) serial: u64,
+}
+
+impl Telemetry {
+    /// Counts rejections by reason and rule from now on, for a history.
+    pub(crate) fn begin_sampling(&mut self) {
+        self.sampled.refused_by.begin(self.counts.len());
+    }
+
+    /// Returns what was counted of a partition.
+    pub(crate) fn sample_partition(&self, partition: PartitionId) -> SampledCounts {
+        let counts = self.counts(partition);
+        SampledCounts {
+            admitted: counts.admitted,
+            would_reject: counts.would_reject.iter().sum(),
+            refused: self.sampled.refused_by.of_partition(partition),
+            times: Some(Arc::new([counts.rtt.clone(), counts.wait.clone()])),
+        }
+    }
+
+    /// Returns the labels with a row of their own.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = FollowedLabel> {
+        let all = self.sampled.followed.iter();
+        let known = all.filter(|(_, it)| self.totals(it.label).named_from == it.named_from);
+        known.map(|(row, it)| FollowedLabel { label: it.label, row, serial: it.serial })
+    }
+
+    /// Returns what was counted of a followed label.
+    pub(crate) fn sample_label(&self, it: &FollowedLabel) -> SampledCounts {
+        let totals = self.totals(it.label);
+        let refused = self.sampled.refused_by.of_row(it.row);
+        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, refused, times: None }
+    }
+
+    /// Counts rejections of requests that asked for nothing but a slot.
+    #[expect(clippy::cast_possible_truncation, reason = "counts of a moment, which wrap around anyway")]
+    pub(super) fn count_refused_plainly(&mut self, partition: PartitionId, reason: Reason, count: u64) {
+        self.sampled.refused_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count as u32);
+    }
+
+    /// Chooses the labels to follow, once a second.
+    pub(super) fn follow_labels(&mut self, now: Timestamp) {
+        if !self.sampled.refused_by.is_on() {
+            return;
+        }
+        let Self { sampled: Sampled { refused_by, followed }, watch, totals, .. } = self;
+        let is_known =
+            |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
+        followed.score(|it| {
+            let totals = is_known(it)?;
+            Some(watch.lately(now, it.label, totals).map_or(0.0, |lately| lately.score()))
+        });
+        for candidate in watch.busiest_labels() {
+            let Some((row, before)) = followed.offer(now, *candidate) else { continue };
+            refused_by.clear(row);
+            let rows = before.map(|it| (it, 0)).into_iter().chain([(*candidate, row)]);
+            for (it, row) in rows {
+                if let Some(totals) = totals.get_mut(it.label.index() as usize)
+                    && totals.named_from == it.named_from
+                {
+                    totals.row = row;
+                }
+            }
+        }
+    }
+}
