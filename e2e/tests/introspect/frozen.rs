@@ -102,6 +102,8 @@ async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back(
     }
     assert!(browser.value("window.stale").await.is_null(), "control: it answers");
 
+    let runs = "Number(document.querySelector('#load svg path[data-runs]').dataset.runs)";
+    assert_eq!(browser.value(runs).await, 1, "control: curves without a gap");
     watch(&browser).await;
     server.signal("-STOP").await;
     let frozen = took(&browser).await;
@@ -114,6 +116,12 @@ async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back(
     assert_eq!(browser.value(STALE).await, true);
     server.signal("-CONT").await;
     browser.until(&format!("{LINK} === 'live' && {STATE} === '✓ ready' && !document.title.startsWith('✕')")).await;
+    browser.until(&format!("{runs} === 2")).await;
+    assert_eq!(
+        browser.value("past.frames.filter(it => it.gap).length").await,
+        1,
+        "the time in which it was frozen is a gap"
+    );
 
     watch(&browser).await;
     server.child.start_kill().unwrap();

@@ -5,6 +5,7 @@
 mod alerts;
 mod browser;
 mod contract;
+mod crowd;
 mod dashboards;
 mod frozen;
 mod http;
@@ -13,6 +14,8 @@ mod label_metrics;
 mod npm;
 mod openapi;
 mod page;
+mod past;
+mod stage;
 mod statuses;
 mod support;
 mod truth;

@@ -205,15 +205,27 @@ enum Read {
     OpenApi,
 }
 
-/// The page, which asks for nothing but `/admission`.
-const PAGE: &str = include_str!("page.html");
+/// The page, which asks for nothing but what is under `/admission`.
+const PAGE: &str = concat!(
+    include_str!("page/head.html"),
+    "<style>\n",
+    include_str!("page/style.css"),
+    "</style>\n",
+    include_str!("page/body.html"),
+    "<script>\n",
+    include_str!("page/text.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/past.js"),
+    include_str!("page/page.js"),
+    "</script>\n</body>\n</html>\n",
+);
 
 /// The page's own script and style, by their SHA-256: nothing else runs, wherever a name of a label may try to get in.
 ///
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-6v0iheLVZYCHYBOpbxTzTEegs0OO/GnZ8LpcLDdY3vQ='; style-src 'sha256-pvMsbU/7GeIjydOlmJBGKFwlRhTl2tfr7beS7/R9Ezs='; \
+    script-src 'sha256-fq2nF3iptnXKOgabK7zMMXx6MH5L9YDZXrmWkF7pYFQ='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

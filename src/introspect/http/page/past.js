@@ -1,0 +1,134 @@
+// ---- the history that the server keeps, and what the address says of the view ----------------------------------------
+const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'refused', order: 'desc', contains: '', status: '', offset: '0' };
+const SPANS = { '5m': 300, '10m': 600, '1h': 3600 };
+let view = { ...VIEW };
+const hashOf = change => {
+  const { span } = view, all = { ...VIEW, span, ...change };
+  return `#${new URLSearchParams(Object.entries(all).filter(([name, value]) => String(value) !== VIEW[name]))}`;
+};
+function readHash() {
+  view = { ...VIEW };
+  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in VIEW) view[name] = value;
+  if (!(view.span in SPANS)) view.span = VIEW.span;
+  if (!(Number(view.offset) >= 0)) view.offset = VIEW.offset;
+  $('span').value = view.span;
+  if ($('filter').value !== view.contains) $('filter').value = view.contains;
+  $('status').value = view.status;
+  document.body.classList.toggle('of-one', Boolean(view.partition || view.label));
+  document.body.classList.toggle('of-label', Boolean(view.label));
+}
+/** Changes the view, and with it the address, so that a copy of the address shows the same. */
+function go(change) {
+  view = { ...view, ...change };
+  history.replaceState(null, '', hashOf(view));
+  readHash();
+}
+
+// Times are those of the wall: a server that was started anew goes on where the last one stopped.
+const past = { frames: [], marks: [], of: '', until: 0, run: 0, age: 0, start: 0, full: 0 };
+function historyPath() {
+  const of = JSON.stringify([view.label, view.namespace, view.span]);
+  // Anew from time to time, since what is older than some minutes is told more coarsely.
+  if (past.of !== of || Date.now() - past.full > 240_000) past.until = 0;
+  past.wanted = of;
+  const label = view.label ? { label: view.label, namespace: view.namespace } : {};
+  return `/history?${new URLSearchParams({ last: view.span, since: past.until, ...label })}`;
+}
+function remember(page, age) {
+  const start = Date.now() / 1000 - age;
+  if (past.of !== past.wanted) Object.assign(past, { frames: [], marks: [], of: past.wanted });
+  const isOther = age + 1 < past.age;
+  if (isOther) Object.assign(past, { run: past.run + 1, until: 0 });
+  if (Math.abs(start - past.start) > 2) past.start = start;
+  past.age = age;
+  const { run } = past, wall = at => past.start + at;
+  const isNew = past.until === 0;
+  if (isNew) past.full = Date.now();
+  const frames = page.frames.filter(frame => isNew || frame.to_seconds > past.until)
+    .map(frame => ({ ...frame, run, from: wall(frame.from_seconds), to: wall(frame.to_seconds) }));
+  past.frames = past.frames.filter(frame => !isNew || frame.run !== run).concat(frames);
+  // The question was about the time of the process before: the next one is about all of this process.
+  past.until = isOther ? 0 : page.frames.at(-1)?.to_seconds ?? past.until;
+  const marks = page.marks.map(it => ({ run, sequence: it.sequence, at: wall(it.at_seconds), kind: it.change, text: sayChange(it) }));
+  const known = new Set(marks.map(it => it.sequence));
+  past.marks = past.marks.filter(it => it.run !== run || !isNew && !known.has(it.sequence)).concat(marks);
+  if (!past.marks.some(it => it.run === run && it.kind === 'start'))
+    past.marks.push({ run, sequence: 0, at: wall(0), kind: 'start', text: 'the process started' });
+  const earliest = Date.now() / 1000 - SPANS[view.span];
+  past.frames = past.frames.filter(frame => frame.to > earliest);
+  past.marks = past.marks.filter(it => it.at > earliest);
+}
+const newest = field => past.frames.length ? field(past.frames.at(-1)) : undefined;
+
+const NOTHING = { admitted: 0, refused: 0, would_refuse: 0, in_flight: 0, waiting: 0, share: 0, refused_by: [] };
+/** The row of a frame that the view is about; null for a label that was not followed. */
+function rowOf(frame) {
+  if (view.label) {
+    const rows = frame.labels ?? [];
+    return rows.length ? rows.reduce((all, it) => ({
+      ...all, admitted: all.admitted + it.admitted, refused: all.refused + it.refused, would_refuse: all.would_refuse + it.would_refuse,
+      in_flight: all.in_flight + it.in_flight, waiting: all.waiting + it.waiting, refused_by: [...all.refused_by, ...it.refused_by ?? []],
+    }), NOTHING) : null;
+  }
+  if (view.partition) return frame.partitions.find(it => it.name === view.partition) ?? NOTHING;
+  return frame.whole;
+}
+const charts = {
+  load: chart('load', whole), rtt: chart('rtt', seconds), flow: chart('flow', rate), wait: chart('wait', seconds),
+  parts: chart('parts', whole, true), refused: chart('refused', rate, true), shares: chart('shares', percent),
+};
+const SHOWN = 6;
+/** The names with the greatest sums, and a name for all others. */
+function greatest(sums) {
+  const names = [...sums].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+  return names.length > SHOWN + 1 ? [names.slice(0, SHOWN), names.slice(SHOWN)] : [names, []];
+}
+const named = it => it.rule && it.rule !== it.reason ? `${words(it.reason)} (${words(it.rule)})` : words(it.reason);
+function draw() {
+  const { frames } = past, rows = frames.map(rowOf), lasts = frames.map(frame => frame.to - frame.from);
+  // A young process has no more than it has: a minute is shown at least.
+  const to = Date.now() / 1000, first = Math.min(frames[0]?.from ?? to, to - 60);
+  const span = [Math.max(to - SPANS[view.span], first), to];
+  const shared = [past.marks, span];
+  const line = (name, field) => ({ name, values: rows.map((row, at) => row ? field(row, at) ?? NaN : NaN) });
+  const perSecond = (name, field) => line(name, (row, at) => field(row) / lasts[at]);
+
+  const bound = view.label ? [] : [view.partition ? line('share', row => row === NOTHING ? NaN : row.share) : { name: 'limit', values: frames.map(it => it.limit) }];
+  charts.load(frames, [line('in flight', row => row.in_flight), line('waiting', row => row.waiting), ...bound], ...shared);
+  const would = rows.some(row => row?.would_refuse) ? [perSecond('would be rejected', row => row.would_refuse)] : [];
+  charts.flow(frames, [perSecond('admitted', row => row.admitted), perSecond('rejected', row => row.refused), ...would], ...shared);
+  charts.rtt(frames, [line('p50', row => row.rtt_p50_seconds), line('p99', row => row.rtt_p99_seconds)], ...shared);
+  charts.wait(frames, [line('p50', row => row.wait_p50_seconds), line('p99', row => row.wait_p99_seconds)], ...shared);
+
+  const sums = new Map();
+  for (const row of rows) for (const it of row?.refused_by ?? []) sums.set(named(it), (sums.get(named(it)) ?? 0) + it.count);
+  const [reasons, rare] = greatest(sums);
+  const countOf = names => row => (row.refused_by ?? []).reduce((all, it) => all + (names.includes(named(it)) ? it.count : 0), 0);
+  const refused = reasons.map(name => perSecond(name, countOf([name])));
+  charts.refused(frames, rare.length ? [...refused, perSecond('others', countOf(rare))] : refused, ...shared);
+  showRefused(rows);
+  if (view.partition || view.label) return;
+
+  const used = new Map();
+  for (const frame of frames) for (const it of frame.partitions) used.set(it.name, (used.get(it.name) ?? 0) + it.in_flight + it.refused / 1e6);
+  const [parts, small] = greatest(used);
+  const tables = frames.map(frame => new Map(frame.partitions.map(it => [it.name, it])));
+  const gauge = (names, field) => tables.map(table => names.reduce((all, name) => all + (table.has(name) ? field(table.get(name)) : 0), 0));
+  const held = parts.map(name => ({ name, values: gauge([name], it => it.in_flight) }));
+  charts.parts(frames, small.length ? [...held, { name: 'others', values: gauge(small, it => it.in_flight) }] : held, ...shared);
+  const ratio = it => it.share > 0 ? it.in_flight / it.share : NaN;
+  const fair = parts.map(name => ({ name, values: gauge([name], ratio) })).filter(it => it.values.some(Number.isFinite));
+  if (fair.length) fair[0].level = 1;
+  charts.shares(frames, fair, ...shared);
+}
+function showRefused(rows) {
+  $('view').hidden = !(view.partition || view.label);
+  const sums = new Map();
+  for (const row of rows) for (const it of row?.refused_by ?? []) {
+    const key = JSON.stringify([it.reason, it.rule ?? '']);
+    sums.set(key, (sums.get(key) ?? 0) + it.count);
+  }
+  const sorted = [...sums].sort((a, b) => b[1] - a[1]).map(([key, count]) => [...JSON.parse(key), count]);
+  fill($('view-refused'), sorted.map(([reason, rule, count]) => [words(reason), words(rule) || '–', whole(count)]), ['status', '', 'n']);
+  $('view-unknown').hidden = !view.label || rows.some(Boolean);
+}
