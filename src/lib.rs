@@ -128,7 +128,9 @@ pub use crate::{
 /// The inputs of a handle, recorded so that they can be replayed.
 #[cfg(feature = "introspect")]
 pub mod capture {
-    pub use crate::runtime::{Capture, CaptureError, Recording, ReplayError, Replayed};
+    pub use crate::runtime::{
+        Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayError, Replayed, RollingCapture,
+    };
 }
 
 /// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.
@@ -179,9 +181,10 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        Before, BlockedBy, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, JournalEntry, JournalPage,
-        Label, LabelPage, LabelSort, LimitMove, LimitState, Overview, Partition, PartitionSection, Partitions,
-        Quantiles, Readiness, Recent, Refused, Rule, Section, Shadow, Store, Verdict, Waiter, WaiterPage,
+        Before, BlockedBy, CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow,
+        JournalEntry, JournalPage, Label, LabelPage, LabelSort, LimitMove, LimitState, Overview, Partition,
+        PartitionSection, Partitions, Quantiles, Readiness, Recent, Refused, Rule, Section, Shadow, Store, Verdict,
+        Waiter, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }

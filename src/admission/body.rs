@@ -13,6 +13,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::{Assess, assess::judge_trailers};
+#[cfg(feature = "introspect")]
+use crate::runtime::CapturedLines;
 use crate::{outcome::Outcome, runtime::SlotGuard, time::Timestamp};
 
 pin_project! {
@@ -169,21 +171,38 @@ impl<B> fmt::Debug for AdmissionBody<B> {
     }
 }
 
-/// One piece of data, or none.
+/// One piece of data, or none; or the lines of a capture.
 #[derive(Clone, Debug)]
-pub struct BodyData(Option<Bytes>);
+pub struct BodyData(Data);
+
+#[derive(Clone, Debug)]
+enum Data {
+    Piece(Option<Bytes>),
+    #[cfg(feature = "introspect")]
+    Lines(Box<CapturedLines>),
+}
 
 impl BodyData {
     pub(crate) const fn empty() -> Self {
-        Self(None)
+        Self(Data::Piece(None))
     }
 
     pub(crate) fn new(data: Bytes) -> Self {
-        Self(Some(data).filter(|data| !data.is_empty()))
+        Self(Data::Piece(Some(data).filter(|data| !data.is_empty())))
     }
 
-    const fn take(&mut self) -> Option<Bytes> {
-        self.0.take()
+    /// Returns a body that makes the lines as they are sent.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn lines(lines: CapturedLines) -> Self {
+        Self(Data::Lines(Box::new(lines)))
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        match &mut self.0 {
+            Data::Piece(piece) => piece.take(),
+            #[cfg(feature = "introspect")]
+            Data::Lines(lines) => lines.next().map(Bytes::from),
+        }
     }
 }
 
@@ -196,10 +215,14 @@ impl Body for BodyData {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_none()
+        matches!(self.0, Data::Piece(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+        match &self.0 {
+            Data::Piece(piece) => SizeHint::with_exact(piece.as_ref().map_or(0, Bytes::len) as u64),
+            #[cfg(feature = "introspect")]
+            Data::Lines(_) => SizeHint::default(),
+        }
     }
 }

@@ -16,7 +16,10 @@ pub use self::settings::derived::Derived;
 pub use self::settings::{Cap, ClassLimits, LabelConfig, Labels, Rate, Rules, Share, percent};
 pub(crate) use self::{
     declare::setters,
-    settings::{Settings, layer::layer_settings},
+    settings::{
+        Settings,
+        layer::{CAPTURE_BYTES, layer_settings},
+    },
 };
 #[cfg(feature = "config")]
 pub use self::{

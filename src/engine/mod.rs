@@ -75,7 +75,7 @@ pub(crate) use self::{
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
     telemetry::{BlockingBound, RefusedCount},
-    view::{HistorySample, LabelRow, Sampled, SampledName},
+    view::{Description, HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;
 

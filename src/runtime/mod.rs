@@ -25,7 +25,9 @@ pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub(crate) use self::background::{Frame, HistoryView, Row};
 #[cfg(feature = "introspect")]
-pub use self::capture::{Capture, CaptureError, Recording, ReplayError, Replayed};
+pub use self::capture::{
+    Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayError, Replayed, RollingCapture,
+};
 #[cfg(feature = "config")]
 pub use self::operate::Watch;
 pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};

@@ -7,7 +7,7 @@ use std::{
 };
 
 #[cfg(feature = "introspect")]
-use super::background::History;
+use super::{background::History, capture::RollingSlot};
 use super::{
     background::{LastReported, Recorder},
     core::Core,
@@ -27,9 +27,12 @@ pub(crate) struct Shared {
     /// What happened in the last hour, once it is asked for.
     #[cfg(feature = "introspect")]
     pub(super) history: Mutex<Option<Box<History>>>,
-    /// Settings that the handle was made with, in words, or the setting that there are no words for.
+    /// The present settings in words, or the setting that there are no words for.
     #[cfg(feature = "introspect")]
-    pub(super) policy: Result<serde_json::Value, String>,
+    pub(super) policy: Mutex<Result<serde_json::Value, String>>,
+    /// The capture of the last minutes.
+    #[cfg(feature = "introspect")]
+    pub(super) rolling: Mutex<RollingSlot>,
     /// The store that counts shared rules.
     pub(super) limiter: Option<RemoteLimiter>,
     /// Lock whose waits are published.
@@ -66,7 +69,9 @@ impl Shared {
             #[cfg(feature = "introspect")]
             history: Mutex::default(),
             #[cfg(feature = "introspect")]
-            policy: Err("settings".to_owned()),
+            policy: Mutex::new(Err("settings".to_owned())),
+            #[cfg(feature = "introspect")]
+            rolling: Mutex::default(),
             limiter,
             admission_lock: None,
             #[cfg(feature = "config")]
@@ -108,7 +113,7 @@ impl Shared {
     /// Returns the same, with the settings in words.
     #[cfg(feature = "introspect")]
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
-        self.policy = policy;
+        self.policy = Mutex::new(policy);
         self
     }
 }

@@ -12,6 +12,9 @@ use crate::config::declare::settings;
 use crate::config::schema::{LabelOverride, LimitConfig};
 use crate::engine::plan::{Discipline, JOURNAL, Mode, PartitionMode};
 
+/// Memory that the rows of a rolling capture may take, unless set.
+pub(crate) const CAPTURE_BYTES: usize = 32 << 20;
+
 /// Declares the settings of a layer to a macro: [`settings`] makes a struct of them, and [`setters`] the methods of the
 /// builder. A setting without a setter has another shape in code than in files: the builder has methods of its own for
 /// it.
@@ -150,6 +153,18 @@ macro_rules! layer_settings {
                 /// 512 unless set. [`Admission::journal`](crate::Admission::journal) shows them. Each takes 48 bytes,
                 /// which are taken at once.
                 pub journal: usize = JOURNAL => |entries: usize| entries,
+                /// For how long back a capture of all requests is kept in memory; none unless set.
+                ///
+                /// `admission capture --last 5m` fetches it after the fact, and `admission simulate --replay` says what
+                /// would have become of the requests under other settings: see
+                /// [introspection](crate::docs::introspection#rolling-captures). While it runs, each request takes a
+                /// turn: none takes the quiet path. Needs the feature `introspect`.
+                pub capture_last: Option<Duration> = None => |time: Duration| Some(time),
+                /// How much memory that capture may take, in bytes.
+                ///
+                /// 32 MiB unless set: about four million rejections, or 1.5 million requests that run. With more, it
+                /// remembers less than [`capture_last`](Self::capture_last).
+                pub capture_max_bytes: usize = CAPTURE_BYTES => |bytes: usize| bytes,
             }
         }
     };

@@ -60,6 +60,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns for how long back a capture remembers, and in how many bytes, if there is to be one.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn capture(&self) -> Option<(std::time::Duration, usize)> {
+        self.values.capture_last.map(|last| (last, self.values.capture_max_bytes))
+    }
+
     /// Returns the limit that holds where none is set.
     pub(crate) fn limit_unless_set(&self) -> Limit {
         if self.values.patience.is_some() { TwoPoint::new().into() } else { Fixed::default().into() }

@@ -160,6 +160,12 @@ impl WaitQueue {
         self.flows.find(key)
     }
 
+    /// Returns all places that are in use.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.flows.keys()
+    }
+
     /// Returns how many places are in use, including those of waiters that were answered and have not asked yet.
     #[cfg(any(test, feature = "introspect"))]
     pub(crate) const fn entries(&self) -> usize {

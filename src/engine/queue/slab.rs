@@ -110,6 +110,18 @@ impl Waiters {
         self.entries.len() - self.vacant
     }
 
+    /// Returns every waiter that was inserted and not removed since.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let mut vacant = vec![false; self.entries.len()];
+        let mut next = self.free.unwrap_or(NONE);
+        while let Some(entry) = vacant.get_mut(next as usize) {
+            *entry = true;
+            next = self.entries[next as usize].links.next;
+        }
+        (0..).zip(vacant).filter(|(_, vacant)| !vacant).map(|(index, _)| self.key(index)).collect()
+    }
+
     /// Returns the members of a list, from the front.
     pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = &Waiter> {
         let mut next = list.head;

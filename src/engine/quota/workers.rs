@@ -45,6 +45,12 @@ impl Workers {
         self.list.is_empty()
     }
 
+    /// Returns each worker, how many requests it can take, and until when its word holds.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn reports(&self) -> impl Iterator<Item = (&str, usize, Timestamp)> {
+        self.list.iter().map(|worker| (&*worker.id, worker.slots, worker.until))
+    }
+
     /// Notes what a worker says; returns whether it was noted.
     pub(crate) fn report(&mut self, id: &str, slots: usize, until: Timestamp) -> bool {
         if let Some(worker) = self.list.iter_mut().find(|worker| *worker.id == *id) {

@@ -43,6 +43,12 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
+    /// Whether the waiter holds a slot that it has not fetched yet.
+    #[cfg(feature = "introspect")]
+    pub(crate) const fn has_slot(&self) -> bool {
+        matches!(self.stage, Stage::Granted { .. })
+    }
+
     /// Returns a waiter that stands nowhere yet.
     pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
         Self {

@@ -1,14 +1,39 @@
 //! What a recorder of every step of the engine sees, or a replay of the steps.
 
+use std::{sync::Arc, time::Duration};
+
 use crate::{
+    criticality::Criticality,
     engine::{
         Engine,
-        ids::{Key, PartitionId},
+        ids::{ClassId, Key, LabelId, Level, PartitionId},
         plan::Mode,
-        tokens::Stage,
+        tokens::{Slot, Stage, Waiter},
     },
     rejection::Reason,
 };
+
+/// What a request asked for, in words.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(crate) partition: String,
+    pub(crate) class: Option<String>,
+    pub(crate) namespace: String,
+    pub(crate) label: Option<String>,
+    pub(crate) run: Option<String>,
+    pub(crate) criticality: Criticality,
+}
+
+/// A worker whose report holds.
+#[derive(Debug)]
+pub(crate) struct WorkerDescription {
+    pub(crate) namespace: String,
+    pub(crate) label: String,
+    pub(crate) class: Option<String>,
+    pub(crate) worker: String,
+    pub(crate) slots: usize,
+    pub(crate) valid_for: Duration,
+}
 
 impl Engine {
     /// Whether nothing has happened yet that a decision could depend on.
@@ -41,5 +66,60 @@ impl Engine {
 
     pub(crate) const fn mode(&self) -> Mode {
         self.lifecycle.mode()
+    }
+
+    /// Returns what the holder of a slot asked for, as far as the slot tells.
+    pub(crate) fn describe_slot(&self, slot: &Slot) -> Description {
+        self.description(slot.partition, slot.class, slot.label, slot.holder().level)
+    }
+
+    /// Returns all waiters that have not heard of an end of their wait, by the number of the place.
+    pub(crate) fn describe_waiters(&self) -> Vec<(u32, &Waiter, Description)> {
+        let keys = self.queue.keys().into_iter();
+        let described = keys.map(|key| {
+            let waiter = self.queue.get(key);
+            let mut words = self.description(waiter.partition, waiter.class, waiter.label, waiter.level);
+            words.run = self.queue.job_name(waiter.job).map(str::to_owned);
+            (key.index, waiter, words)
+        });
+        described.collect()
+    }
+
+    /// Returns how many requests run in each partition, those included whose slots are only counted.
+    pub(crate) fn running_by_partition(&self) -> impl Iterator<Item = (PartitionId, Arc<str>, usize)> {
+        self.capacity.partitions().map(|(number, it)| (number, Arc::clone(it.name()), it.running()))
+    }
+
+    /// Returns the workers whose reports hold.
+    pub(crate) fn describe_workers(&self) -> Vec<WorkerDescription> {
+        let labels = self.quotas.ids().filter(|&id| self.quotas.is_named(id)).map(|id| self.quotas.label(id));
+        let workers = labels.filter_map(|label| Some((label, label.workers()?))).flat_map(|(label, workers)| {
+            workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
+                let class = self.quotas.class_name(label.class());
+                WorkerDescription {
+                    namespace: label.namespace().to_owned(),
+                    label: label.name().to_owned(),
+                    class: (!class.is_empty()).then(|| class.to_owned()),
+                    worker: worker.to_owned(),
+                    slots,
+                    valid_for: until.since(self.now),
+                }
+            })
+        });
+        workers.collect()
+    }
+
+    fn description(&self, partition: PartitionId, class: ClassId, label: LabelId, level: Level) -> Description {
+        let (id, label) = (label, self.quotas.label(label));
+        let class = self.quotas.class_name(self.quotas.class_of(class));
+        let is_named = self.quotas.is_named(id);
+        Description {
+            partition: self.capacity.partition(partition).name().to_string(),
+            class: (!class.is_empty()).then(|| class.to_owned()),
+            namespace: if is_named { label.namespace().to_owned() } else { String::new() },
+            label: is_named.then(|| label.name().to_owned()),
+            run: None,
+            criticality: Criticality::ALL[level.index()],
+        }
     }
 }

@@ -19,6 +19,7 @@ mod waiter;
 
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
+    capture::Description,
     history::{HistorySample, Sampled, SampledName},
     label::LabelRow,
 };

@@ -15,7 +15,7 @@ use http::{
 };
 use serde::Serialize;
 
-use crate::admission::BodyData;
+use crate::{admission::BodyData, runtime::CapturedLines};
 
 /// An answer before it is known whether its body is wanted.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
+    /// Lines that are made as they are sent, instead of the body.
+    lines: Option<CapturedLines>,
 }
 
 /// Why there is no answer, as problem details (RFC 9457).
@@ -87,7 +89,7 @@ impl Answer {
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         ];
         let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-        Self { status, headers, body }
+        Self { status, headers, body, lines: None }
     }
 
     pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
@@ -100,6 +102,11 @@ impl Answer {
     /// A document that is part of the program.
     pub(super) fn document(content_type: &'static str, text: &'static str) -> Self {
         Self::new(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes())).tagged()
+    }
+
+    /// The lines of a capture, however many: their length is not known before they are sent.
+    pub(super) fn lines(lines: CapturedLines) -> Self {
+        Self { lines: Some(lines), ..Self::new(StatusCode::OK, "application/x-ndjson", Bytes::new()) }
     }
 
     pub(super) fn no_content() -> Self {
@@ -137,10 +144,14 @@ impl Answer {
         if known {
             self.status = StatusCode::NOT_MODIFIED;
             self.headers.remove(CONTENT_TYPE);
-        } else if self.status != StatusCode::NO_CONTENT {
+        } else if self.status != StatusCode::NO_CONTENT && self.lines.is_none() {
             self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         }
-        let body = if known || is_head { BodyData::empty() } else { BodyData::new(self.body) };
+        let body = match self.lines {
+            _ if known || is_head => BodyData::empty(),
+            Some(lines) => BodyData::lines(lines),
+            None => BodyData::new(self.body),
+        };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;

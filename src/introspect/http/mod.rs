@@ -1,6 +1,7 @@
 //! Paths, methods and answers.
 
 mod answer;
+mod capture;
 mod query;
 mod upload;
 mod workers;
@@ -45,6 +46,7 @@ const UNKNOWN: &str = "unknown label: no request with it came lately, or its nam
 /// | `/admission/ready` | 200 while requests are admitted, else 503 |
 /// | `/admission/ui` | the live page |
 /// | `/admission/openapi.json` | the description of all answers, as OpenAPI 3.1 |
+/// | `/admission/capture` | the capture of the last minutes, [if enabled](Self::serve_captures); `POST` and `DELETE` start and stop it |
 /// | `POST /admission/workers` | heartbeats of workers, [if enabled](Self::accept_workers) |
 ///
 /// [What the fields mean](crate::docs::introspection) has a page of its own.
@@ -56,6 +58,7 @@ const UNKNOWN: &str = "unknown label: no request with it came lately, or its nam
 pub struct Introspection {
     admission: Admission,
     token: Option<Token>,
+    captures: Option<Token>,
 }
 
 impl Admission {
@@ -74,7 +77,7 @@ impl Admission {
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn introspection(&self) -> Introspection {
         self.shared.begin_history();
-        Introspection { admission: self.clone(), token: None }
+        Introspection { admission: self.clone(), token: None, captures: None }
     }
 }
 
@@ -86,6 +89,17 @@ impl Introspection {
     /// The token is sent in plain text: between machines, put TLS in front.
     pub fn accept_workers(mut self, token: impl AsRef<str>) -> Self {
         self.token = Token::new(token.as_ref());
+        self
+    }
+
+    /// Lets clients that send this bearer token fetch the [rolling capture](crate::capture::RollingCapture)
+    /// (`GET /admission/capture?last=300`, in seconds), start it (`POST`) and stop it (`DELETE`). Without this call, or with an
+    /// empty token, there is no such route.
+    ///
+    /// A capture names each request of the last minutes by partition, label, class and run. The token is sent in plain
+    /// text: between machines, put TLS in front.
+    pub fn serve_captures(mut self, token: impl AsRef<str>) -> Self {
+        self.captures = Token::new(token.as_ref());
         self
     }
 
@@ -104,6 +118,14 @@ impl Introspection {
                 Method::POST => Err(Problem::unauthorized()),
                 _ => Err(Problem::method("POST")),
             };
+        }
+        if parts == (Some("capture"), None, None)
+            && let Some(token) = &self.captures
+        {
+            if !token.is_in(request.headers()) {
+                return Err(Problem::unauthorized());
+            }
+            return capture::answer(&self.admission, request.method(), query).map(Some);
         }
         let read = match parts {
             (None, ..) => Read::All,

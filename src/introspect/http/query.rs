@@ -169,6 +169,29 @@ fn span(key: &str, value: &str) -> Result<Duration, Problem> {
     })
 }
 
+/// How much of a capture is wanted, or how much is to be captured.
+#[derive(Debug, Default)]
+pub(super) struct CaptureQuery {
+    /// In seconds.
+    pub(super) last: Option<u64>,
+    pub(super) max_bytes: Option<usize>,
+}
+
+impl CaptureQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        const LONGEST: u64 = 86_400;
+        let mut this = Self::default();
+        for (key, value) in parameters(query)? {
+            match key.as_str() {
+                "last" => this.last = Some(number(&key, &value, 1, LONGEST)?),
+                "max_bytes" => this.max_bytes = Some(number(&key, &value, 1_024, 1 << 30)?),
+                _ => return Err(unknown(&key)),
+            }
+        }
+        Ok(this)
+    }
+}
+
 /// Which waiters of a label are wanted, and the namespace of the label.
 #[derive(Debug)]
 pub(in crate::introspect) struct WaiterQuery {

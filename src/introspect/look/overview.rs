@@ -5,7 +5,7 @@ use crate::{
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
-        wire::{Overview, Partition, Partitions},
+        wire::{CaptureStatus, Overview, Partition, Partitions},
     },
     runtime::Admission,
     time::Timestamp,
@@ -14,7 +14,8 @@ use crate::{
 /// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.
 pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
     let (snapshot, partitions, now) = look(admission);
-    (Overview::new(snapshot, partitions, label_page(admission, query)), now)
+    let capture = admission.rolling_capture().map(CaptureStatus::from);
+    (Overview { capture, ..Overview::new(snapshot, partitions, label_page(admission, query)) }, now)
 }
 
 /// All partitions.

@@ -3,6 +3,7 @@
 //! Names and order of the fields are those of `GET /admission/openapi.json`. A field that a client can do without has a default,
 //! so that the answers of other versions are read as well.
 
+mod capture;
 mod history;
 mod journal;
 mod labels;
@@ -14,6 +15,7 @@ mod words;
 
 pub(super) use self::section::class_name;
 pub use self::{
+    capture::CaptureStatus,
     history::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow},
     journal::{Before, JournalEntry, JournalPage},
     labels::{Label, LabelPage},

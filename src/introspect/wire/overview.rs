@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelPage, LimitState, Recent, Verdict};
+use super::{CaptureStatus, LabelPage, LimitState, Recent, Verdict};
 use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot};
 
 /// The handle, its partitions and a page of its labels; see [`Snapshot`](crate::snapshot::Snapshot).
@@ -63,6 +63,9 @@ pub struct Overview {
     pub utilisation: f64,
     pub partitions: Vec<Partition>,
     pub labels: LabelPage,
+    /// The capture of the last minutes, if there is one or was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureStatus>,
 }
 
 /// All partitions.
@@ -231,6 +234,7 @@ impl Overview {
             store: snapshot.store.as_ref().map(Store::from),
             partitions,
             labels,
+            capture: None,
         }
     }
 }

@@ -5,9 +5,11 @@ use serde_json::Value;
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
+/// The version of captures that begin with a handle at work.
+pub(super) const ROLLING: u32 = 2;
 
 /// The first line: the start of the capture.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Header {
     pub(super) capture: u32,
     pub(super) name: String,
@@ -18,6 +20,11 @@ pub(super) struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) without_policy: Option<String>,
     pub(super) limit: usize,
+    /// Times of the first row and of the last, of a capture that began with a handle at work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<u64>,
 }
 
 /// A line in between, or the last one.
@@ -76,6 +83,12 @@ pub(super) struct CaptureRow {
     pub(super) limit: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rows: Option<u64>,
+    /// When a request came that is there already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<u64>,
+    /// Requests without a name of their own that are there already, or turns that are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -99,5 +112,9 @@ pub(super) enum Verb {
     /// A worker said goodbye.
     WorkerGone,
     Reload,
+    /// A request that is there when the capture begins: it runs or waits.
+    Present,
+    /// Turns are missing before this one: what is there now follows.
+    Gap,
     End,
 }

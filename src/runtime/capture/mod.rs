@@ -7,6 +7,7 @@
 
 mod line;
 mod replay;
+mod rolling;
 mod writer;
 
 use std::{
@@ -17,14 +18,18 @@ use std::{
     thread::JoinHandle,
 };
 
-pub use replay::{ReplayError, Replayed};
+pub(super) use rolling::Slot as RollingSlot;
+pub use {
+    replay::{ReplayError, Replayed},
+    rolling::{CaptureState, CapturedLines, RollingCapture},
+};
 
 use self::line::{Header, VERSION};
 use crate::{
     engine::PartitionId,
     runtime::{
         Admission,
-        core::{End, Tape},
+        core::{End, Tape, lock},
         shared::Shared,
     },
 };
@@ -88,6 +93,8 @@ pub enum CaptureError {
     /// The handle has decided something already, or is recorded already: what it has learned can't be written down, so
     /// a capture starts with a handle that was just made.
     NotFresh,
+    /// A capture of the handle runs already, rolling or not: one at a time.
+    Running,
     /// The handle counts rules in a shared store, whose answers can't be replayed.
     Shared,
     /// The capture ended before it was stopped: the buffer overflowed, or there were too many rows. The rows before are
@@ -101,6 +108,7 @@ impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFresh => f.write_str("a capture starts with a handle that has not decided anything yet"),
+            Self::Running => f.write_str("a capture of the handle runs already: stop it first"),
             Self::Shared => f.write_str("a handle with a shared store can't be recorded: it does not decide alone"),
             Self::Cut(why) => write!(f, "the capture was cut short: {why}"),
             Self::Io(error) => write!(f, "the capture could not be written: {error}"),
@@ -112,7 +120,7 @@ impl std::error::Error for CaptureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::NotFresh | Self::Shared | Self::Cut(_) => None,
+            Self::NotFresh | Self::Running | Self::Shared | Self::Cut(_) => None,
         }
     }
 }
@@ -167,12 +175,12 @@ impl Capture {
             Ok((state.engine.mode(), state.engine.limit(), partitions))
         });
         let (mode, limit, partitions) = started?;
-        let (policy, without_policy) = match &shared.policy {
+        let (policy, without_policy) = match &*lock(&shared.policy) {
             Ok(policy) => (Some(policy.clone()), None),
             Err(what) => (None, Some(what.clone())),
         };
         let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
-        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit };
+        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit, from: None, until: None };
         let write = move || writer::write(io::BufWriter::new(out), &header, partitions, &rows, &end);
         let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
             Ok(writer) => writer,

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll, time::Duration};
 
 use super::{
-    line::{CaptureRow, Header, VERSION, Verb},
+    line::{CaptureRow, Header, ROLLING, VERSION, Verb},
     writer::answer_word,
 };
 use crate::{
@@ -145,6 +145,11 @@ impl AdmissionBuilder {
         let mut lines = (1..).zip(lines.lines());
         let first = lines.next().ok_or_else(|| bad(1, "the file is empty"))?.1.map_err(ReplayError::Io)?;
         let header: Header = serde_json::from_str(&first).map_err(|error| bad(1, error))?;
+        if header.capture == ROLLING {
+            let problem = "a rolling capture lacks what the law had learned, so it can't be replayed decision by decision: \
+                           `admission simulate --replay FILE --policy FILE` tells what becomes of its requests";
+            return Err(bad(1, problem));
+        }
         if header.capture != VERSION {
             return Err(bad(1, format_args!("found version {}, known is {VERSION}", header.capture)));
         }
@@ -243,7 +248,7 @@ impl Replay {
                 None
             }
             // The settings of a reload are there already.
-            Verb::Reload | Verb::End => None,
+            Verb::Reload | Verb::End | Verb::Present | Verb::Gap => None,
         };
         let ended = self.engine.ended_since(0).map(|(key, why)| (key.index, answer_word(why)));
         let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();

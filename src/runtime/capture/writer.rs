@@ -17,7 +17,7 @@ use crate::{
     engine::PartitionId,
     outcome::Outcome,
     rejection::Reason,
-    runtime::core::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Worker, deadline},
+    runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, Worker, deadline},
     time::nanos,
 };
 
@@ -93,7 +93,7 @@ pub(super) fn answer_word(reason: Option<Reason>) -> String {
 }
 
 impl Names {
-    fn line(&mut self, row: Row) -> CaptureRow {
+    pub(super) fn line(&mut self, row: Row) -> CaptureRow {
         let mut line = CaptureRow { t: row.at.as_nanos(), ..CaptureRow::default() };
         match row.step {
             Step::Arrive(arrive) => self.arrive(&mut line, *arrive),
@@ -153,12 +153,50 @@ impl Names {
                 }
                 self.partitions.extend(reload.added.iter().map(|name| name.to_string()));
             }
+            Step::Checkpoint(now) => {
+                line.verb = Verb::Gap;
+                line.count = Some(now.missed);
+            }
         }
         let ended = row.ended.into_iter();
         line.ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, answer_word(why)))).collect();
         line.limit = (row.limit != self.limit).then_some(row.limit);
         self.limit = row.limit;
         line
+    }
+
+    /// Begins with what is there. Requests of before are not known any more.
+    pub(super) fn begin(&mut self, now: Checkpoint) -> Vec<CaptureRow> {
+        (self.limit, self.partitions) = (now.limit, now.partitions.into_iter().collect());
+        self.waiting.clear();
+        self.slots.clear();
+        let at = now.at.as_nanos();
+        let mut rows = Vec::with_capacity(now.present.len());
+        for Present { since, is_observed, asked } in now.present {
+            let mut row = CaptureRow { t: at, since: Some(since.as_nanos().min(at)), ..CaptureRow::default() };
+            let slot = match asked.gets {
+                Gets::Slot(slot) => Some(slot),
+                Gets::Place(_) | Gets::Rejection(_) => None,
+            };
+            self.arrive(&mut row, asked);
+            row.verb = Verb::Present;
+            if let Some(alike) = slot.and_then(|slot| self.slots.get_mut(&slot)?.last_mut()) {
+                alike.1 = is_observed;
+            }
+            rows.push(row);
+        }
+        rows.extend(now.unseen.into_iter().map(|(partition, count)| CaptureRow {
+            t: at,
+            verb: Verb::Present,
+            partition: Some(partition),
+            count: Some(count as u64),
+            ..CaptureRow::default()
+        }));
+        rows.extend(now.workers.into_iter().map(|worker| {
+            let row = Row { at: now.at, step: Step::Worker(Box::new(worker)), ended: Vec::new(), limit: now.limit };
+            self.line(row)
+        }));
+        rows
     }
 
     fn arrive(&mut self, line: &mut CaptureRow, arrive: Arrive) {

@@ -2,6 +2,8 @@
 //! the runtime.
 
 mod abandoned;
+#[cfg(feature = "introspect")]
+mod checkpoint;
 mod drivers;
 mod foreign;
 mod lock;
@@ -16,6 +18,8 @@ mod tape;
 mod turn;
 mod wakers;
 
+#[cfg(feature = "introspect")]
+pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
 pub(in crate::runtime) use self::quiet::{be_thread, force_shards};
 #[cfg(not(feature = "introspect"))]

@@ -60,7 +60,7 @@ impl State {
     pub(super) fn close_row(&mut self, untold: usize) {
         #[cfg(feature = "introspect")]
         if let Some(tape) = &mut self.tape
-            && !tape.close(&self.engine, untold)
+            && !tape.close(&self.engine, &self.slots, untold)
         {
             self.tape = None;
         }

@@ -57,6 +57,12 @@ impl Slots {
         self.slots.get_mut(number.0 as usize)?.as_mut()
     }
 
+    /// Returns all slots.
+    #[cfg(feature = "introspect")]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().flatten()
+    }
+
     /// Takes a slot out, whose number is another slot's from now on.
     #[inline]
     pub(in crate::runtime) fn take(&mut self, number: SlotNumber) -> Option<Slot> {

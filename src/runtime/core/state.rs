@@ -2,8 +2,6 @@
 
 use std::task::Waker;
 
-#[cfg(feature = "introspect")]
-use super::tape::Tape;
 use super::{
     abandoned::{Abandoned, Along},
     drivers::{Look, Post, Schedule},
@@ -12,6 +10,8 @@ use super::{
     slots::{Kept, SlotNumber, Slots},
     wakers::Wakers,
 };
+#[cfg(feature = "introspect")]
+use super::{checkpoint::Checkpoint, tape::Tape};
 use crate::{
     clock::TimeSource,
     engine::{Engine, PartitionId, Slot, Snapshot},
@@ -151,6 +151,16 @@ impl State {
     #[inline]
     pub(super) fn next_wakeup(&self) -> Timestamp {
         self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end())
+    }
+
+    /// Records the inputs of the engine from now on, unless they are recorded already. Returns what is there now.
+    #[cfg(feature = "introspect")]
+    pub(in crate::runtime) fn record(&mut self, tape: Tape) -> Option<Checkpoint> {
+        if self.tape.is_some() {
+            return None;
+        }
+        self.tape = Some(Box::new(tape));
+        Some(Checkpoint::of(&self.engine, &self.slots, 0))
     }
 
     /// Returns the present state.

@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::Value;
 
+use super::{checkpoint::Checkpoint, slots::Slots};
 use crate::{
     criticality::Criticality,
     engine::{Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject, plan::Mode},
@@ -66,6 +67,8 @@ pub(crate) enum Step {
     Worker(Box<Worker>),
     WorkerGone(Box<Worker>),
     Reload(Box<Reload>),
+    /// Turns before were not recorded: what is there now.
+    Checkpoint(Box<Checkpoint>),
 }
 
 /// New settings.
@@ -204,19 +207,37 @@ impl End {
     }
 }
 
+/// Longest time without rows while the channel is full: building a [`Checkpoint`] takes time under the lock.
+const RETRY: Duration = Duration::from_millis(20);
+
 /// The channel that takes rows, while a capture runs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     rows: SyncSender<Row>,
     end: Arc<End>,
     left: u64,
+    /// Whether a full channel leaves a gap rather than ending the capture.
+    leaves_gaps: bool,
+    /// Turns that were not recorded since the channel was full, and when to try again.
+    missed: u64,
+    retry: Timestamp,
     /// The row of this turn, until the turn is over.
     row: Option<Step>,
 }
 
 impl Tape {
     pub(in crate::runtime) const fn new(rows: SyncSender<Row>, end: Arc<End>, most: u64) -> Self {
-        Self { rows, end, left: most, row: None }
+        Self { rows, end, left: most, leaves_gaps: false, missed: 0, retry: Timestamp::ZERO, row: None }
+    }
+
+    /// Returns a record that has gaps where rows come faster than they are taken, with a checkpoint after each.
+    pub(in crate::runtime) fn with_gaps(rows: SyncSender<Row>) -> Self {
+        Self { leaves_gaps: true, ..Self::new(rows, Arc::default(), u64::MAX) }
+    }
+
+    /// Whether the record goes on where rows come faster than they are taken.
+    pub(in crate::runtime) const fn leaves_gaps(&self) -> bool {
+        self.leaves_gaps
     }
 
     /// Notes an input of the engine in this turn.
@@ -226,11 +247,18 @@ impl Tape {
 
     /// Completes the row of the turn; `known` counts the waits that had ended before it and were not told. Returns
     /// whether to go on.
-    pub(crate) fn close(&mut self, engine: &Engine, known: usize) -> bool {
+    pub(crate) fn close(&mut self, engine: &Engine, slots: &Slots, known: usize) -> bool {
         let Some(step) = self.row.take() else { return true };
+        if self.missed > 0 {
+            return self.bridge(engine, slots);
+        }
         let ended = engine.ended_since(known).map(|(key, reason)| (key.index, reason)).collect();
         let row = Row { at: engine.now(), step, ended, limit: engine.limit() };
         let cut = match self.rows.try_send(row) {
+            Err(TrySendError::Full(_)) if self.leaves_gaps => {
+                (self.missed, self.retry) = (1, engine.now().after(RETRY));
+                return true;
+            }
             Err(TrySendError::Full(_)) => Cut::Overflow,
             Err(TrySendError::Disconnected(_)) => return false,
             Ok(()) => {
@@ -243,6 +271,23 @@ impl Tape {
         };
         self.end.set(cut);
         false
+    }
+
+    /// Ends a gap with what is there now, if the channel has room. Returns whether to go on.
+    #[cold]
+    fn bridge(&mut self, engine: &Engine, slots: &Slots) -> bool {
+        self.missed += 1;
+        let now = engine.now();
+        if now < self.retry {
+            return true;
+        }
+        let step = Step::Checkpoint(Box::new(Checkpoint::of(engine, slots, self.missed)));
+        match self.rows.try_send(Row { at: now, step, ended: Vec::new(), limit: engine.limit() }) {
+            Ok(()) => self.missed = 0,
+            Err(TrySendError::Full(_)) => self.retry = now.after(RETRY),
+            Err(TrySendError::Disconnected(_)) => return false,
+        }
+        true
     }
 }
 

@@ -182,6 +182,8 @@ impl AdmissionBuilder {
         let policy = self.settings.describe();
         #[cfg(feature = "config")]
         let store = self.settings.sharing.store.clone();
+        #[cfg(feature = "introspect")]
+        let capture = self.settings.capture();
         let (plan, warnings) = self.settings.into_plan()?;
         let limiter = self.limiter;
         #[cfg(feature = "config")]
@@ -201,6 +203,8 @@ impl AdmissionBuilder {
         if mode != Mode::default() {
             admission.set_mode(mode);
         }
+        #[cfg(feature = "introspect")]
+        admission.shared.capture_as_configured(capture);
         Ok(admission)
     }
 }

@@ -47,6 +47,8 @@ impl Admission {
         #[cfg(not(feature = "introspect"))]
         let words = crate::runtime::core::Words;
         let mut settings = settings.settings;
+        #[cfg(feature = "introspect")]
+        let capture = settings.capture();
         settings.sharing.is_shared = is_shared;
         let (plan, warnings) = settings.into_plan()?;
         let shared = &self.shared;
@@ -57,6 +59,8 @@ impl Admission {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
+        #[cfg(feature = "introspect")]
+        lock(&shared.policy).clone_from(&words);
         let added = shared.reload(plan, words);
         shared.add_partitions(added);
         *known = warnings;
@@ -66,6 +70,8 @@ impl Admission {
         }
         drop(known);
         shared.tell_now();
+        #[cfg(feature = "introspect")]
+        shared.capture_as_configured(capture);
         Ok(())
     }
 

@@ -129,6 +129,12 @@ impl FairQueue {
         self.waiters.get(key)
     }
 
+    /// Returns all places that are in use.
+    #[cfg(feature = "introspect")]
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.waiters.keys()
+    }
+
     /// Like `get`, for a key that may be stale.
     #[cfg(feature = "introspect")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {

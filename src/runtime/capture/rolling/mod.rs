@@ -1,0 +1,252 @@
+//! The last minutes of a handle, in memory: for incidents that are looked at afterwards.
+//!
+//! ```text
+//! turn (under the lock) ─▶ Tape ─▶ bounded channel ─▶ a thread: Row ─▶ CaptureRow ─▶ compact ─▶ ring of segments
+//!                                                                      CapturedLines ◀─ lines of JSON ◀─┘
+//! ```
+
+mod compact;
+#[cfg(test)]
+mod gap_tests;
+mod lines;
+mod ring;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, sync_channel},
+    },
+    time::Duration,
+};
+
+pub use self::lines::CapturedLines;
+use self::ring::Ring;
+use super::{
+    BUFFER, CaptureError,
+    line::{Header, ROLLING},
+};
+use crate::{
+    runtime::{
+        Admission,
+        core::{Row, Tape, lock},
+        shared::Shared,
+    },
+    time::nanos,
+};
+
+/// Rows that are taken at a time, so that a look at the capture waits for no more.
+const AT_ONCE: usize = 256;
+
+/// A capture of the last minutes, in memory: it runs until it is [stopped](crate::Admission::stop_rolling_capture), and is
+/// [fetched](crate::Admission::captured) after the fact. [Introspection](crate::docs::introspection#rolling-captures)
+/// describes the lines.
+///
+/// It begins with a handle at work: requests that run or wait, the reports of workers, mode and limit are taken down
+/// first. What laws and rates have learned is not, so such a capture says which requests came and what became of them,
+/// and `admission simulate --replay` says what would have become of them under other settings; an exact
+/// [replay](crate::AdmissionBuilder::replay) needs a [`Capture`](super::Capture).
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_admission::{Admission, Ticket, capture::RollingCapture};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let admission = Admission::builder().build()?;
+/// let running = admission.try_admit(Ticket::new().label("shop"))?;
+/// RollingCapture::new().last(Duration::from_secs(60)).start(&admission)?;
+/// drop(running);
+/// // After the fact:
+/// let lines = admission.captured(Duration::from_secs(60)).into_iter().flatten().flatten();
+/// let text = String::from_utf8(lines.collect())?;
+/// assert!(text.contains(r#""do":"present""#) && text.contains(r#""label":"shop""#));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "nothing is recorded until it is started"]
+pub struct RollingCapture {
+    last: Duration,
+    max_bytes: usize,
+}
+
+impl Default for RollingCapture {
+    fn default() -> Self {
+        Self { last: Duration::from_secs(300), max_bytes: crate::config::CAPTURE_BYTES }
+    }
+}
+
+/// How a [rolling capture](RollingCapture) stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CaptureState {
+    /// Whether it records.
+    pub is_running: bool,
+    /// Time for which it remembers.
+    pub last: Duration,
+    /// Memory that its rows may take, in bytes.
+    pub max_bytes: usize,
+    /// Time between the oldest and the newest row. Less than [`last`](Self::last) where the capture began later, or where that
+    /// would take more memory than there may be.
+    pub span: Duration,
+    /// Memory that its rows take, in bytes.
+    pub bytes: usize,
+    /// Rows that were recorded since it was started, those included that are forgotten.
+    pub rows: u64,
+    /// Turns that were not recorded, since rows came faster than they were taken.
+    pub missed: u64,
+}
+
+/// The capture of a handle, if there was one.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Slot {
+    ring: Option<Arc<Mutex<Ring>>>,
+    /// The capture that the settings want.
+    configured: Option<RollingCapture>,
+}
+
+impl RollingCapture {
+    /// The last five minutes, in 32 MiB at the most.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For how long back it remembers: five minutes unless set. What is older goes in steps of a sixteenth.
+    pub const fn last(mut self, time: Duration) -> Self {
+        self.last = time;
+        self
+    }
+
+    /// How much memory the rows may take, in bytes: 32 MiB unless set. A rejection takes about 8 bytes, a request that
+    /// runs about 20; names are kept once per sixteenth. With more, the oldest go early. What runs and waits is kept
+    /// besides.
+    pub const fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Records the inputs of the handle from now on. A rolling capture that was stopped before is dropped.
+    ///
+    /// While it runs, each request takes a turn: none takes the [quiet path](crate::docs::architecture).
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Running`] if a capture of the handle runs already, [`CaptureError::Io`] if no thread can be
+    /// started.
+    pub fn start(self, admission: &Admission) -> Result<(), CaptureError> {
+        let mut slot = lock(&admission.shared.rolling);
+        slot.ring = Some(self.begin(&admission.shared)?);
+        Ok(())
+    }
+
+    fn begin(self, shared: &Arc<Shared>) -> Result<Arc<Mutex<Ring>>, CaptureError> {
+        let (sender, rows) = sync_channel(BUFFER);
+        let checkpoint = shared.with_engine(|state, time| {
+            state.engine.pass_time(time.now());
+            state.record(Tape::with_gaps(sender))
+        });
+        let checkpoint = checkpoint.ok_or(CaptureError::Running)?;
+        let (policy, without_policy) = match lock(&shared.policy).clone() {
+            Ok(policy) => (Some(policy), None),
+            Err(what) => (None, Some(what)),
+        };
+        let (name, mode, limit) = (shared.name.to_string(), String::new(), 0);
+        let head = Header { capture: ROLLING, name, mode, policy, without_policy, limit, from: None, until: None };
+        let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
+        let taken = Arc::clone(&ring);
+        let thread = std::thread::Builder::new().name("admission-capture".to_owned());
+        if let Err(error) = thread.spawn(move || record(&taken, &rows)) {
+            drop(shared.with_engine(|state, _| state.tape.take()));
+            return Err(error.into());
+        }
+        Ok(ring)
+    }
+}
+
+/// Takes rows until no more come.
+fn record(ring: &Mutex<Ring>, rows: &Receiver<Row>) {
+    while let Ok(row) = rows.recv() {
+        let mut ring = lock(ring);
+        ring.take(row);
+        rows.try_iter().take(AT_ONCE).for_each(|row| ring.take(row));
+    }
+    lock(ring).is_running = false;
+}
+
+impl Admission {
+    /// Ends the [rolling capture](RollingCapture); what it has recorded stays until the next one is started. Returns whether
+    /// one was running.
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    pub fn stop_rolling_capture(&self) -> bool {
+        self.shared.stop_rolling(&lock(&self.shared.rolling))
+    }
+
+    /// Returns how the [rolling capture](RollingCapture) stands, if there is one or was one.
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[must_use]
+    pub fn rolling_capture(&self) -> Option<CaptureState> {
+        let slot = lock(&self.shared.rolling);
+        let ring = lock(slot.ring.as_ref()?);
+        let (first, newest) = ring.span();
+        Some(CaptureState {
+            is_running: ring.is_running,
+            last: ring.last,
+            max_bytes: ring.max_bytes,
+            span: Duration::from_nanos(newest.saturating_sub(first)),
+            bytes: ring.size(),
+            rows: ring.rows,
+            missed: ring.missed,
+        })
+    }
+
+    /// Returns what the [rolling capture](RollingCapture) has recorded in the last time, if there is one or was one, from the
+    /// start of a sixteenth of it on. Rows of the last milliseconds may be on their way yet.
+    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[must_use]
+    pub fn captured(&self, last: Duration) -> Option<CapturedLines> {
+        let slot = lock(&self.shared.rolling);
+        let ring = lock(slot.ring.as_ref()?);
+        // Of a capture that was stopped, what came before its end.
+        let now = if ring.is_running { self.shared.now().as_nanos() } else { ring.span().1 };
+        Some(CapturedLines::new(ring.since(now.saturating_sub(nanos(last)))))
+    }
+}
+
+impl Shared {
+    /// Starts, changes or stops the capture that settings want. A capture that was started otherwise stays, unless settings want
+    /// another.
+    pub(in crate::runtime) fn capture_as_configured(self: &Arc<Self>, wanted: Option<(Duration, usize)>) {
+        if let Err(error) = self.configure_capture(wanted.map(|(last, max_bytes)| RollingCapture { last, max_bytes })) {
+            self.warn(&format!("capture_last: {error}"));
+        }
+    }
+
+    fn configure_capture(self: &Arc<Self>, wanted: Option<RollingCapture>) -> Result<(), CaptureError> {
+        let mut slot = lock(&self.rolling);
+        if slot.configured == wanted {
+            return Ok(());
+        }
+        let running = slot.ring.as_ref().filter(|ring| lock(ring).is_running);
+        match (running, wanted) {
+            (Some(ring), Some(wanted)) => {
+                let mut ring = lock(ring);
+                (ring.last, ring.max_bytes) = (wanted.last, wanted.max_bytes);
+                ring.forget();
+            }
+            (Some(_), None) => drop(self.stop_rolling(&slot)),
+            (None, Some(wanted)) => slot.ring = Some(wanted.begin(self)?),
+            (None, None) => {}
+        }
+        slot.configured = wanted;
+        Ok(())
+    }
+
+    fn stop_rolling(&self, slot: &Slot) -> bool {
+        let Some(mut ring) = slot.ring.as_deref().map(lock) else { return false };
+        if !std::mem::replace(&mut ring.is_running, false) {
+            return false;
+        }
+        drop(ring);
+        drop(self.with_engine(|state, _| state.tape.take_if(|tape| tape.leaves_gaps())));
+        true
+    }
+}

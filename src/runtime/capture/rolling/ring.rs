@@ -1,0 +1,267 @@
+//! The last minutes of a capture: segments, each of which begins with all that is there and can be read on its own.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::compact::{Decoder, Encoder, Last, Names};
+use crate::{
+    runtime::{
+        capture::{
+            line::{CaptureRow, Header, ROLLING, Verb},
+            writer,
+        },
+        core::{Checkpoint, Row, Step},
+    },
+    time::nanos,
+};
+
+/// Segments that the time and the memory are divided into: what is too old goes in such steps.
+const SEGMENTS: u64 = 16;
+
+/// A part of the capture.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// The state at its start.
+    pub(super) head: Header,
+    first: u64,
+    last: u64,
+    /// Turns that are missing before it.
+    pub(super) missed: u64,
+    size: usize,
+    bytes: Vec<u8>,
+    names: Names,
+    /// Where rows begin; before are those of what was there.
+    start: usize,
+}
+
+/// Which rows of a segment are read next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct At {
+    byte: usize,
+    last: Last,
+}
+
+impl Segment {
+    pub(super) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Returns where the rows begin: with what was there, or after that.
+    pub(super) fn start(&self, with_present: bool) -> At {
+        At { byte: if with_present { 0 } else { self.start }, last: Last::default() }
+    }
+
+    /// Returns the next row, and moves on.
+    pub(super) fn read(&self, at: &mut At) -> Option<CaptureRow> {
+        if at.byte == self.start {
+            at.last = Last::default();
+        }
+        // Rows of what was there end where the others begin: differences start anew there.
+        let end = if at.byte < self.start { self.start } else { self.bytes.len() };
+        let bytes = self.bytes.get(at.byte..end)?;
+        let mut decoder = Decoder { bytes, names: &self.names, last: at.last };
+        let row = decoder.next()?;
+        *at = At { byte: end - decoder.bytes.len(), last: decoder.last };
+        Some(row)
+    }
+}
+
+/// The capture as it goes on.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub(super) last: Duration,
+    pub(super) max_bytes: usize,
+    pub(super) is_running: bool,
+    /// Rows that were recorded, and turns that were not.
+    pub(super) rows: u64,
+    pub(super) missed: u64,
+    names: writer::Names,
+    /// The state after the newest row: settings, mode, limit, requests, workers.
+    head: Header,
+    open: BTreeMap<u64, CaptureRow>,
+    workers: BTreeMap<[Option<String>; 4], CaptureRow>,
+    done: VecDeque<Arc<Segment>>,
+    done_size: usize,
+    now: Encoder,
+    now_first: u64,
+    now_last: u64,
+    now_missed: u64,
+    now_start: usize,
+    now_head: Header,
+}
+
+impl Ring {
+    pub(super) fn new(last: Duration, max_bytes: usize, head: Header, checkpoint: Checkpoint) -> Self {
+        let mut ring = Self {
+            last,
+            max_bytes,
+            is_running: true,
+            rows: 0,
+            missed: 0,
+            names: writer::Names::default(),
+            now_head: head.clone(),
+            head,
+            open: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            done: VecDeque::new(),
+            done_size: 0,
+            now: Encoder::default(),
+            now_first: 0,
+            now_last: 0,
+            now_missed: 0,
+            now_start: 0,
+        };
+        ring.begin(checkpoint);
+        ring
+    }
+
+    /// Takes a row that is the newest.
+    pub(super) fn take(&mut self, row: Row) {
+        if let Step::Checkpoint(checkpoint) = row.step {
+            self.finish_segment();
+            return self.begin(*checkpoint);
+        }
+        let mut line = self.names.line(row);
+        line.ended = Vec::new();
+        if line.verb == Verb::Tick && line.limit.is_none() {
+            return;
+        }
+        if self.is_over(line.t) {
+            self.finish_segment();
+            self.begin_segment(line.t, 0, Vec::new());
+        }
+        self.note(&line);
+        (self.rows, self.now_last) = (self.rows + 1, line.t);
+        self.now.put(line);
+    }
+
+    /// Whether the present segment has had its time or its memory.
+    fn is_over(&self, t: u64) -> bool {
+        let longest = (nanos(self.last) / SEGMENTS).max(1_000_000_000);
+        t.saturating_sub(self.now_first) > longest || self.now.size() > self.max_bytes / 16
+    }
+
+    fn begin(&mut self, checkpoint: Checkpoint) {
+        let (at, missed) = (checkpoint.at.as_nanos(), checkpoint.missed);
+        (self.head.mode, self.head.limit) = (checkpoint.mode.as_str().to_owned(), checkpoint.limit);
+        self.missed += missed;
+        self.open.clear();
+        self.workers.clear();
+        let unseen: Vec<_> = self.names.begin(checkpoint).into_iter().filter_map(|row| self.note(&row)).collect();
+        self.begin_segment(at, missed, unseen);
+    }
+
+    fn begin_segment(&mut self, t: u64, missed: u64, unseen: Vec<CaptureRow>) {
+        self.now = Encoder::default();
+        (self.now_first, self.now_last, self.now_missed) = (t, t, missed);
+        self.now_head = self.head.clone();
+        self.workers.retain(|_, row| row.t.saturating_add(row.valid_for.unwrap_or_default()) > t);
+        for row in self.open.values() {
+            self.now.put(CaptureRow { t, ..row.clone() });
+        }
+        for row in self.workers.values() {
+            let left = (row.t + row.valid_for.unwrap_or_default()).saturating_sub(t);
+            self.now.put(CaptureRow { t, valid_for: Some(left), ..row.clone() });
+        }
+        unseen.into_iter().for_each(|row| self.now.put(row));
+        self.now.restart();
+        self.now_start = self.now.bytes.len();
+    }
+
+    /// Follows what is there. Returns a row that is about no request in particular.
+    fn note(&mut self, row: &CaptureRow) -> Option<CaptureRow> {
+        if let Some(limit) = row.limit {
+            self.head.limit = limit;
+        }
+        let gets_slot = row.gets.as_deref() == Some("slot");
+        let is_there = gets_slot || row.gets.as_deref() == Some("place");
+        match (row.verb, row.id) {
+            (Verb::Arrive | Verb::Present, Some(id)) if is_there => {
+                let since = Some(row.since.unwrap_or(row.t));
+                self.open.insert(id, CaptureRow { verb: Verb::Present, since, limit: None, ..row.clone() });
+            }
+            (Verb::Present, None) => return Some(row.clone()),
+            (Verb::Claim, Some(id)) if gets_slot => {
+                if let Some(open) = self.open.get_mut(&id) {
+                    open.gets.clone_from(&row.gets);
+                }
+            }
+            (Verb::Claim | Verb::Leave | Verb::Finish, Some(id)) => drop(self.open.remove(&id)),
+            (Verb::Mode, _) => self.head.mode = row.mode.clone().unwrap_or_default(),
+            (Verb::Reload, _) => {
+                (self.head.policy, self.head.without_policy) = (row.policy.clone(), row.without_policy.clone());
+            }
+            (Verb::Worker | Verb::WorkerGone, _) => {
+                let key = [&row.namespace, &row.label, &row.class, &row.worker].map(Option::clone);
+                if row.verb == Verb::Worker {
+                    self.workers.insert(key, row.clone());
+                } else {
+                    self.workers.remove(&key);
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn finish_segment(&mut self) {
+        let encoder = std::mem::take(&mut self.now);
+        let segment = self.segment(encoder);
+        self.done_size += segment.size;
+        self.done.push_back(Arc::new(segment));
+        self.forget();
+    }
+
+    fn segment(&self, encoder: Encoder) -> Segment {
+        let size = encoder.size();
+        Segment {
+            head: self.now_head.clone(),
+            first: self.now_first,
+            last: self.now_last,
+            missed: self.now_missed,
+            size,
+            bytes: encoder.bytes,
+            names: encoder.names,
+            start: self.now_start,
+        }
+    }
+
+    /// Forgets segments that are too old, or too much.
+    pub(super) fn forget(&mut self) {
+        let since = self.now_last.saturating_sub(nanos(self.last));
+        while let Some(oldest) = self.done.front() {
+            if oldest.last >= since && self.size() <= self.max_bytes {
+                break;
+            }
+            self.done_size -= oldest.size;
+            self.done.pop_front();
+        }
+    }
+
+    /// Returns how much memory the rows take.
+    pub(super) fn size(&self) -> usize {
+        self.done_size + self.now.size()
+    }
+
+    /// Returns the times of the oldest row and of the newest.
+    pub(super) fn span(&self) -> (u64, u64) {
+        (self.done.front().map_or(self.now_first, |oldest| oldest.first), self.now_last)
+    }
+
+    /// Returns the segments with rows after a time.
+    pub(super) fn since(&self, since: u64) -> Vec<Arc<Segment>> {
+        let now = self.now.copy();
+        let done = self.done.iter().filter(|segment| segment.last >= since).cloned();
+        done.chain([Arc::new(self.segment(now))]).collect()
+    }
+}
+
+impl Segment {
+    /// Returns the first line of a capture that begins with this segment.
+    pub(super) fn header(&self, until: u64) -> Header {
+        Header { capture: ROLLING, from: Some(self.first), until: Some(until), ..self.head.clone() }
+    }
+}
