@@ -4,9 +4,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket};
+use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket, WorkerReport};
 
-use super::policy::Policy;
+use super::{
+    compare::Group,
+    lines::{self, text},
+    policy::Policy,
+};
+
+/// Requests of one row that says no more than how many run, at the most: a file that was changed may say anything.
+const MOST_UNSEEN: u64 = 1_000_000;
 
 /// A capture that was read.
 #[derive(Debug)]
@@ -14,6 +21,14 @@ pub struct Captured {
     /// The policy of the handle that was recorded, or what there are no words for.
     pub policy: Result<Policy, String>,
     pub mode: Mode,
+    /// The limit at the start.
+    pub limit: usize,
+    /// Whether it began with a handle at work, and so lacks what the law had learned.
+    pub is_rolling: bool,
+    /// Turns that are missing.
+    pub missed: u64,
+    /// How long it lasted.
+    pub duration: u64,
     pub requests: Vec<Request>,
     /// What operators did, and when.
     pub steps: Vec<(u64, Step)>,
@@ -25,6 +40,8 @@ pub struct Captured {
 #[derive(Debug)]
 pub struct Request {
     pub at: u64,
+    /// Whether it ran already when the capture began, or after a gap: it takes a slot and is not counted.
+    pub is_present: bool,
     pub waits: bool,
     partition: Option<String>,
     class: Option<String>,
@@ -50,14 +67,30 @@ pub struct Service {
     pub outcome: Outcome,
 }
 
-/// Something that an operator does.
-#[derive(Clone, Copy, Debug)]
+/// Something that an operator does, or a worker.
+#[derive(Clone, Debug)]
 pub enum Step {
     Mode(Mode),
     Drain(DrainMode),
+    Worker(WorkerReport),
+    WorkerGone(WorkerReport),
 }
 
 impl Request {
+    /// The partition that it asked for, and its label.
+    pub fn group(&self) -> Group {
+        Group {
+            partition: self.partition.clone().unwrap_or_else(|| "default".to_owned()),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            label: self.label.clone(),
+        }
+    }
+
+    /// Whether its answer comes after its deadline, if it starts at this time.
+    pub fn is_late(&self, start: u64) -> bool {
+        self.deadline.is_some_and(|deadline| start + self.service.rtt > deadline)
+    }
+
     /// What it asks admission for.
     pub fn ticket(&self) -> Ticket<'static> {
         let mut ticket = Ticket::new().criticality(self.criticality);
@@ -81,10 +114,6 @@ impl Request {
     }
 }
 
-fn text(line: &Value, field: &str) -> Option<String> {
-    line[field].as_str().map(str::to_owned)
-}
-
 fn mode(word: Option<&str>) -> Result<Mode, String> {
     let found = [Mode::Enforce, Mode::Observe, Mode::Off].into_iter().find(|mode| Some(mode.as_str()) == word);
     found.ok_or_else(|| format!("mode: found {word:?}"))
@@ -104,20 +133,23 @@ impl Captured {
             serde_json::from_str::<Value>(line).map_err(|error| format!("line {number}: {error}"))
         });
         let header = lines.next().ok_or("the file is empty")??;
-        if header["capture"] != 1 {
+        let is_rolling = header["capture"] == 2;
+        if header["capture"] != 1 && !is_rolling {
             return Err("line 1: not a capture, or a capture of another version".to_owned());
         }
         let policy = words(&header)?;
-        let mut reading = Reading::default();
+        let mut reading = Reading { from: header["from"].as_u64().unwrap_or(0), ..Reading::default() };
         for (line, number) in lines.zip(2..) {
             if !reading.take(&line?).map_err(|problem| format!("line {number}: {problem}"))? {
                 break;
             }
         }
-        let Reading { mut requests, steps, reloads, .. } = reading;
+        let Reading { mut requests, steps, reloads, missed, until: duration, .. } = reading;
         lend_service(&mut requests);
         let requests = requests.into_iter().map(|(request, _)| request).collect();
-        Ok(Self { policy, mode: mode(header["mode"].as_str())?, requests, steps, reloads })
+        let (mode, limit) = (mode(header["mode"].as_str())?, header["limit"].as_u64().unwrap_or(1));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Self { policy, mode, limit, is_rolling, missed, duration, requests, steps, reloads })
     }
 }
 
@@ -126,6 +158,10 @@ struct Reading {
     /// Each request, and whether its service is known.
     requests: Vec<(Request, bool)>,
     places: HashMap<u64, usize>,
+    /// When it begins: times are told from there on.
+    from: u64,
+    until: u64,
+    missed: u64,
     steps: Vec<(u64, Step)>,
     reloads: Vec<Result<Policy, String>>,
 }
@@ -133,15 +169,23 @@ struct Reading {
 impl Reading {
     /// Answers whether to go on.
     fn take(&mut self, line: &Value) -> Result<bool, String> {
-        let at = line["t"].as_u64().ok_or("t: is missing")?;
+        let at = line["t"].as_u64().ok_or("t: is missing")?.saturating_sub(self.from);
+        self.until = self.until.max(at);
         let verb = line["do"].as_str().unwrap_or_default();
-        if verb == "arrive" {
-            self.arrive(at, line)?;
+        match verb {
+            "arrive" => self.arrive(at, line)?,
+            "present" => self.present(at, line)?,
+            "gap" => {
+                self.missed += line["count"].as_u64().unwrap_or(0);
+                // What became of them is not known; those that are there yet follow.
+                self.places.clear();
+            }
+            _ => {}
         }
         let place = line["id"].as_u64().and_then(|id| self.places.get(&id));
         let request = place.map(|&place| &mut self.requests[place]);
         match (verb, request) {
-            ("arrive" | "claim", Some((request, _))) => match line["gets"].as_str() {
+            ("arrive" | "claim" | "present", Some((request, _))) => match line["gets"].as_str() {
                 Some("slot") => request.started = Some(at),
                 Some("place") | None => {}
                 Some(reason) => request.rejected = Some(reason.to_owned()),
@@ -168,6 +212,8 @@ impl Reading {
                 self.steps
                     .push((at, Step::Drain(if serves { DrainMode::ServeWaiting } else { DrainMode::RejectWaiting })));
             }
+            ("worker", _) => self.steps.push((at, Step::Worker(lines::report(line)?))),
+            ("worker_gone", _) => self.steps.push((at, Step::WorkerGone(lines::report(line)?))),
             ("reload", _) => self.reloads.push(words(line)?),
             ("end", _) => return Ok(false),
             _ => {}
@@ -175,10 +221,34 @@ impl Reading {
         Ok(true)
     }
 
+    /// Requests that were there when the capture began. Those that waited are decided on yet.
+    fn present(&mut self, at: u64, line: &Value) -> Result<(), String> {
+        if let Some(count) = line["count"].as_u64() {
+            for _ in 0..count.min(MOST_UNSEEN) {
+                let request = self.request(at, line)?;
+                self.requests.push((Request { is_present: true, started: Some(at), ..request }, false));
+            }
+            return Ok(());
+        }
+        self.arrive(at, line)?;
+        if let (Some((request, _)), Some("slot")) = (self.requests.last_mut(), line["gets"].as_str()) {
+            request.is_present = true;
+        }
+        Ok(())
+    }
+
     fn arrive(&mut self, at: u64, line: &Value) -> Result<(), String> {
+        let request = self.request(at, line)?;
+        self.places.insert(line["id"].as_u64().ok_or("id: is missing")?, self.requests.len());
+        self.requests.push((request, false));
+        Ok(())
+    }
+
+    fn request(&self, at: u64, line: &Value) -> Result<Request, String> {
         let word = line["criticality"].as_str().unwrap_or("critical");
-        let request = Request {
+        Ok(Request {
             at,
+            is_present: false,
             waits: line["waits"].as_bool().unwrap_or(true),
             partition: text(line, "partition"),
             class: text(line, "class"),
@@ -186,15 +256,12 @@ impl Reading {
             label: text(line, "label"),
             run: text(line, "run"),
             criticality: Criticality::from_word(word).ok_or_else(|| format!("criticality: found {word:?}"))?,
-            deadline: line["deadline"].as_u64(),
+            deadline: line["deadline"].as_u64().map(|at| at.saturating_sub(self.from)),
             started: None,
             service: Service { rtt: 0, held: 0, outcome: Outcome::Success },
             rejected: None,
             left: None,
-        };
-        self.places.insert(line["id"].as_u64().ok_or("id: is missing")?, self.requests.len());
-        self.requests.push((request, false));
-        Ok(())
+        })
     }
 }
 
@@ -220,6 +287,7 @@ fn lend_service(requests: &mut [(Request, bool)]) {
     }
 }
 
+/// Of a request that was there at the start, only the rest of its time is known.
 fn succeeded(request: &Request) -> bool {
-    request.service.outcome == Outcome::Success
+    !request.is_present && request.service.outcome == Outcome::Success
 }

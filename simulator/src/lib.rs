@@ -10,11 +10,14 @@
 
 pub mod arrivals;
 mod attempt;
+pub mod candidate;
 pub mod captured;
 pub mod command;
+pub mod compare;
 pub mod expect;
 pub mod fleet;
 pub mod law;
+mod lines;
 pub mod metrics;
 pub mod node;
 pub mod oracle;

@@ -15,7 +15,8 @@ use std::{
 use tower_admission::{Admission, Permit, Rejection, permit::Admit};
 
 use super::{
-    captured::{Captured, Step},
+    candidate::Candidate,
+    captured::{Captured, Request, Step},
     policy::{Policy, VirtualClock},
 };
 
@@ -28,6 +29,20 @@ pub struct Fates {
     /// How long those waited who were admitted, in nanoseconds, sorted.
     pub waits: Vec<u64>,
     pub limit_end: usize,
+    /// What became of each request; `None` where that is not known, or was not decided.
+    pub each: Vec<Option<Fate>>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It got a slot after so many nanoseconds, and was answered after its deadline or before.
+    Served {
+        wait: u64,
+        is_late: bool,
+    },
+    Refused(String),
+    Left,
 }
 
 impl Fates {
@@ -42,29 +57,40 @@ impl Fates {
         self.waits.get(at).map_or(0.0, |&nanos| nanos as f64 / 1e6)
     }
 
-    fn sorted(mut self) -> Self {
-        self.waits.sort_unstable();
-        self
+    /// Counts what became of each request. Those that ran before are not counted.
+    fn of(captured: &Captured, each: Vec<Option<Fate>>, limit_end: usize) -> Self {
+        let mut fates = Self { limit_end, ..Self::default() };
+        for (_, fate) in captured.requests.iter().zip(&each).filter(|(request, _)| !request.is_present) {
+            match fate {
+                Some(Fate::Served { wait, .. }) => {
+                    fates.admitted += 1;
+                    fates.waits.push(*wait);
+                }
+                Some(Fate::Refused(reason)) => *fates.rejected.entry(reason.clone()).or_default() += 1,
+                Some(Fate::Left) => fates.left += 1,
+                None => {}
+            }
+        }
+        fates.waits.sort_unstable();
+        Self { each, ..fates }
     }
 }
 
 /// What became of them when they were recorded.
 pub fn recorded(captured: &Captured) -> Fates {
-    let mut fates = Fates::default();
-    for request in &captured.requests {
-        if let Some(started) = request.started {
-            fates.admitted += 1;
-            fates.waits.push(started - request.at);
-        } else if let Some(reason) = &request.rejected {
-            *fates.rejected.entry(reason.clone()).or_default() += 1;
-        } else if request.left.is_some() {
-            fates.left += 1;
+    let fate = |request: &Request| match (request.started, &request.rejected) {
+        (Some(start), _) => {
+            let is_late = request.is_late(start);
+            Some(Fate::Served { wait: start.saturating_sub(request.at), is_late })
         }
-    }
-    fates.sorted()
+        (None, Some(reason)) => Some(Fate::Refused(reason.clone())),
+        (None, None) => request.left.map(|_| Fate::Left),
+    };
+    Fates::of(captured, captured.requests.iter().map(fate).collect(), 0)
 }
 
-/// Something that will happen. Of two at the same time, the one that was planned first.
+/// Something that will happen. Of two at the same time, an end comes before the rest, so that its slot is free; else the one
+/// that was planned first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Event {
     Arrive(usize),
@@ -95,18 +121,23 @@ struct Run<'a> {
     captured: &'a Captured,
     admission: Admission,
     now: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    events: BinaryHeap<Reverse<(u64, bool, u64, Event)>>,
     planned: u64,
     stages: BTreeMap<usize, Stage>,
     woken: Arc<Mutex<Vec<usize>>>,
-    fates: Fates,
+    each: Vec<Option<Fate>>,
 }
 
 /// What becomes of them under `policy`.
 pub fn what_if(captured: &Captured, policy: &Policy) -> Fates {
+    what_if_under(captured, &Candidate::Scenario(policy.clone()))
+}
+
+/// What becomes of them under a policy, or the configuration of a server.
+pub fn what_if_under(captured: &Captured, policy: &Candidate) -> Fates {
     let clock = VirtualClock::default();
-    let admission = policy.build(&clock);
-    if policy.has_limit() {
+    let admission = policy.build(&clock, captured.limit);
+    if policy.takes_mode() {
         admission.set_mode(captured.mode);
     }
     let mut run = Run {
@@ -117,13 +148,16 @@ pub fn what_if(captured: &Captured, policy: &Policy) -> Fates {
         planned: 0,
         stages: BTreeMap::new(),
         woken: Arc::default(),
-        fates: Fates::default(),
+        each: vec![None; captured.requests.len()],
     };
     for (i, (at, _)) in captured.steps.iter().enumerate() {
         run.plan(*at, Event::Operate(i));
     }
-    for (i, request) in captured.requests.iter().enumerate() {
-        run.plan(request.at, Event::Arrive(i));
+    // What ran already has its slots before a waiter asks.
+    for is_present in [true, false] {
+        for (i, request) in captured.requests.iter().enumerate().filter(|(_, it)| it.is_present == is_present) {
+            run.plan(request.at, Event::Arrive(i));
+        }
     }
     while let Some((at, event)) = run.next() {
         run.now = at;
@@ -134,14 +168,15 @@ pub fn what_if(captured: &Captured, policy: &Policy) -> Fates {
         }
         run.poll_woken();
     }
-    run.fates.limit_end = run.admission.snapshot().limit;
-    run.fates.sorted()
+    let limit_end = run.admission.snapshot().limit;
+    Fates::of(captured, run.each, limit_end)
 }
 
 impl Run<'_> {
     fn plan(&mut self, at: u64, event: Event) {
         self.planned += 1;
-        self.events.push(Reverse((at, self.planned, event)));
+        let is_end = matches!(event, Event::Answer(_) | Event::Finish(_));
+        self.events.push(Reverse((at, !is_end, self.planned, event)));
     }
 
     /// What happens next, and when; nothing in particular where the handle has something to do.
@@ -151,21 +186,23 @@ impl Run<'_> {
         match (planned, wakeup.filter(|_| !self.stages.is_empty())) {
             (planned, Some(wakeup)) if planned.is_none_or(|at| wakeup < at) => Some((wakeup.max(self.now), None)),
             (None, _) => None,
-            _ => self.events.pop().map(|Reverse((at, _, event))| (at, Some(event))),
+            _ => self.events.pop().map(|Reverse((at, .., event))| (at, Some(event))),
         }
     }
 
     fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive(i) => self.arrive(i),
-            Event::Operate(i) => match self.captured.steps[i].1 {
-                Step::Mode(mode) => self.admission.set_mode(mode),
-                Step::Drain(leave) => self.admission.drain(leave),
+            Event::Operate(i) => match &self.captured.steps[i].1 {
+                Step::Mode(mode) => self.admission.set_mode(*mode),
+                Step::Drain(leave) => self.admission.drain(*leave),
+                Step::Worker(report) => drop(self.admission.report_worker(report)),
+                Step::WorkerGone(report) => self.admission.remove_worker(report),
             },
             Event::Leave(i) => {
                 if let Some(Stage::Waits(_)) = self.stages.get(&i) {
                     self.stages.remove(&i);
-                    self.fates.left += 1;
+                    self.each[i] = Some(Fate::Left);
                 }
             }
             Event::Answer(i) => {
@@ -179,7 +216,8 @@ impl Run<'_> {
 
     fn arrive(&mut self, i: usize) {
         let request = &self.captured.requests[i];
-        if !request.waits {
+        // It ran already: it gets a slot at once or not at all.
+        if !request.waits || request.is_present {
             let answer = self.admission.try_admit(request.ticket());
             return self.decided(i, answer);
         }
@@ -213,15 +251,15 @@ impl Run<'_> {
         let request = &self.captured.requests[i];
         match answer {
             Ok(permit) => {
-                self.fates.admitted += 1;
-                self.fates.waits.push(self.now - request.at);
+                let (wait, is_late) = (self.now - request.at, request.is_late(self.now));
+                self.each[i] = Some(Fate::Served { wait, is_late });
                 self.stages.insert(i, Stage::Runs(permit));
                 self.plan(self.now + request.service.rtt, Event::Answer(i));
                 self.plan(self.now + request.service.held, Event::Finish(i));
             }
             Err(rejection) => {
                 self.stages.remove(&i);
-                *self.fates.rejected.entry(rejection.reason().to_string()).or_default() += 1;
+                self.each[i] = Some(Fate::Refused(rejection.reason().to_string()));
             }
         }
     }

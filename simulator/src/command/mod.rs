@@ -6,6 +6,7 @@ mod multiples;
 mod options;
 mod output;
 mod replay;
+mod side_by_side;
 mod svg;
 mod table;
 mod world;

@@ -28,9 +28,9 @@ pub(crate) struct Options {
     pub(crate) help: bool,
     pub(crate) metric: Option<String>,
     pub(crate) svg: Option<PathBuf>,
-    /// A capture to be run again, and the policy for that if not its own.
+    /// A capture to be run again, and the policies for that if not its own.
     pub(crate) replay: Option<PathBuf>,
-    pub(crate) policy: Option<PathBuf>,
+    pub(crate) policies: Vec<PathBuf>,
 }
 
 impl Options {
@@ -52,7 +52,7 @@ impl Options {
                 "--table" => options.table = true,
                 "--law" => options.laws.push(value()?.clone()),
                 "--metric" => options.metric = Some(value()?.clone()),
-                "--policy" => options.policy = Some(value()?.into()),
+                "--policy" => options.policies.push(value()?.into()),
                 "--replay" => options.replay = Some(value()?.into()),
                 "--seed" => options.seed = Some(number(value()?)?),
                 "--seeds" => options.seeds = Some(number(value()?)?.max(1)),
@@ -66,7 +66,7 @@ impl Options {
         if options.write.is_some() && options.draw.is_none() {
             return Err("--write needs --draw: only drawn scenarios are written".to_owned());
         }
-        if options.policy.is_some() && options.replay.is_none() {
+        if !options.policies.is_empty() && options.replay.is_none() {
             return Err("--policy is for --replay; --set changes the policy of a scenario".to_owned());
         }
         let nothing = options.paths.is_empty() && options.draw.is_none() && options.replay.is_none();

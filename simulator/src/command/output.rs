@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         return Ok(true);
     }
     if let Some(file) = &options.replay {
-        return replay::run(file, options.policy.as_deref(), options.json);
+        return replay::run(file, &options.policies, options.json);
     }
     if let Some(folder) = &options.write {
         return options.write_drawn(folder).map(|()| true);

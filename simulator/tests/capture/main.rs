@@ -4,6 +4,7 @@
 
 mod cut;
 mod lives;
+mod rolling;
 mod server;
 
 use std::{path::Path, sync::Arc, time::Duration};
