@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Shows the latest decisions with their reasons, and changes
     Journal(JournalArgs),
+    /// Fetches the capture of the last minutes of the server, starts it, or stops it
+    Capture(CaptureArgs),
     /// Calculates which limit and queue a burst needs, or predicts what happens to the burst
     Plan(PlanArgs),
     /// Validates a configuration, and shows which settings apply to a label
@@ -183,6 +185,30 @@ pub(crate) struct JournalArgs {
     /// As JSON; with --follow, one entry per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CaptureArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How far back; with --start, for how long back it remembers [default: all that there is; 5m with --start]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) last: Option<Duration>,
+    /// File that the capture goes to [default: standard output]
+    #[arg(long, short = 'o', value_name = "FILE", conflicts_with_all = ["start", "stop"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Bearer token that the server asks for
+    #[arg(long, env = "ADMISSION_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
+    pub(crate) token: String,
+    /// Starts the capture
+    #[arg(long, conflicts_with = "stop")]
+    pub(crate) start: bool,
+    /// Memory that the capture may take, in bytes [default: 32 MiB]
+    #[arg(long, value_name = "N", requires = "start", value_parser = positive)]
+    pub(crate) max_bytes: Option<usize>,
+    /// Stops the capture; what it has recorded can be fetched yet
+    #[arg(long, conflicts_with = "last")]
+    pub(crate) stop: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,10 +1,14 @@
 //! Asks the introspection of a server.
 
-use std::{future::Future, io::ErrorKind, time::Duration};
+use std::{
+    future::Future,
+    io::{ErrorKind, Write},
+    time::Duration,
+};
 
-use http::{Request, StatusCode, Uri, header};
+use http::{Method, Request, Response, StatusCode, Uri, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -101,23 +105,10 @@ impl Client {
     }
 
     async fn ask(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| match error.kind() {
-            ErrorKind::ConnectionRefused => self.trouble("connection refused: no server listens there"),
-            _ => self.trouble(&error.to_string()),
-        })?;
-        let no_http = |error: hyper::Error| self.stranger(&format!("no answer in HTTP/1.1 ({error})"));
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(no_http)?;
-        // It ends when the answer was read, and its end says nothing that the answer doesn't.
-        tokio::spawn(connection);
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        let request = Request::get(format!("{}/admission{path}", self.path))
-            .header(header::HOST, format!("{host}:{}", self.port))
-            .header(header::ACCEPT, "application/json")
-            .header(header::USER_AGENT, concat!("admission/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::<Bytes>::new())
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        let (head, body) = sender.send_request(request).await.map_err(no_http)?.into_parts();
+        let request = self.request(&Method::GET, path);
+        let request = request.header(header::ACCEPT, "application/json");
+        let response = self.send(request).await?;
+        let (head, body) = response.into_parts();
         let body = Limited::new(body, LONGEST).collect().await.map_err(|error| self.trouble(&error.to_string()))?;
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let now = head.headers.get(NOW).and_then(|now| now.to_str().ok()?.parse().ok());
@@ -132,6 +123,69 @@ impl Client {
             (status, "", _) => Err(self.stranger(&format!("it answers {status}"))),
             (status, kind, _) => Err(self.stranger(&format!("it answers {status} and {}", safe(kind)))),
         }
+    }
+
+    fn request(&self, method: &Method, path: &str) -> Builder {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        Request::builder()
+            .method(method)
+            .uri(format!("{}/admission{path}", self.path))
+            .header(header::HOST, format!("{host}:{}", self.port))
+            .header(header::USER_AGENT, concat!("admission/", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn send(&self, request: Builder) -> Result<Response<Incoming>, Failure> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => self.trouble("connection refused: no server listens there"),
+            _ => self.trouble(&error.to_string()),
+        })?;
+        let no_http = |error: hyper::Error| self.stranger(&format!("no answer in HTTP/1.1 ({error})"));
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(no_http)?;
+        // It ends when the answer was read, and its end says nothing that the answer doesn't.
+        tokio::spawn(connection);
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| Failure::Usage(error.to_string()))?;
+        sender.send_request(request).await.map_err(no_http)
+    }
+
+    /// Writes what is at `/admission` and `path` as it comes, however long it is. The timeout is that of each piece.
+    pub(crate) async fn fetch(
+        &self,
+        method: &Method,
+        path: &str,
+        token: &str,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let mut request = self.request(method, path);
+        if !token.is_empty() {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let late = |_| self.trouble(&format!("no answer within {:?}", self.timeout));
+        let response = tokio::time::timeout(self.timeout, self.send(request)).await.map_err(late)??;
+        let (head, mut body) = response.into_parts();
+        if !head.status.is_success() {
+            let body = Limited::new(body, LONGEST).collect();
+            let body = tokio::time::timeout(self.timeout, body).await.map_err(late)?;
+            let body = body.map_err(|error| self.trouble(&error.to_string()))?.to_bytes();
+            let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let detail = safe(problem["detail"].as_str().unwrap_or_default()).into_owned();
+            return Err(match head.status {
+                StatusCode::NOT_FOUND if detail.contains("no rolling capture") => Failure::Missing(detail),
+                StatusCode::NOT_FOUND => Failure::Missing(format!(
+                    "{}: this server gives no captures: `Introspection::serve_captures` is not called, or not with a token",
+                    self.url
+                )),
+                status => self.trouble(&format!("{status}: {detail}")),
+            });
+        }
+        while let Some(frame) = tokio::time::timeout(self.timeout, body.frame()).await.map_err(late)? {
+            let frame = frame.map_err(|error| self.trouble(&error.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                out.write_all(&data)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
     }
 
     /// Makes a type of an answer.

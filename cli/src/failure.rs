@@ -32,7 +32,7 @@ impl fmt::Display for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::Missing(format!("can't draw on this terminal: {error}"))
+        Self::Missing(format!("can't write: {error}"))
     }
 }
 

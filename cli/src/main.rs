@@ -1,8 +1,9 @@
 //! `admission`: what a server under admission control does and why, and what to set.
 //!
-//! `status`, `partitions`, `list`, `describe`, `watch` and `journal` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
+//! `status`, `partitions`, `list`, `describe`, `watch`, `journal` and `capture` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
 
 mod args;
+mod capture;
 mod check;
 mod client;
 mod describe;
@@ -47,6 +48,7 @@ fn run(command: &Command) -> Result<End, Failure> {
         Command::Describe(args) => describe::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Journal(args) => journal::run(args),
+        Command::Capture(args) => capture::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args),
         Command::Simulate(args) => simulate::run(&args.arguments),

@@ -59,6 +59,10 @@ fn human(overview: &Overview, now: f64) -> String {
     if overview.kept > 0 {
         lines.push(format!("{} slots are held back for requests that were rejected below their share", overview.kept));
     }
+    if let Some(capture) = overview.capture.as_ref().filter(|capture| capture.running) {
+        let (span, kib) = (seconds(capture.span_seconds.round()), capture.bytes / 1_024);
+        lines.push(format!("a capture of the last {span} is there, {kib} KiB: `admission capture` fetches it"));
+    }
     lines.extend(overview.warnings.iter().map(|warning| format!("warning: {}", safe(warning))));
     if verdict.state != "fine" {
         lines.push(format!("what to do: {}", safe(&verdict.runbook)));

@@ -148,7 +148,7 @@ impl Ended {
 /// The command, with nothing in its environment that is about it.
 pub(crate) fn command(program: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
-    for variable in ["ADMISSION_URL", "NO_COLOR"] {
+    for variable in ["ADMISSION_TOKEN", "ADMISSION_URL", "NO_COLOR"] {
         command.env_remove(variable);
     }
     command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
