@@ -16,6 +16,9 @@ pub mod guarantees {}
 #[doc = include_str!("docs/introspection.md")]
 pub mod introspection {}
 
+#[doc = include_str!("docs/kubernetes.md")]
+pub mod kubernetes {}
+
 #[doc = include_str!("docs/metrics.md")]
 pub mod metrics {}
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, Response, StatusCode};
+use http::{Extensions, HeaderValue, Response, StatusCode, Version, header::CONNECTION};
 use http_body::Body;
 
 use super::{
@@ -14,6 +14,34 @@ use super::{
 };
 use crate::{outcome::Outcome, runtime::SlotGuard};
 
+/// What is special about a request when its response comes: one byte, so that most are told apart by one test.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Special(u8);
+
+impl Special {
+    const CONNECT: u8 = 1;
+    const CLOSES: u8 = 1 << 1;
+
+    #[inline]
+    pub(super) const fn of(is_connect: bool) -> Self {
+        Self(is_connect as u8)
+    }
+
+    /// The response tells the client to close its connection, if it can.
+    #[inline]
+    pub(super) fn close_if(&mut self, is_leaving: bool, version: Version) {
+        self.0 |= u8::from(is_leaving && version <= Version::HTTP_11) * Self::CLOSES;
+    }
+}
+
+/// Tells a client to close its connection after this response, unless the service has said what becomes of it.
+#[cold]
+pub(super) fn close_connection<B>(response: &mut Response<B>) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
+    }
+}
+
 /// What a request carries through the service.
 pub(super) struct RequestContext {
     /// `None` while the request waits, and for exempt requests.
@@ -21,7 +49,7 @@ pub(super) struct RequestContext {
     /// What judges the response, unless that is the default.
     pub(super) assess: Option<Arc<dyn Assess>>,
     pub(super) policy: Policy,
-    pub(super) is_connect: bool,
+    pub(super) special: Special,
     /// Whether the service was called.
     pub(super) has_started: bool,
 }
@@ -56,7 +84,15 @@ impl RequestContext {
     /// has ended already or is never read.
     #[expect(clippy::inline_always, reason = "measured: the guard is made where it stays")]
     #[inline(always)]
-    pub(super) fn watch<B: Body>(&mut self, response: &Response<B>) -> Option<Guard> {
+    pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
+        let mut is_connect = false;
+        if self.special.0 != 0 {
+            is_connect = self.special.0 & Special::CONNECT != 0;
+            if self.special.0 & Special::CLOSES != 0 {
+                close_connection(response);
+            }
+        }
+        let response = &*response;
         if let Some(own) = response.extensions().get::<Policy>() {
             self.policy = own.or(self.policy);
         }
@@ -66,7 +102,7 @@ impl RequestContext {
         let outcome = policy.learned(judge(self.assess.as_deref(), response));
         let mut permit = self.permit.take()?;
         let upgraded =
-            response.status() == StatusCode::SWITCHING_PROTOCOLS || (self.is_connect && response.status().is_success());
+            response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
         if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
             permit.finish(outcome);
             return None;

@@ -76,6 +76,7 @@ where
                 };
                 match answer {
                     Ok(mut permit) => {
+                        context.special.close_if(waiting.handle().admission.shared.is_leaving(), request.version());
                         tell_holder(&mut permit, context.policy, request.extensions_mut());
                         context.permit = Some(permit);
                         self.set(Self::Preparing { service, request, context });
@@ -126,8 +127,8 @@ where
                 let result = ready!(future.poll(cx));
                 drop(inside);
                 return Poll::Ready(match result {
-                    Ok(response) => {
-                        let guard = context.watch(&response);
+                    Ok(mut response) => {
+                        let guard = context.watch(&mut response);
                         Ok(response.map(|body| AdmissionBody::new(body, guard)))
                     }
                     Err(error) => {

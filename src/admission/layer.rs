@@ -3,7 +3,7 @@
 use std::{fmt, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, header::CACHE_CONTROL};
+use http::{HeaderName, HeaderValue, Method, Request, Response, Version, header::CACHE_CONTROL};
 use http_body::Body;
 use tower_layer::Layer;
 
@@ -11,6 +11,7 @@ use super::{
     AdmissionService, BodyData, Deadline, Policy, Rejections, ReleaseAt, RequestHead, SampleAt,
     assess::Assess,
     classify::Classify,
+    context::close_connection,
     generic::GenericProtocol,
     nesting::{self, HandleId},
     policy::{grpc_timeout, seconds},
@@ -242,6 +243,10 @@ impl HttpProtocol {
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
             *response.body_mut() = BodyData::empty();
+        }
+        // Another instance may have room; HTTP/2 has no such header.
+        if self.admission.shared.is_leaving() && request.version() <= Version::HTTP_11 {
+            close_connection(&mut response);
         }
         response
     }

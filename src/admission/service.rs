@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     AdmissionBody, HttpProtocol, Policy, RequestHead, ResponseFuture,
-    context::{RequestContext, tell_holder},
+    context::{RequestContext, Special, tell_holder},
     future::State,
     nesting,
 };
@@ -95,7 +95,8 @@ impl<S> AdmissionService<S> {
             Entry::Admit(mut permit) => {
                 let policy = self.protocol.policy(&request);
                 tell_holder(&mut permit, policy, request.extensions_mut());
-                let context = self.context(&request, Some(permit), policy);
+                let mut context = self.context(&request, Some(permit), policy);
+                context.special.close_if(self.protocol.admission.shared.is_leaving(), request.version());
                 self.start(request, context)
             }
             Entry::Wait(waiting) => {
@@ -159,7 +160,7 @@ impl<S> AdmissionService<S> {
             permit,
             assess: self.protocol.own_assess(),
             policy,
-            is_connect: request.method() == Method::CONNECT,
+            special: Special::of(request.method() == Method::CONNECT),
             has_started: false,
         }
     }

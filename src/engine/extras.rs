@@ -6,7 +6,7 @@
 pub(crate) struct Extras(u8);
 
 impl Extras {
-    /// Decisions don't bind, or the handle drains.
+    /// Decisions don't bind, or the handle leaves or drains.
     pub(crate) const MODE: Self = Self(1);
     /// There are rules, on caps, rates or budgets.
     pub(crate) const RULES: Self = Self(1 << 1);

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Lifecycle {
     mode: Mode,
     phase: Phase,
+    /// Whether the handle will drain soon. Until then it decides as ever.
+    is_leaving: bool,
     store: Outage,
 }
 
@@ -44,6 +46,16 @@ impl Lifecycle {
     /// Whether no request is admitted any more.
     pub(crate) const fn is_draining(&self) -> bool {
         matches!(self.phase, Phase::Draining { .. })
+    }
+
+    /// Whether each request is to take a turn, since its answer tells its client to go elsewhere.
+    pub(crate) const fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    /// Begins to leave; returns whether that is new.
+    pub(crate) const fn leave(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_leaving, true)
     }
 
     /// Whether requests that would wait are rejected, since the handle drains and does not serve them.

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 #[cfg(feature = "introspect")]
@@ -40,6 +43,10 @@ pub(crate) struct Shared {
     /// Configuration that the present settings come from.
     #[cfg(feature = "config")]
     pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
+    /// Whether clients are to go elsewhere: the handle leaves, or drains.
+    leaving: AtomicBool,
+    /// Time between the end of readiness and that of admission, in nanoseconds.
+    pub(super) drain_after: AtomicU64,
     /// Changes that were reported.
     pub(super) told: Mutex<LastReported>,
 }
@@ -66,6 +73,8 @@ impl Shared {
             core: Core::new(name, engine, time, home.lanes(), warnings),
             home,
             recorder: Mutex::default(),
+            leaving: AtomicBool::new(false),
+            drain_after: AtomicU64::new(0),
             #[cfg(feature = "introspect")]
             history: Mutex::default(),
             #[cfg(feature = "introspect")]
@@ -95,6 +104,17 @@ impl Shared {
     #[inline]
     pub(crate) fn id(&self) -> usize {
         self.home.id()
+    }
+
+    /// Whether clients are to go elsewhere: the handle leaves, or drains.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Has the answers tell clients to go elsewhere.
+    pub(super) fn begin_to_leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
     }
 
     /// Returns the same, with a lock whose waits the handle publishes.

@@ -1,5 +1,7 @@
 //! A handle that drains.
 
+use std::time::Duration;
+
 use tower_admission::{Admission, DrainMode, Mode, Reason, Ticket, limit::Fixed};
 
 use super::poll_once;
@@ -26,4 +28,44 @@ fn no_mode_reopens_a_handle_that_drains() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_leaves_is_not_ready_and_admits_until_it_drains() {
+    let settings = |seconds| Admission::builder().limit(Fixed::new(2)).drain_after(Duration::from_secs(seconds));
+    let admission = settings(5).build().unwrap();
+    let quiet = admission.try_admit(Ticket::new()).unwrap();
+    admission.reload(settings(10)).unwrap();
+    let start = tokio::time::Instant::now();
+    let mut left = Box::pin(admission.leave(DrainMode::ServeWaiting));
+    assert!(!admission.is_ready() && !admission.snapshot().draining);
+    for second in 1..10 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(poll_once(&mut left).is_none(), "{second}");
+        admission.try_admit(Ticket::new()).unwrap();
+        admission.try_admit(Ticket::new().label("a")).unwrap();
+    }
+    let mut waiter = Box::pin(admission.admit(Ticket::new()));
+    let taken = [admission.try_admit(Ticket::new()).unwrap()];
+    assert!(poll_once(&mut waiter).is_none(), "no slot is free");
+    left.await;
+    assert_eq!(start.elapsed(), Duration::from_secs(10));
+    assert_eq!(admission.try_admit(Ticket::new()).unwrap_err().reason(), Reason::Draining);
+    drop((quiet, taken));
+    drop(waiter);
+    admission.drained().await;
+
+    // A future that is dropped changes nothing; without time to wait, or a runtime, the handle drains at once.
+    let admission = settings(3).build().unwrap();
+    drop(admission.leave(DrainMode::RejectWaiting));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    admission.try_admit(Ticket::new()).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(admission.try_admit(Ticket::new()).unwrap_err().reason(), Reason::Draining);
+    let admission = settings(0).build().unwrap();
+    drop(admission.leave(DrainMode::RejectWaiting));
+    assert!(admission.snapshot().draining);
+    let admission = settings(60).build().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| drop(admission.leave(DrainMode::RejectWaiting))).join().unwrap());
+    assert!(admission.snapshot().draining);
 }

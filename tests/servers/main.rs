@@ -8,6 +8,7 @@ mod generic;
 mod handed_over;
 mod idle_clones;
 mod labels;
+mod leaving;
 mod nested;
 mod one_limit;
 mod outlived;

@@ -134,6 +134,12 @@ macro_rules! layer_settings {
                 /// Where caps, rates and budgets are counted for all instances.
                 #[cfg(feature = "config")]
                 pub store: StoreConfig = StoreConfig::default(),
+                /// How long the handle admits requests after it was told to leave.
+                ///
+                /// 0 unless set: [`leave`](crate::Admission::leave) then drains at once. Behind a load balancer, as long as that
+                /// takes to notice that an instance is not ready, and as long again: see
+                /// [Kubernetes](crate::docs::kubernetes).
+                pub drain_after: Duration = Duration::ZERO => |time: Duration| time,
                 /// How many streams, or requests, the server accepts at once, if known. Used for warnings only.
                 ///
                 /// That is the streams of an HTTP/2 connection, or the calls of a gRPC server. A server that admits

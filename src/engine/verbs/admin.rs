@@ -33,6 +33,13 @@ impl Engine {
         self.dispatch(now);
     }
 
+    /// Begins to leave: requests are decided about as ever, each in a turn of its own.
+    pub(crate) fn begin_to_leave(&mut self) {
+        if self.lifecycle.leave() {
+            self.find_extras();
+        }
+    }
+
     /// Begins to drain: no request is admitted any more. Waiters are rejected, unless they are to be served.
     pub(crate) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         let now = self.advance(now);

@@ -41,7 +41,7 @@ impl Engine {
     /// Looks again at what a request is asked for, after settings or the mode changed.
     pub(super) fn find_extras(&mut self) {
         self.extras = Extras::of([
-            (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining()),
+            (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining() || self.lifecycle.is_leaving()),
             (Extras::RULES, self.quotas.has_rules() || self.quotas.has_shared_rules()),
             (Extras::OBSERVING, self.capacity.any_observes()),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),

@@ -15,7 +15,14 @@ use crate::{
 pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
     let (snapshot, partitions, now) = look(admission);
     let capture = admission.rolling_capture().map(CaptureStatus::from);
-    (Overview { capture, ..Overview::new(snapshot, partitions, label_page(admission, query)) }, now)
+    (
+        Overview {
+            capture,
+            ready: admission.is_ready(),
+            ..Overview::new(snapshot, partitions, label_page(admission, query))
+        },
+        now,
+    )
 }
 
 /// All partitions.

@@ -22,6 +22,7 @@ use crate::{
     },
     problem::BuildError,
     store::{AdmissionLock, Keys, Leases, OnStoreFailure},
+    time::nanos,
 };
 
 /// Builds an [`Admission`]. Made by [`Admission::builder`].
@@ -184,6 +185,7 @@ impl AdmissionBuilder {
         let store = self.settings.sharing.store.clone();
         #[cfg(feature = "introspect")]
         let capture = self.settings.capture();
+        let drain_after = nanos(self.settings.values.drain_after);
         let (plan, warnings) = self.settings.into_plan()?;
         let limiter = self.limiter;
         #[cfg(feature = "config")]
@@ -200,6 +202,7 @@ impl AdmissionBuilder {
         #[cfg(feature = "introspect")]
         let shared = shared.described(policy);
         let admission = Admission { shared: shared.share() };
+        admission.shared.drain_after.store(drain_after, Ordering::Relaxed);
         if mode != Mode::default() {
             admission.set_mode(mode);
         }

@@ -8,7 +8,10 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
+
+use tokio::runtime::Handle;
 
 use crate::runtime::{Admission, core::discard, shared::Shared};
 
@@ -45,14 +48,60 @@ impl Admission {
     /// # }
     /// ```
     pub fn drain(&self, waiting: DrainMode) {
+        self.shared.begin_to_leave();
         let serves_waiting = waiting == DrainMode::ServeWaiting;
         self.shared.with_engine(|state, time| state.close(time.now(), serves_waiting));
         self.shared.tell_now();
     }
 
-    /// Whether the handle takes requests, for a readiness route: false from [`drain`](Self::drain) on.
+    /// Leaves a group of instances behind a load balancer: the handle is [not ready](Self::is_ready) at once and
+    /// [drains](Self::drain) after [`drain_after`](crate::AdmissionBuilder::drain_after), when the balancer has noticed. Until
+    /// then requests are decided about as ever. The answers to those that come over HTTP/1 have `Connection: close`, so
+    /// that clients with open connections go elsewhere as well. [Kubernetes](crate::docs::kubernetes) shows the whole
+    /// sequence.
+    ///
+    /// The future ends when the handle drains. The handle drains also if the future is dropped; outside of a Tokio runtime it drains at
+    /// once, since nothing tells the time there. There is no way back.
+    ///
+    /// ```no_run
+    /// # async fn stop(admission: tower_admission::Admission) {
+    /// use tower_admission::DrainMode;
+    ///
+    /// admission.leave(DrainMode::ServeWaiting).await;
+    /// admission.drained().await;
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only waits.
+    pub fn leave(&self, waiting: DrainMode) -> impl Future<Output = ()> + Send + use<> {
+        self.shared.begin_to_leave();
+        self.shared.with_engine(|state, _| state.engine.begin_to_leave());
+        let after = Duration::from_nanos(self.shared.drain_after.load(Ordering::Relaxed));
+        let admission = self.clone();
+        let task = match Handle::try_current() {
+            Ok(runtime) if !after.is_zero() => Some(runtime.spawn(async move {
+                tokio::time::sleep(after).await;
+                admission.drain(waiting);
+            })),
+            _ => {
+                admission.drain(waiting);
+                None
+            }
+        };
+        async move {
+            if let Some(task) = task {
+                // It fails only where the runtime ends first.
+                let _ = task.await;
+            }
+        }
+    }
+
+    /// Whether the handle wants requests, for a readiness route: false from [`leave`](Self::leave) or
+    /// [`drain`](Self::drain) on.
     pub fn is_ready(&self) -> bool {
-        !self.shared.with_engine(|state, _| state.engine.is_closed())
+        !self.shared.is_leaving()
     }
 
     /// Waits until the handle [drains](Self::drain) and no request runs or waits any more. Requests that ran while

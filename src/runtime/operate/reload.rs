@@ -1,7 +1,12 @@
 //! New settings for a handle that is at work.
 
-use crate::problem::{BuildError, Problem};
+use std::sync::atomic::Ordering;
+
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
+use crate::{
+    problem::{BuildError, Problem},
+    time::nanos,
+};
 
 #[cfg(feature = "config")]
 use crate::config::StoreConfig;
@@ -50,6 +55,7 @@ impl Admission {
         #[cfg(feature = "introspect")]
         let capture = settings.capture();
         settings.sharing.is_shared = is_shared;
+        let drain_after = nanos(settings.values.drain_after);
         let (plan, warnings) = settings.into_plan()?;
         let shared = &self.shared;
         // Two reloads at once must not mix up the numbers of their partitions.
@@ -63,6 +69,7 @@ impl Admission {
         lock(&shared.policy).clone_from(&words);
         let added = shared.reload(plan, words);
         shared.add_partitions(added);
+        shared.drain_after.store(drain_after, Ordering::Relaxed);
         *known = warnings;
         #[cfg(feature = "config")]
         {

@@ -84,6 +84,14 @@ impl Client {
         }
     }
 
+    /// Waits until the connection takes a request; fails where the server has closed it.
+    pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
+        match &mut self.sender {
+            Sender::H1(sender) => sender.ready().await,
+            Sender::H2(sender) => sender.ready().await,
+        }
+    }
+
     pub(crate) async fn get(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
         self.send(get(path)).await
     }

@@ -1,0 +1,189 @@
+//! An instance leaves a group behind a load balancer that notices late: no client is refused.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, body::Body, routing::get};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{StatusCode, header::CONNECTION};
+use http_body_util::BodyExt;
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+    time::{Instant, sleep},
+};
+use tower_admission::{Admission, AdmissionLayer, DrainMode, Ticket, limit::Fixed};
+
+use crate::support::{
+    bounded,
+    client::{Client, Version},
+};
+
+/// Times of the page about Kubernetes, a tenth of each.
+const PROPAGATION: Duration = Duration::from_millis(500);
+const SHUTDOWN: Duration = Duration::from_millis(800);
+const DRAIN: Duration = Duration::from_millis(1_600);
+
+/// One instance, with what it was told.
+struct Instance {
+    admission: Admission,
+    address: std::net::SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Instance {
+    async fn start(drain_after: Duration) -> Self {
+        let admission = Admission::builder().limit(Fixed::new(50)).drain_after(drain_after).build().unwrap();
+        let quick = || async {
+            // The work that is modelled.
+            sleep(Duration::from_millis(5)).await;
+            "done"
+        };
+        let pieces = || async {
+            Body::from_stream(stream::unfold(0, |sent| async move {
+                sleep(Duration::from_millis(30)).await;
+                (sent < 20).then(|| (Ok::<_, std::convert::Infallible>(Bytes::from_static(b"piece")), sent + 1))
+            }))
+        };
+        let app = Router::new().route("/", get(quick)).route("/stream", get(pieces));
+        let app = app.layer(AdmissionLayer::new(&admission));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stopped = async move { drop(stopped.await) };
+            axum::serve(listener, app).with_graceful_shutdown(stopped).await.unwrap();
+        });
+        Self { admission, address, stop: Some(stop), task }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    KeepAlive,
+    Http2,
+    Streaming,
+}
+
+/// What clients saw.
+#[derive(Debug, Default)]
+struct Seen {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    broken: AtomicU64,
+    /// Answers that told the client to close, and connections to the instance that leaves.
+    closes: AtomicU64,
+}
+
+/// Which of both instances the load balancer knows of.
+struct Balancer {
+    addresses: [std::net::SocketAddr; 2],
+    has_noticed: AtomicBool,
+    turn: AtomicU64,
+}
+
+impl Balancer {
+    fn pick(&self) -> std::net::SocketAddr {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 2;
+        if self.has_noticed.load(Ordering::SeqCst) { self.addresses[1] } else { self.addresses[usize::from(turn == 1)] }
+    }
+}
+
+/// A client that keeps its connection until it is told to close it.
+async fn ask_again_and_again(kind: Kind, balancer: Arc<Balancer>, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
+    let version = if matches!(kind, Kind::Http2) { Version::H2 } else { Version::H1 };
+    let path = if matches!(kind, Kind::Streaming) { "/stream" } else { "/" };
+    let count = |what: &AtomicU64| what.fetch_add(1, Ordering::Relaxed);
+    let mut client = None;
+    while !stop.load(Ordering::SeqCst) {
+        let mut open = match client.take() {
+            Some(open) => open,
+            None => Client::connect(balancer.pick(), version).await,
+        };
+        // A connection that the server has closed by now takes no request: another one is opened, and none is lost.
+        if open.ready().await.is_err() {
+            continue;
+        }
+        let Ok(response) = open.get(path).await else {
+            count(&seen.broken);
+            continue;
+        };
+        let closes = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
+        assert!(!(closes && version == Version::H2), "HTTP/2 has no such header");
+        let status = response.status();
+        match response.into_body().collect().await {
+            Ok(_) if status == StatusCode::OK => count(&seen.answered),
+            Ok(_) => count(&seen.refused),
+            Err(_) => count(&seen.broken),
+        };
+        if closes {
+            count(&seen.closes);
+        } else {
+            client = Some(open);
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Lets the first of two instances leave, under load. Returns what clients saw.
+async fn leave(drain_after: Duration) -> Arc<Seen> {
+    let (mut first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
+    let balancer = Arc::new(Balancer {
+        addresses: [first.address, second.address],
+        has_noticed: AtomicBool::new(false),
+        turn: AtomicU64::new(0),
+    });
+    let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
+    let mut clients = JoinSet::new();
+    for kind in [Kind::KeepAlive, Kind::Http2, Kind::Streaming] {
+        for _ in 0..6 {
+            let client = ask_again_and_again(kind, Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop));
+            clients.spawn(client);
+        }
+    }
+    sleep(Duration::from_millis(300)).await;
+    assert!(first.admission.is_ready() && seen.closes.load(Ordering::SeqCst) == 0);
+
+    let start = Instant::now();
+    let left = first.admission.leave(DrainMode::ServeWaiting);
+    assert!(!first.admission.is_ready());
+    tokio::time::sleep_until(start + PROPAGATION).await;
+    balancer.has_noticed.store(true, Ordering::SeqCst);
+    tokio::time::sleep_until(start + SHUTDOWN).await;
+    first.stop.take().unwrap().send(()).unwrap();
+    bounded("the end of admission", left).await;
+    assert!(start.elapsed() >= drain_after);
+    let refused = first.admission.try_admit(Ticket::new()).unwrap_err();
+    assert_eq!(refused.reason(), tower_admission::Reason::Draining);
+    bounded("the last request", first.admission.drained()).await;
+    bounded("the server", first.task).await.unwrap();
+    stop.store(true, Ordering::SeqCst);
+    while let Some(ended) = bounded("a client", clients.join_next()).await {
+        ended.unwrap();
+    }
+    second.task.abort();
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_is_refused_that_could_have_been_served() {
+    let seen = leave(DRAIN).await;
+    println!("readiness first: {seen:?}");
+    let [answered, refused, broken, closes] =
+        [&seen.answered, &seen.refused, &seen.broken, &seen.closes].map(|it| it.load(Ordering::SeqCst));
+    assert!(answered > 500 && closes > 3, "{seen:?}");
+    assert_eq!((refused, broken), (0, 0), "of {answered} requests: {seen:?}");
+
+    // The control: admission that ends with readiness.
+    let seen = leave(Duration::ZERO).await;
+    println!("at once: {seen:?}");
+    assert!(seen.refused.load(Ordering::SeqCst) > 20, "{seen:?}");
+}
