@@ -52,6 +52,35 @@ fn every_part_of_the_rules_is_needed() {
             "min_over_time(admission_draining[2m]) == 1\n        for: 10m",
             "admission_draining == 1",
         ),
+        ("AdmissionRejects", "limiter, partition)", "limiter)"),
+        ("AdmissionRejects", "            > 0.1\n", ""),
+        ("AdmissionOverloaded", "[2m]", "[1s]"),
+        ("AdmissionOverloaded", "min_over_time", "max_over_time"),
+        ("AdmissionOverloaded", "for: 5m", "for: 0m"),
+        ("AdmissionQueueFills", "0.8 *", "0.6 *"),
+        ("AdmissionQueueFills", "for: 2m", "for: 0m"),
+        ("AdmissionWaitsLong", "wait_seconds_count[5m])) > 0.1", "wait_seconds_count[5m])) > 0"),
+        ("AdmissionWaitsLong", "> 5\n", "> 50\n"),
+        ("AdmissionLimitFell", "and count_over_time(admission_limit[30m] offset 6h) > 0", ""),
+        ("AdmissionLimitFell", "0.25 *", "0.75 *"),
+        ("AdmissionSlotsTakenBack", "increase(admission_overdue_total[15m])", "admission_overdue_total"),
+        (
+            "AdmissionLabelsOverflow",
+            "increase(admission_labels_overflowed_total[15m])",
+            "admission_labels_overflowed_total",
+        ),
+        ("AdmissionLawPanics", "increase(admission_law_panics_total[15m])", "admission_law_panics_total"),
+        (
+            "AdmissionLeasesLost",
+            "increase(admission_store_leases_lost_total[15m])",
+            "admission_store_leases_lost_total",
+        ),
+        ("AdmissionLabelWaitsInVain", "[5m])) > 0.1)", "[5m])) > 0)"),
+        ("AdmissionLabelWaitsInVain", "{outcome=\"timeout\"}", ""),
+        ("AdmissionLockContended", "[5m])) > 0.1)", "[5m])) > 0)"),
+        ("AdmissionLockFails", "for: 5m", "for: 0m"),
+        ("AdmissionStoreGone", "max_over_time", "min_over_time"),
+        ("AdmissionStoreGone", "for: 1m", "for: 0m"),
     ] {
         let whole = rules();
         let start = whole.find(&format!("alert: {alert}\n")).unwrap();
@@ -62,4 +91,32 @@ fn every_part_of_the_rules_is_needed() {
         let (kept, said) = judge(alert, &changed);
         assert!(!kept && said.contains(alert), "{alert} without {part}: {said}");
     }
+}
+
+/// Each rule leads to a section of the page that says what to do.
+#[test]
+fn each_rule_has_a_section_of_the_runbook() {
+    let page = include_str!("../../../src/docs/runbook.md");
+    let anchor = |heading: &str| heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+    let anchors: Vec<String> = page.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+    let base = "https://docs.rs/tower-admission/latest/tower_admission/docs/runbook/index.html#";
+    let rules = rules();
+    let parts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    for rule in &parts {
+        let url = rule.lines().find_map(|line| line.trim().strip_prefix("runbook_url: ")).expect(rule);
+        let anchor = url.strip_prefix(base).expect(url);
+        assert!(anchors.iter().any(|known| known == anchor), "{anchor} is no section of the runbook");
+    }
+    assert!(parts.len() >= 16);
+    // Each is tested: it fires somewhere.
+    let tests = include_str!("alerts.test.yaml");
+    let fires = |name: &str| {
+        let mut asserted = tests.split("alertname: ").skip(1).filter(|part| part.lines().next() == Some(name));
+        asserted.any(|part| part.trim_start_matches(name).trim_start().starts_with("exp_alerts"))
+    };
+    for rule in &parts {
+        let name = rule.lines().next().unwrap();
+        assert!(fires(name), "{name} is not seen to fire");
+    }
+    assert!(!fires("AdmissionNoSuchAlert"));
 }
