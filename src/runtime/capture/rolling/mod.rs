@@ -133,8 +133,9 @@ impl RollingCapture {
     /// [`CaptureError::Running`] if a capture of the handle runs already, [`CaptureError::Io`] if no thread can be
     /// started.
     pub fn start(self, admission: &Admission) -> Result<(), CaptureError> {
-        let mut slot = lock(&admission.shared.rolling);
-        slot.ring = Some(self.begin(&admission.shared)?);
+        // The turn may wake wakers, which are foreign code: no lock is held then.
+        let ring = self.begin(&admission.shared)?;
+        lock(&admission.shared.rolling).ring = Some(ring);
         Ok(())
     }
 
