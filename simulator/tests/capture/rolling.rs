@@ -129,7 +129,11 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
         })
     };
     assert_eq!((wide.admitted, waited(&wide.each)), (1, None), "a fourth slot is free when it comes");
-    assert_eq!(narrow.rejected.get("wait_timeout").or(narrow.rejected.get("queue_timeout")), Some(&1), "{narrow:?}");
+    assert_eq!(
+        narrow.rejected.get("wait_timeout").or_else(|| narrow.rejected.get("queue_timeout")),
+        Some(&1),
+        "{narrow:?}"
+    );
     // The control: without what was there, the slots would have been free.
     let is_there = |line: &&String| line.contains(r#""do":"present""#) && !line.contains(r#""gets":"place""#);
     let without: Vec<String> = lines.iter().filter(|line| !is_there(line)).cloned().collect();

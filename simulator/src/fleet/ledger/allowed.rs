@@ -55,9 +55,10 @@ impl Ledger {
     pub(super) fn counts(&self, entry: &Entry, at: u64, shared: &Shared) -> bool {
         // "Each process keeps caps by itself" by its slots, and a slot that was taken back is none (seed 336).
         let is_by_slots = shared.when_gone != WhenGone::Closed && self.may_be_missed();
+        let is_taken_back = entry.is_overdue && is_by_slots;
         !entry.is_unbound
             && !entry.is_lost
-            && !(entry.is_overdue && is_by_slots)
+            && !is_taken_back
             && !self.may_be_forgotten(entry, at, shared)
             && !self.may_have_expired(entry, at, shared)
     }
