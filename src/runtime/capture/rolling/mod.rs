@@ -178,7 +178,8 @@ impl Admission {
     /// one was running.
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn stop_rolling_capture(&self) -> bool {
-        self.shared.stop_rolling(&lock(&self.shared.rolling))
+        let ring = lock(&self.shared.rolling).ring.clone();
+        ring.is_some_and(|ring| self.shared.stop_rolling(&ring))
     }
 
     /// Returns how the [rolling capture](RollingCapture) stands, if there is one or was one.
@@ -222,31 +223,34 @@ impl Shared {
     }
 
     fn configure_capture(self: &Arc<Self>, wanted: Option<RollingCapture>) -> Result<(), CaptureError> {
-        let mut slot = lock(&self.rolling);
-        if slot.configured == wanted {
-            return Ok(());
-        }
-        let running = slot.ring.as_ref().filter(|ring| lock(ring).is_running);
+        // As in `start`: no lock is held while a turn may wake foreign wakers.
+        let running = {
+            let mut slot = lock(&self.rolling);
+            if std::mem::replace(&mut slot.configured, wanted) == wanted {
+                return Ok(());
+            }
+            slot.ring.clone().filter(|ring| lock(ring).is_running)
+        };
         match (running, wanted) {
             (Some(ring), Some(wanted)) => {
-                let mut ring = lock(ring);
+                let mut ring = lock(&ring);
                 (ring.last, ring.max_bytes) = (wanted.last, wanted.max_bytes);
                 ring.forget();
             }
-            (Some(_), None) => drop(self.stop_rolling(&slot)),
-            (None, Some(wanted)) => slot.ring = Some(wanted.begin(self)?),
+            (Some(ring), None) => drop(self.stop_rolling(&ring)),
+            (None, Some(wanted)) => {
+                let ring = wanted.begin(self).inspect_err(|_| lock(&self.rolling).configured = None)?;
+                lock(&self.rolling).ring = Some(ring);
+            }
             (None, None) => {}
         }
-        slot.configured = wanted;
         Ok(())
     }
 
-    fn stop_rolling(&self, slot: &Slot) -> bool {
-        let Some(mut ring) = slot.ring.as_deref().map(lock) else { return false };
-        if !std::mem::replace(&mut ring.is_running, false) {
+    fn stop_rolling(&self, ring: &Mutex<Ring>) -> bool {
+        if !std::mem::replace(&mut lock(ring).is_running, false) {
             return false;
         }
-        drop(ring);
         drop(self.with_engine(|state, _| state.tape.take_if(|tape| tape.leaves_gaps())));
         true
     }
