@@ -78,10 +78,11 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Whether there is no driver, or none has looked when it was due. True for the first request of many that ask at once.
+    /// Whether there is no driver, or none has looked when it was due: then for the first request of many that ask at once.
     pub(in crate::runtime) fn is_stale(&mut self, now: Timestamp) -> bool {
         let is_stale = now >= self.stale_at;
-        if is_stale {
+        // Where there is no driver, each request is asked: it may be the first that finds a runtime around it.
+        if is_stale && self.stale_at > Timestamp::ZERO {
             self.stale_at = now.after(MISSED);
         }
         is_stale

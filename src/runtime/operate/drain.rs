@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 
 use crate::runtime::{Admission, core::discard, shared::Shared};
 
@@ -79,20 +79,19 @@ impl Admission {
         self.shared.begin_to_leave();
         self.shared.with_engine(|state, _| state.engine.begin_to_leave());
         let after = Duration::from_nanos(self.shared.drain_after.load(Ordering::Relaxed));
-        let admission = self.clone();
-        let task = match Handle::try_current() {
-            Ok(runtime) if !after.is_zero() => Some(runtime.spawn(async move {
-                tokio::time::sleep(after).await;
-                admission.drain(waiting);
+        let drains = DrainsAtEnd { admission: self.clone(), waiting };
+        // From now on, and not from when the task first runs.
+        let until = Instant::now().checked_add(after);
+        let task = match (Handle::try_current(), until) {
+            (Ok(runtime), Some(until)) if !after.is_zero() => Some(runtime.spawn(async move {
+                let _drains = drains;
+                tokio::time::sleep_until(until).await;
             })),
-            _ => {
-                admission.drain(waiting);
-                None
-            }
+            _ => None,
         };
         async move {
             if let Some(task) = task {
-                // It fails only where the runtime ends first.
+                // It fails where the runtime ends first, or has no timers; the handle drains then.
                 let _ = task.await;
             }
         }
@@ -113,6 +112,18 @@ impl Admission {
     pub fn drained(&self) -> impl Future<Output = ()> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         Drained { shared: &self.shared, number: MADE.fetch_add(1, Ordering::Relaxed), is_registered: false }
+    }
+}
+
+/// Has a handle drain when dropped, with its task or without.
+struct DrainsAtEnd {
+    admission: Admission,
+    waiting: DrainMode,
+}
+
+impl Drop for DrainsAtEnd {
+    fn drop(&mut self) {
+        self.admission.drain(self.waiting);
     }
 }
 
