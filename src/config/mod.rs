@@ -13,13 +13,12 @@ mod settings;
 #[cfg(feature = "config")]
 pub(crate) use self::settings::ForAll;
 pub use self::settings::derived::Derived;
+#[cfg(feature = "introspect")]
+pub(crate) use self::settings::layer::CAPTURE_BYTES;
 pub use self::settings::{Cap, ClassLimits, LabelConfig, Labels, Rate, Rules, Share, percent};
 pub(crate) use self::{
     declare::setters,
-    settings::{
-        Settings,
-        layer::{CAPTURE_BYTES, layer_settings},
-    },
+    settings::{Settings, layer::layer_settings},
 };
 #[cfg(feature = "config")]
 pub use self::{

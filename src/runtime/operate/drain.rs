@@ -85,7 +85,7 @@ impl Admission {
         let task = match (Handle::try_current(), until) {
             (Ok(runtime), Some(until)) if !after.is_zero() => Some(runtime.spawn(async move {
                 let _drains = drains;
-                tokio::time::sleep_until(until).await;
+                tokio::time::sleep(until.saturating_duration_since(Instant::now())).await;
             })),
             _ => None,
         };
