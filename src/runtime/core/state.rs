@@ -212,6 +212,9 @@ impl State {
 
     #[cold]
     fn end_some_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
+        // A clock of the user's may have gone back. What is due by the time of the engine ends now: a driver asks when the next
+        // of it is due, and would ask again at once.
+        let now = now.max(self.engine.now());
         let mut has_ticked = false;
         while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
             // A slot whose own time is over at the same moment is taken back for that.
