@@ -1,7 +1,7 @@
 //! The few labels whose rejections are counted by reason and rule: those with the most requests, a rejection counting as ten.
 //!
-//! Strangers invent labels, so the places are few, and a label takes the place of another label seldom: names that a history
-//! holds stay bounded, whatever arrives.
+//! Strangers invent labels, so the places are few, and a label takes the place of another label seldom: the names in a history
+//! stay bounded, whatever labels are invented.
 
 use std::time::Duration;
 
