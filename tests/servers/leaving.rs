@@ -149,7 +149,12 @@ async fn leave(drain_after: Duration) -> Arc<Seen> {
             clients.spawn(client);
         }
     }
-    sleep(Duration::from_millis(300)).await;
+    bounded("load on both", async {
+        while seen.answered.load(Ordering::SeqCst) < 200 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     assert!(first.admission.is_ready() && seen.closes.load(Ordering::SeqCst) == 0);
 
     let start = Instant::now();

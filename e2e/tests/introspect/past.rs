@@ -12,14 +12,18 @@ use crate::{
     support::Site,
 };
 
-async fn wait_for_frames(site: &Site, count: usize) -> Value {
-    loop {
-        let page = site.json("/admission/history?last=5m&labels=top").await;
-        if page["frames"].as_array().unwrap().len() >= count {
-            return page;
+/// The history, as soon as it has what is waited for.
+async fn wait_for(site: &Site, has: impl Fn(&Value) -> bool) -> Value {
+    let history = async {
+        loop {
+            let page = site.json("/admission/history?last=5m&labels=top").await;
+            if has(&page) {
+                return page;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(20), history).await.expect("the history has it within 20 s")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,8 +40,11 @@ async fn the_history_adds_up_and_a_poller_gets_what_is_new() {
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
     admission.set_mode(Mode::Observe);
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let page = wait_for_frames(&site, 6).await;
+    let is_marked = |it: &Value| it["change"] == "mode" && it["to"] == "observe";
+    let page = wait_for(&site, |page| {
+        page["frames"].as_array().unwrap().len() >= 6 && page["marks"].as_array().unwrap().iter().any(is_marked)
+    })
+    .await;
     let frames = page["frames"].as_array().unwrap();
     let sum = |field: &dyn Fn(&Value) -> u64| frames.iter().map(field).sum::<u64>();
     let of = |frame: &Value, table: &str, name: &str| {
@@ -54,7 +61,6 @@ async fn the_history_adds_up_and_a_poller_gets_what_is_new() {
     assert_eq!(sum(&|it| by_cap(&of(it, "partitions", "batch"))), 0, "control: not of another partition");
     let followed = sum(&|it| by_cap(&of(it, "labels", "capped")));
     assert!((25..=200).contains(&followed), "from the second on in which it was found: {followed}");
-    assert!(page["marks"].as_array().unwrap().iter().any(|it| it["change"] == "mode" && it["to"] == "observe"));
     assert!(frames.windows(2).all(|pair| pair[0]["to_seconds"] == pair[1]["from_seconds"]));
 
     // The next question is answered with what is new, or not at all.

@@ -141,7 +141,7 @@ async fn readers_that_stall_hold_their_slots_until_something_ends_that() {
             let readers = Readers::come(&server, version).await;
             let slow = |admission: &Admission| admission.snapshot().partition("slow").unwrap().in_flight;
             if holds {
-                // By then a timeout that worked would be over three times. It does not, for nobody asks for a frame.
+                // By then a timeout that worked would be over three times. It does not, since a reader that stalls asks for no frame.
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 assert!(slow(&admission) > 0, "{version:?} {remedy:?}");
             } else {
@@ -155,8 +155,8 @@ async fn readers_that_stall_hold_their_slots_until_something_ends_that() {
     }
 }
 
-/// A share that can't be exceeded leaves the others theirs. The control: without it slow readers have all slots, for those
-/// that nobody else used when they came don't come back.
+/// A share that can't be exceeded leaves the others theirs. The control: without it slow readers have all slots: those
+/// that were free when they came don't come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_stall_take_no_more_than_a_hard_cap() {
     for version in [Version::H1, Version::H2] {
