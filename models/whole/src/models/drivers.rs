@@ -24,7 +24,7 @@ fn ends_by_time(answer: Result<crate::Permit, crate::Rejection>) {
 /// Waits begin, and time passes, while the driver of their runtime starts.
 pub fn a_wait_ends_in_time_whenever_its_driver_starts() {
     let waiting = of(2, 8);
-    explore("a_wait_ends_in_time_whenever_its_driver_starts", bounds(2, 300), move || {
+    explore("a_wait_ends_in_time_whenever_its_driver_starts", bounds(2, 300).long(), move || {
         let (runtime, (admission, held)) = (Runtime::new(), full());
         let waits: Vec<_> = (0..waiting)
             .map(|_| {

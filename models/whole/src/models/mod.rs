@@ -20,7 +20,7 @@ use crate::{
 
 /// How far: preemptions under loom, schedules of either kind under shuttle. Each makes a handle unless it says otherwise.
 const fn bounds(preemptions: usize, schedules: usize) -> Bounds {
-    Bounds { preemptions, schedules, depth: 3, has_handle: true }
+    Bounds { preemptions, schedules, depth: 3, has_handle: true, is_long: false }
 }
 
 /// As many as loom can, or as shuttle should.

@@ -14,7 +14,7 @@ use crate::{
 /// The limit shrinks to what runs: a request that comes after that waits until a slot is given back.
 pub fn a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it() {
     let arriving = of(2, 10);
-    explore("a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it", bounds(1, 500), move || {
+    explore("a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it", bounds(1, 500).long(), move || {
         let admission = fixed(4).build().expect("good settings");
         let is_smaller = Arc::new(AtomicBool::new(false));
         let are_held = Arc::new(AtomicBool::new(true));

@@ -19,7 +19,7 @@ fn serve(admission: &Admission, inside: &Inside) {
 /// Requests hand slots on to each other.
 pub fn no_wake_up_is_lost() {
     let (threads, rounds, limit) = (of(2, 12), of(1, 4), of(1, 2));
-    explore("no_wake_up_is_lost", bounds(2, 500), move || {
+    explore("no_wake_up_is_lost", bounds(2, 500).long(), move || {
         let (admission, inside) = (fixed(limit).build().expect("good settings"), Inside::new(limit));
         let serving: Vec<_> = (0..threads)
             .map(|_| {
