@@ -15,6 +15,7 @@ mod npm;
 mod openapi;
 mod page;
 mod past;
+mod process;
 mod stage;
 mod statuses;
 mod support;
