@@ -110,7 +110,8 @@ impl Prometheus {
         let this = Self { process, folder, url: format!("http://127.0.0.1:{port}"), client };
         eventually_async("Prometheus has scraped all of them", async || {
             let answer = this.get("/api/v1/query?query=count(up%20==%201)").await;
-            answer.is_some_and(|it| it["data"]["result"][0]["value"][1] == targets.len().to_string())
+            let up = answer.as_ref().and_then(|it| it["data"]["result"][0]["value"][1].as_str()?.parse().ok());
+            up == Some(targets.len())
         })
         .await;
         this
