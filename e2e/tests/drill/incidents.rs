@@ -136,7 +136,8 @@ pub(crate) async fn all() -> Vec<Incident> {
     };
     let slow = Expected {
         which: &["requests refused "],
-        why: &["limit 1 at its minimum", "slots held for 1"],
+        // Where the law is on its way down depends on the second; what it advises does not.
+        why: &["limit "],
         what_now: &["mend what is slow"],
         maybe,
         ..overloaded()
