@@ -22,6 +22,8 @@ const NOW: &str = "admission-now";
 /// No answer of an introspection is as long as this.
 const LONGEST: usize = 64 << 20;
 
+const RUNBOOK: &str = "https://docs.rs/tower-admission/latest/tower_admission/docs/runbook/index.html";
+
 /// Where a server is.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -101,7 +103,7 @@ impl Client {
 
     async fn find_dated(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
         let answer = tokio::time::timeout(self.timeout, self.ask(path)).await;
-        answer.unwrap_or_else(|_| Err(self.trouble(&format!("no answer within {:?}", self.timeout))))
+        answer.unwrap_or_else(|_| Err(self.trouble(&self.silence())))
     }
 
     async fn ask(&self, path: &str) -> Result<Option<(Value, f64)>, Failure> {
@@ -160,7 +162,7 @@ impl Client {
         if !token.is_empty() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        let late = |_| self.trouble(&format!("no answer within {:?}", self.timeout));
+        let late = |_| self.trouble(&self.silence());
         let response = tokio::time::timeout(self.timeout, self.send(request)).await.map_err(late)??;
         let (head, mut body) = response.into_parts();
         if !head.status.is_success() {
@@ -193,6 +195,15 @@ impl Client {
         serde_json::from_value(json).map_err(|error| {
             self.stranger(&format!("the answer is of another version, or of another program ({error})"))
         })
+    }
+
+    /// What a server that takes connections and answers nothing is told to be.
+    fn silence(&self) -> String {
+        format!(
+            "no answer within {:?}: frozen, dead or out of reach, so that all callers may be without answers. \
+             Now: take it out of the load balancer, and find out what blocks it ({RUNBOOK}#no-answer)",
+            self.timeout
+        )
     }
 
     fn trouble(&self, why: &str) -> Failure {

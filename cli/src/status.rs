@@ -30,7 +30,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
 pub(crate) fn look(verdict: &Verdict) -> Look {
     match verdict.state.as_str() {
         "fine" => Look::Good,
-        "busy" | "throttled" | "not_enforcing" => Look::Busy,
+        "busy" | "throttled" | "store_slow" | "not_enforcing" => Look::Busy,
         _ => Look::Bad,
     }
 }
@@ -43,6 +43,13 @@ pub(crate) fn headline(verdict: &Verdict, now: f64) -> String {
     format!("{}, since {}", safe(&verdict.headline), seconds((now - verdict.at_seconds).max(0.0).round()))
 }
 
+/// The state, and what to do.
+fn first_line(verdict: &Verdict, now: f64) -> String {
+    let headline = headline(verdict, now);
+    let has_advice = verdict.state != "fine" && !verdict.advice.is_empty();
+    if has_advice { format!("{headline}. Now: {}", safe(&verdict.advice)) } else { headline }
+}
+
 fn human(overview: &Overview, now: f64) -> String {
     let (paint, verdict) = (Paint::for_stdout(), &overview.verdict);
     let rates = format!(
@@ -52,7 +59,7 @@ fn human(overview: &Overview, now: f64) -> String {
         verdict.refused_per_second
     );
     let mut lines = vec![
-        paint.paint(look(verdict), &headline(verdict, now)),
+        paint.paint(look(verdict), &first_line(verdict, now)),
         format!("{}: {rates}", safe(&overview.name)),
         safe(&overview.limit_state.sentence).into_owned(),
     ];

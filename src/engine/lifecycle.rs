@@ -87,6 +87,9 @@ impl Lifecycle {
 /// Time for which a store that gave no answer counts as gone although it is still asked: after that nothing is known.
 const LATELY: Duration = Duration::from_secs(10);
 
+/// From this mean time on the answers of a store are slow: half of what a store is given by default.
+const SLOW: Duration = Duration::from_millis(25);
+
 /// What is known of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outage {
@@ -97,6 +100,9 @@ pub(crate) struct Outage {
     unanswered: Option<Timestamp>,
     /// Time when the store was back.
     back: Timestamp,
+    /// Mean time of its answers, and when the last one came.
+    answers_after: Duration,
+    answered: Option<Timestamp>,
 }
 
 impl Outage {
@@ -129,6 +135,19 @@ impl Outage {
         self.unanswered = unanswered;
     }
 
+    /// Notes how long a request waited for an answer.
+    pub(crate) fn note_time(&mut self, now: Timestamp, took: Duration) {
+        // What was known before a long silence says nothing of now.
+        let mean = self.answered.filter(|&at| now.since(at) < LATELY).map(|_| self.answers_after);
+        (self.answers_after, self.answered) = (mean.map_or(took, |mean| (mean * 7 + took) / 8), Some(now));
+    }
+
+    /// Returns the mean time of the answers, if there were any lately and they are slow.
+    pub(crate) fn slow(&self, now: Timestamp) -> Option<Duration> {
+        let is_known = self.answered.is_some_and(|at| now.since(at) < LATELY);
+        (is_known && self.answers_after >= SLOW).then_some(self.answers_after)
+    }
+
     /// Fail closed: whether rules that fail closed reject, because the store is down, or gave no answer lately, to any
     /// label or to this one.
     pub(crate) fn is_gone(&self, now: Timestamp, of_label: Option<Timestamp>) -> bool {
@@ -141,6 +160,24 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_is_slow_while_its_answers_come_late() {
+        let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
+        let ms = Duration::from_millis;
+        let mut it = Outage::default();
+        assert_eq!(it.slow(at(0)), None, "no answer, no time");
+        it.note_time(at(1), ms(2));
+        it.note_time(at(1), ms(100));
+        assert_eq!(it.slow(at(1)), None, "a single late answer is none");
+        for _ in 0..20 {
+            it.note_time(at(2), ms(100));
+        }
+        assert!(it.slow(at(2)).is_some_and(|mean| mean > ms(90)));
+        assert_eq!(it.slow(at(12)), None, "nothing is known any more");
+        it.note_time(at(12), ms(2));
+        assert_eq!(it.slow(at(12)), None, "what was before counts no more");
+    }
 
     #[test]
     fn a_handle_that_drains_never_opens_again() {

@@ -1,6 +1,12 @@
 //! What a request is told whose wait is over: which rule was in its way.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -139,4 +145,34 @@ async fn bounds_on_waiting_are_told_as_such() {
     let (refused, _) = wait("3");
     let refused = refused.unwrap().unwrap_err();
     assert_eq!((refused.reason(), refused.bound()), (Reason::LabelQueueFull, 3));
+}
+
+/// A clock in milliseconds, of which Tokio's timers know nothing.
+#[derive(Clone, Debug, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl tower_admission::Clock for Clock {
+    fn now(&self) -> Duration {
+        ms(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A wait ends in the same moment in which the cap of its label has room: the cap was in its way all the time, and not the server. It
+/// ended with `queue_timeout` before, for the label was not full any more.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_when_its_cap_has_room_ends_because_of_the_cap() {
+    for (limit, reason) in [(10, Reason::LabelCap), (1, Reason::QueueTimeout)] {
+        let labels = Labels::new().max_wait(ms(200)).label_cap("a", 1);
+        let clock = Clock::default();
+        let builder = Admission::builder().limit(Fixed::new(limit)).queue(100).labels(labels);
+        let admission = builder.clock(clock.clone()).build().unwrap();
+        let ticket = || Ticket::new().label("a");
+        let held = admission.try_admit(ticket()).unwrap();
+        let mut waits = admission.admit(ticket());
+        assert!(super::poll_once(&mut waits).is_none());
+        // No timer has its turn before the slot is given back.
+        clock.0.store(200, Ordering::Relaxed);
+        drop(held);
+        assert_eq!(waits.await.unwrap_err().reason(), reason, "of {limit} slots");
+    }
 }

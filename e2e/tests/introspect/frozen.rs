@@ -1,64 +1,10 @@
 //! The live page over a server that is frozen, and over one that is dead: a process of its own, for this one must go on.
 
-use std::{env, process::Stdio, time::Duration};
+use std::time::Duration;
 
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
-    time::Instant,
-};
-use tower_admission::{Admission, Labels, limit::Fixed};
+use tokio::time::Instant;
 
-use crate::{browser::Browser, support::Site};
-
-/// What tells this test binary to be a server.
-const ROLE: &str = "TOWER_ADMISSION_PAGE_SERVER";
-const SAYS: &str = "server listens on ";
-
-/// Not a test: the server, where the environment says so. It ends with its input.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server() {
-    if env::var_os(ROLE).is_none() {
-        return;
-    }
-    let admission = Admission::builder().name("checkout").limit(Fixed::new(20)).labels(Labels::new()).build().unwrap();
-    let site = Site::start(&admission).await;
-    println!("{SAYS}{}", site.admin);
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
-    while let Ok(Some(_)) = input.next_line().await {}
-}
-
-/// A server that this test started; killed when dropped, frozen or not.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    async fn start() -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "frozen::server", "--nocapture"])
-            .env(ROLE, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = loop {
-            let line = lines.next_line().await.unwrap().expect("it ended before it said where it listens");
-            if let Some((_, url)) = line.split_once(SAYS) {
-                break url.trim().to_owned();
-            }
-        };
-        Self { child, url }
-    }
-
-    async fn signal(&self, signal: &str) {
-        let process = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().await.unwrap().success());
-    }
-}
+use crate::{browser::Browser, process::Server};
 
 const LINK: &str = "document.getElementById('link').textContent";
 const STATE: &str = "document.getElementById('state').textContent";
@@ -91,7 +37,7 @@ const SOON: f64 = 3_500.0;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back() {
-    let mut server = Server::start().await;
+    let mut server = Server::start("checkout").await;
     let browser = Browser::start().await;
     browser.open(&format!("{}/admission/ui", server.url)).await;
     browser.until(&format!("{LINK} === 'live' && {STATE} === '✓ ready'")).await;

@@ -15,8 +15,11 @@ mod npm;
 mod openapi;
 mod page;
 mod past;
+#[allow(dead_code, reason = "the suite `drill` uses the rest")]
+mod process;
 mod stage;
 mod statuses;
+#[allow(dead_code, reason = "the suite `drill` uses the rest")]
 mod support;
 mod truth;
 mod verdict;

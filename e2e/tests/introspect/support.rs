@@ -1,6 +1,12 @@
 //! A server under admission control, its second listener for operators, and clients for both.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{Router, routing::get};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -10,6 +16,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::Value;
 use tokio::{
     net::TcpListener,
@@ -33,6 +40,8 @@ pub(crate) struct Site {
     pub(crate) admin: String,
     client: Client<HttpConnector, Full<Bytes>>,
     release: watch::Sender<bool>,
+    /// How long the backend takes, in milliseconds.
+    backend: Arc<AtomicU64>,
     /// Requests that don't end until they are let go.
     held: JoinSet<StatusCode>,
     /// Stopped when this is dropped.
@@ -46,6 +55,8 @@ impl Site {
 
     pub(crate) async fn start_with(admission: &Admission, introspection: Introspection) -> Self {
         let (release, released) = watch::channel(false);
+        let backend = Arc::new(AtomicU64::new(10));
+        let takes = Arc::clone(&backend);
         let classify = (
             by_header("x-class").as_class(),
             by_header("x-namespace").as_namespace(),
@@ -56,6 +67,10 @@ impl Site {
             .route("/quick", get(async || "done"))
             .route("/slow", get(async || tokio::time::sleep(Duration::from_millis(40)).await))
             .route(
+                "/backend",
+                get(async move || tokio::time::sleep(Duration::from_millis(takes.load(Ordering::Relaxed))).await),
+            )
+            .route(
                 "/held",
                 get(async move || {
                     // The sender is gone when the test is over.
@@ -63,12 +78,28 @@ impl Site {
                 }),
             )
             .layer(AdmissionLayer::new(admission).classify(classify));
+        let name = admission.snapshot().name;
         let admin = Router::new().nest_service("/nested", introspection.clone()).fallback_service(introspection);
+        let admin = admin.route("/metrics", get(async move || scrape(&name)));
         let mut servers = JoinSet::new();
         let app = serve(&mut servers, app).await;
         let admin = serve(&mut servers, admin).await;
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Self { admission: admission.clone(), app, admin, client, release, held: JoinSet::new(), _servers: servers }
+        Self {
+            admission: admission.clone(),
+            app,
+            admin,
+            client,
+            release,
+            backend,
+            held: JoinSet::new(),
+            _servers: servers,
+        }
+    }
+
+    /// From now on the backend takes so many milliseconds.
+    pub(crate) fn backend_takes(&self, milliseconds: u64) {
+        self.backend.store(milliseconds, Ordering::Relaxed);
     }
 
     /// A request to the server, answered when it has ended.
@@ -162,6 +193,23 @@ impl Site {
         let request = request.header("authorization", format!("Bearer {TOKEN}")).body(body.to_string()).unwrap();
         self.ask(request).await.0
     }
+}
+
+/// The metrics of this process, which are recorded from the first call on.
+pub(crate) fn metrics() -> &'static PrometheusHandle {
+    static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
+    METRICS.get_or_init(|| {
+        let times = Matcher::Suffix("_seconds".to_owned());
+        let builder = PrometheusBuilder::new().set_buckets_for_metric(times, &[0.01, 0.1, 1.0, 5.0, 10.0]).unwrap();
+        builder.install_recorder().unwrap()
+    })
+}
+
+/// The metrics of the handle with this name, as if each handle were in a process of its own.
+fn scrape(name: &str) -> String {
+    let name = format!("limiter=\"{name}\"");
+    let all = metrics().render();
+    all.lines().filter(|line| line.contains(&name)).map(|line| format!("{line}\n")).collect()
 }
 
 async fn serve(servers: &mut JoinSet<()>, router: Router) -> String {

@@ -18,8 +18,10 @@ pub enum Verdict {
     Fine,
     /// The slots are used up or requests wait, and hardly any request was rejected.
     Busy,
-    /// Caps, rates or budgets of callers reject requests; the server has room.
+    /// Caps, rates or budgets reject requests of a partition, or most requests of a label; the server has room.
     Throttled,
+    /// The store of shared rules answers late, and requests wait for it.
+    StoreSlow,
     /// Requests are rejected since there are too few slots.
     Overloaded,
     /// The store of shared rules does not answer.
@@ -32,10 +34,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All variants, the most harmless first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fine,
         Self::Busy,
         Self::Throttled,
+        Self::StoreSlow,
         Self::Overloaded,
         Self::StoreGone,
         Self::NotEnforcing,
@@ -48,6 +51,7 @@ impl Verdict {
             Self::Fine => "fine",
             Self::Busy => "busy",
             Self::Throttled => "throttled",
+            Self::StoreSlow => "store_slow",
             Self::Overloaded => "overloaded",
             Self::StoreGone => "store_gone",
             Self::NotEnforcing => "not_enforcing",
@@ -76,6 +80,7 @@ pub(crate) struct Sight {
     pub(crate) is_draining: bool,
     pub(crate) binds: bool,
     pub(crate) is_store_gone: bool,
+    pub(crate) is_store_slow: bool,
     /// Whether all slots are used, or a request waits.
     pub(crate) is_busy: bool,
 }
@@ -106,8 +111,15 @@ impl Judge {
     }
 
     /// Judges what is seen now, and the last seconds of all partitions.
-    pub(super) fn judge(&mut self, now: Timestamp, sight: Sight, partitions: impl Iterator<Item = LastSeconds>) {
-        let found = self.find(sight, partitions);
+    /// `is_label_throttled` tells of the label with most rejections.
+    pub(super) fn judge(
+        &mut self,
+        now: Timestamp,
+        sight: Sight,
+        is_label_throttled: bool,
+        partitions: impl Iterator<Item = LastSeconds>,
+    ) {
+        let found = self.find(sight, is_label_throttled, partitions);
         if found > self.verdict
             || found.is_certain() && found != self.verdict
             || self.verdict.is_certain() && found != self.verdict
@@ -121,7 +133,7 @@ impl Judge {
         }
     }
 
-    fn find(&self, sight: Sight, partitions: impl Iterator<Item = LastSeconds>) -> Verdict {
+    fn find(&self, sight: Sight, is_label_throttled: bool, partitions: impl Iterator<Item = LastSeconds>) -> Verdict {
         if sight.is_draining {
             return Verdict::Draining;
         } else if !sight.binds {
@@ -130,7 +142,7 @@ impl Judge {
             return Verdict::StoreGone;
         }
         let bound = |verdict| if self.verdict == verdict { UNTIL } else { FROM };
-        let (mut lacks_capacity, mut throttles, mut refuses) = (false, false, false);
+        let (mut lacks_capacity, mut throttles, mut refuses) = (false, is_label_throttled, false);
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
             let part = |fares| last.refused_as(fares) as f64 / last.decided().max(1) as f64;
@@ -142,6 +154,7 @@ impl Judge {
         let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(sight.is_busy);
         match () {
             () if lacks_capacity => Verdict::Overloaded,
+            () if sight.is_store_slow => Verdict::StoreSlow,
             () if throttles => Verdict::Throttled,
             () if busy > 0 && busy * 2 > self.noted || refuses => Verdict::Busy,
             () => Verdict::Fine,
@@ -154,7 +167,8 @@ mod tests {
     use super::*;
     use crate::rejection::Reason;
 
-    const OPEN: Sight = Sight { is_draining: false, binds: true, is_store_gone: false, is_busy: false };
+    const OPEN: Sight =
+        Sight { is_draining: false, binds: true, is_store_gone: false, is_store_slow: false, is_busy: false };
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
@@ -167,7 +181,7 @@ mod tests {
     }
 
     fn judged(judge: &mut Judge, now: u64, sight: Sight, last: LastSeconds) -> (Verdict, Timestamp) {
-        judge.judge(at(now), sight, [last].into_iter());
+        judge.judge(at(now), sight, false, [last].into_iter());
         judge.verdict()
     }
 
@@ -180,12 +194,18 @@ mod tests {
             (OPEN, last(98, Reason::Rate, 2), Verdict::Throttled),
             (OPEN, last(98, Reason::QueueFull, 2), Verdict::Overloaded),
             (OPEN, last(0, Reason::Limit, 1), Verdict::Overloaded),
+            (Sight { is_store_slow: true, ..OPEN }, fine, Verdict::StoreSlow),
+            (Sight { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Verdict::StoreSlow),
+            (Sight { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Verdict::Overloaded),
             (Sight { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
             (Sight { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
             (Sight { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
         ] {
             assert_eq!(judged(&mut Judge::default(), 0, sight, last).0, expected, "{last:?}");
         }
+        let mut judge = Judge::default();
+        judge.judge(at(0), OPEN, true, [last(10_000, Reason::LabelCap, 9)].into_iter());
+        assert_eq!(judge.verdict().0, Verdict::Throttled, "one label among very many requests");
         let mut both = last(10, Reason::Limit, 20);
         both.rejected[Reason::Rate.index()] = 500;
         assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Verdict::Overloaded, "one of many reasons");

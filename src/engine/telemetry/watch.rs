@@ -3,12 +3,19 @@
 #[cfg(feature = "introspect")]
 use super::followed::Candidate;
 use super::{
-    Counts, LastSeconds, Lately, Sight, Verdict, lately::LatelyByLabel, recent::Recent, totals::Totals, verdict::Judge,
+    Counts, LastSeconds, Lately, Sight, Verdict,
+    lately::LatelyByLabel,
+    recent::{Fares, Recent},
+    totals::Totals,
+    verdict::Judge,
 };
 use crate::{
     engine::ids::{LabelId, PartitionId},
     time::Timestamp,
 };
+
+/// Rejections of a label in the last seconds from which on they say something.
+const ENOUGH: u64 = 5;
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
@@ -42,8 +49,13 @@ impl Watch {
             self.labels.note(now, totals);
             self.judge.note(sight.is_busy);
         }
+        // A small label of which most is rejected must not hide behind the many requests of its partition.
+        let worst = self.labels.worst(totals);
+        let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
+        let is_throttled =
+            worst.is_some_and(|it| it.refused() >= ENOUGH && it.mostly_refused() == Some(Fares::Throttled));
         let partitions = self.partitions.iter().zip(counts);
-        self.judge.judge(now, sight, partitions.map(|(recent, counts)| recent.since(now, counts, false)));
+        self.judge.judge(now, sight, is_throttled, partitions.map(|(recent, counts)| recent.since(now, counts, false)));
     }
 
     pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {

@@ -48,7 +48,7 @@ impl Engine {
         let waiter = self.queue.get(key);
         let label = waiter.label;
         if waiter.deadline <= now {
-            self.expire(now, key);
+            self.expire(now, key, true);
         } else if self.cannot_finish_in_time(now, key) {
             self.reject_waiter(now, key, Reason::Deadline);
         } else {

@@ -64,8 +64,8 @@ impl Engine {
         self.answer(key, refusal);
     }
 
-    /// Ends a wait whose time is over. The rejection names the rule that was in the way, where that was not the limit.
-    pub(super) fn expire(&mut self, now: Timestamp, key: Key) {
+    /// Ends a wait whose time is over, before its turn or at it. The rejection names the rule that was in the way, where that was not the limit.
+    pub(super) fn expire(&mut self, now: Timestamp, key: Key, is_its_turn: bool) {
         let waiter = *self.queue.get(key);
         if waiter.caller_deadline <= now {
             return self.reject_waiter(now, key, Reason::Deadline);
@@ -77,6 +77,7 @@ impl Engine {
         let reason = full.map_or_else(
             || match self.reason_for_rejecting(partition, label) {
                 reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+                _ if is_its_turn && self.was_full_just_now(label) => Reason::LabelCap,
                 _ => timeout,
             },
             |full| full.reason,
@@ -86,6 +87,13 @@ impl Engine {
         let refusal = self.refusal(now, partition, label, reason);
         let refusal = full.map_or(refusal, |full| self.as_rule_says(now, refusal, full));
         self.answer(key, Refusal { timed_out: true, ..refusal });
+    }
+
+    /// Whether a label was at its cap until now, when it is the turn of its waiter, while the server had room: a waiter that nothing
+    /// stops has a slot at once.
+    fn was_full_just_now(&self, label: LabelId) -> bool {
+        let one = self.quotas.label(label);
+        one.running() + 1 >= one.cap() && self.capacity.running() + 1 < self.capacity.limit()
     }
 
     fn answer(&mut self, key: Key, refusal: Refusal) {

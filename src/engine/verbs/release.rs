@@ -18,7 +18,7 @@ impl Engine {
         let now = self.advance(now);
         let key = place.key();
         if self.queue.get(key).deadline <= now {
-            self.expire(now, key);
+            self.expire(now, key, false);
             self.dispatch(now);
         }
         let waiter = *self.queue.get(key);
@@ -29,6 +29,10 @@ impl Engine {
                 let asked = self.needs_remote(waiter.label).is_some();
                 if asked {
                     self.note_answer(now, waiter.label, true);
+                    // A request that waited in line was granted its slot later than it came.
+                    if until.is_none() {
+                        self.lifecycle.store_mut().note_time(now, now.since(waiter.since));
+                    }
                 }
                 self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
                 let slot = self.slot(now, waiter.class, waiter.holder(), in_flight).until(waiter.caller_deadline);
@@ -122,7 +126,7 @@ impl Engine {
         let now = self.advance(now);
         for _ in 0..AT_ONCE {
             let Some(key) = self.queue.expired(now) else { break };
-            self.expire(now, key);
+            self.expire(now, key, false);
         }
         while let Some(holder) = self.slot_ttl.expire(now) {
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
@@ -164,6 +168,7 @@ impl Engine {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
             is_store_gone: self.quotas.has_shared_rules() && lifecycle.store().is_gone(now, None),
+            is_store_slow: self.quotas.has_shared_rules() && lifecycle.store().slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
         };
         telemetry.judge(now, sight, |partition| capacity.partition(partition).is_owed());

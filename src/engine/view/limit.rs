@@ -166,7 +166,7 @@ fn sentence(limit: usize, it: &LimitSnapshot) -> String {
 }
 
 /// What is compared with what, in words.
-fn compared(rtt: Option<f64>, reference: Option<f64>, kind: Option<&str>) -> String {
+pub(super) fn compared(rtt: Option<f64>, reference: Option<f64>, kind: Option<&str>) -> String {
     let Some(rtt) = rtt else { return String::new() };
     let rtt = format!("RTT {}", text::seconds(rtt));
     let Some(reference) = reference.map(text::seconds) else { return rtt };

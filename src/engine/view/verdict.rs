@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{LimitSnapshot, Snapshot, text};
+use super::{PartitionSnapshot, Snapshot, limit::compared, text};
 use crate::{
     engine::{
         Engine,
@@ -25,6 +25,9 @@ pub struct VerdictSnapshot {
     /// The state in a line, such as `overloaded: noisy refused 99 %, limit 80 at its maximum`. The name of a label in it comes
     /// from a caller.
     pub headline: String,
+    /// What to do about it, in a line, such as `raise the maximum, if the service has room`. The name of a label in it comes from a
+    /// caller.
+    pub advice: String,
     /// Time when this state began, in seconds since the handle was made.
     pub at_seconds: f64,
     /// Time for which the handle has been in this state, in seconds.
@@ -103,6 +106,7 @@ impl Engine {
         let mut found = VerdictSnapshot {
             state: verdict.as_str(),
             headline: String::new(),
+            advice: String::new(),
             at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
             since_seconds: self.now.since(since).as_secs_f64(),
             runbook: format!("{RUNBOOK}#{}", verdict.as_str().replace('_', "-")),
@@ -114,8 +118,23 @@ impl Engine {
             label: self.worst_label(),
             without_store: if verdict == Verdict::StoreGone { self.quotas.without_store() } else { Vec::new() },
         };
-        found.headline = headline(verdict, &found, whole);
+        let cause = Cause::of(&found, whole);
+        let store_after = self.lifecycle.store().slow(self.now).unwrap_or_default().as_secs_f64();
+        found.headline = match verdict {
+            Verdict::StoreSlow => {
+                let after = text::seconds(store_after);
+                let rate = and_refused(found.refused_per_second);
+                format!("store slow: requests under shared rules wait {after} for its answers{rate}")
+            }
+            _ => headline(verdict, &found, whole, &cause, self.cap_of_worst()),
+        };
+        found.advice = advice(verdict, &found, &cause);
         found
+    }
+
+    /// Returns the cap of that label.
+    fn cap_of_worst(&self) -> Option<usize> {
+        self.telemetry.worst_label().map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
     }
 
     /// Returns the label that was rejected most often in the last seconds.
@@ -169,23 +188,33 @@ fn refused_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnapsh
     }
 }
 
-fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot) -> String {
-    let limit = limit(whole.limit, &whole.limit_state);
+fn and_refused(rate: f64) -> String {
+    if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() }
+}
+
+fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot, cause: &Cause<'_>, cap: Option<usize>) -> String {
+    let limit = limit(whole);
     let waiting = whole.waiting + whole.at_gate;
-    let refused = |rate: f64| if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() };
+    let rate = and_refused(it.refused_per_second);
     match verdict {
         Verdict::Fine => {
             let rate = text::rate(it.admitted_per_second);
             format!("fine: {rate} admitted, none refused, {} of {} slots in use", whole.in_flight, whole.limit)
         }
         Verdict::Busy => {
-            let rate = refused(it.refused_per_second);
             format!("busy: {} of {} slots in use, {waiting} waiting{rate}, {limit}", whole.in_flight, whole.limit)
         }
         Verdict::Throttled => {
-            format!("throttled: {} by their own rules, the server has room", who(it, whole))
+            format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
         }
-        Verdict::Overloaded => format!("overloaded: {}, {limit}", who(it, whole)),
+        Verdict::Overloaded => {
+            let cause = if let Cause::Noisy(name) = cause {
+                format!(", {} sends more than its share", text::name(name))
+            } else {
+                String::new()
+            };
+            format!("overloaded: {}, {limit}{cause}", who(it, whole, None))
+        }
         Verdict::StoreGone => {
             let ways = it.without_store.iter().map(|way| match *way {
                 "refuse" => "refuse",
@@ -193,38 +222,134 @@ fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot) -> String 
                 _ => "admit all",
             });
             let ways = ways.collect::<Vec<_>>().join(" or ");
-            format!("store gone: shared rules {ways}{}", refused(it.refused_per_second))
+            let who = if it.refused_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
+            format!("store gone: shared rules {ways}{rate}{who}")
         }
         Verdict::NotEnforcing if whole.mode == "off" => "not enforcing: admission control is switched off".to_owned(),
         Verdict::NotEnforcing => {
             format!("not enforcing: dry run, {} would be refused", text::rate(it.would_refuse_per_second))
         }
-        Verdict::Draining => format!("draining: no request is admitted, {} run and {waiting} wait", whole.in_flight),
+        Verdict::Draining => {
+            format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
+        }
+        // Told by its own numbers.
+        Verdict::StoreSlow => String::new(),
     }
 }
 
-/// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of.
-fn who(it: &VerdictSnapshot, whole: &Snapshot) -> String {
+/// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of, whose cap
+/// is told where that is the reason.
+fn who(it: &VerdictSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
     let is_alone = whole.partitions.len() == 1;
+    let label = it.label.as_ref().filter(|label| label.per_second * 2.0 > it.refused_per_second);
+    let cap = cap.filter(|_| label.is_some()).map(|cap| format!(" {cap}")).unwrap_or_default();
     let partitions = it.refused.iter().filter(|one| one.percent >= 0.5).take(2).map(|one| {
         let name = if is_alone { "requests".to_owned() } else { text::name(&one.name) };
-        let why = one.reason.filter(|reason| *reason != "limit").map(|it| format!(" ({it})")).unwrap_or_default();
+        let why = match one.reason {
+            None | Some("limit") => String::new(),
+            Some("label_cap") => format!(" (label cap{cap})"),
+            Some(reason) => format!(" ({})", reason.replace('_', " ")),
+        };
         format!("{name} refused {}{why}", text::percent(one.percent))
     });
     let mut parts: Vec<_> = partitions.collect();
     if parts.is_empty() {
         parts.push(format!("{} refused", text::rate(it.refused_per_second)));
     }
-    if let Some(label) = it.label.as_ref().filter(|label| label.per_second * 2.0 > it.refused_per_second) {
-        let namespace = if label.namespace.is_empty() { String::new() } else { text::name(&label.namespace) + ":" };
-        parts.push(format!("most of them of {namespace}{}", text::name(&label.name)));
+    if let Some(label) = label {
+        parts.push(format!("most of them of {}", full_name(label)));
     }
     parts.join(", ")
 }
 
-fn limit(limit: usize, it: &LimitSnapshot) -> String {
-    match it.at_bound {
+fn full_name(label: &RefusedSnapshot) -> String {
+    let namespace = if label.namespace.is_empty() { String::new() } else { text::name(&label.namespace) + ":" };
+    namespace + &text::name(&label.name)
+}
+
+/// Where the limit stands, and what its law goes by: the times that it compares, or how long slots are held
+/// where it compares none.
+fn limit(whole: &Snapshot) -> String {
+    let (limit, it) = (whole.limit, &whole.limit_state);
+    let stands = match it.at_bound {
         Some(bound) => format!("limit {limit} at its {bound}"),
         None => format!("limit {limit} {}", it.state.replace('_', " ")),
+    };
+    match () {
+        () if it.rtt_seconds.and(it.reference_seconds).is_some() => {
+            format!("{stands}, {}", compared(it.rtt_seconds, it.reference_seconds, it.reference))
+        }
+        () if whole.mean_hold_seconds > 0.0 => {
+            format!("{stands}, slots held for {}", text::seconds(whole.mean_hold_seconds))
+        }
+        () => stands,
     }
+}
+
+/// Why there are too few slots, as far as that can be seen from here.
+#[derive(Debug)]
+enum Cause<'a> {
+    /// Requests take longer than the law accepts.
+    Slow,
+    /// One partition is refused, and asks for more than its share and for more than all others.
+    Noisy(&'a str),
+    /// The law would raise the limit, and may not.
+    AtMaximum,
+    Unknown,
+}
+
+impl<'a> Cause<'a> {
+    fn of(it: &VerdictSnapshot, whole: &'a Snapshot) -> Self {
+        let limit = &whole.limit_state;
+        // A threshold is a bound; all other references are times of a server that is well.
+        let factor = if limit.reference == Some("threshold") { 1.0 } else { 2.0 };
+        let times = limit.rtt_seconds.zip(limit.reference_seconds);
+        if times.is_some_and(|(rtt, reference)| rtt > reference * factor) || limit.at_bound == Some("minimum") {
+            return Self::Slow;
+        }
+        let worst = it.refused.first().filter(|worst| worst.percent >= 10.0);
+        let noisy = worst.and_then(|worst| whole.partitions.iter().find(|one| one.name == worst.name));
+        // Its own share would not be enough for it, and what the others ask for is little beside it.
+        let asked = |recent: &RecentSnapshot| recent.admitted_per_second + recent.refused_per_second;
+        let others = |one: &PartitionSnapshot| -> f64 {
+            whole.partitions.iter().filter(|it| it.name != one.name).map(|it| asked(&it.recent)).sum()
+        };
+        let noisy = noisy.filter(|one| one.in_flight + one.waiting + one.at_gate > one.share);
+        match noisy.filter(|one| others(one) > 0.0 && asked(&one.recent) > 2.0 * others(one)) {
+            Some(one) => Self::Noisy(&one.name),
+            None if limit.at_bound == Some("maximum") => Self::AtMaximum,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// What to do, in a line.
+fn advice(verdict: Verdict, it: &VerdictSnapshot, cause: &Cause<'_>) -> String {
+    let fixed = match (verdict, cause) {
+        (Verdict::Fine, _) => "nothing to do",
+        (Verdict::Overloaded, Cause::Noisy(name)) => {
+            return format!("have {} send less, or give it a cap or a rate of its own", text::name(name));
+        }
+        (Verdict::Overloaded, Cause::Slow) => {
+            "mend what is slow, the service or what it calls: a higher limit makes it slower"
+        }
+        (Verdict::Overloaded, Cause::AtMaximum) => "raise the maximum, if the service has room, or add instances",
+        (Verdict::Overloaded, Cause::Unknown) => {
+            "see whether requests take longer than usual; if not, raise the limit or add instances"
+        }
+        (Verdict::Busy, _) => "nothing, if the waits are short",
+        (Verdict::Throttled, _) => {
+            let which = it.label.as_ref().map_or_else(|| "LABEL".to_owned(), full_name);
+            return format!(
+                "`admission describe {which}` shows the rule: if that bound is wrong, correct it and reload"
+            );
+        }
+        (Verdict::StoreSlow, _) => "look at the store and at the way to it",
+        (Verdict::StoreGone, _) => "bring the store back: the rules recover by themselves",
+        (Verdict::NotEnforcing, _) => "set the mode to enforce, unless that is intended",
+        (Verdict::Draining, _) => {
+            "nothing, if the process is to stop; if requests keep coming, take it out of the load balancer"
+        }
+    };
+    fixed.to_owned()
 }

@@ -247,7 +247,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-fq2nF3iptnXKOgabK7zMMXx6MH5L9YDZXrmWkF7pYFQ='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
+    script-src 'sha256-M8AggZ9YpEkwl8lihKgzlW9YmQe+Eob/tTDVm4iFzHA='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -14,6 +14,7 @@ use crate::engine::{LimitSnapshot, RecentSnapshot, RefusedSnapshot, VerdictSnaps
 pub struct Verdict {
     pub state: String,
     pub headline: String,
+    pub advice: String,
     pub at_seconds: f64,
     pub runbook: String,
     pub window_seconds: f64,
@@ -89,6 +90,7 @@ impl From<VerdictSnapshot> for Verdict {
         Self {
             state: it.state.to_owned(),
             headline: it.headline,
+            advice: it.advice,
             at_seconds: it.at_seconds,
             runbook: it.runbook,
             window_seconds: it.window_seconds,

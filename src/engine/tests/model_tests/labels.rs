@@ -47,7 +47,15 @@ impl Model {
     }
 
     pub(super) fn is_full(&self, label: usize) -> bool {
-        let running = self.running_of(label);
+        self.is_full_with(label, self.running_of(label))
+    }
+
+    /// Whether a label would be full with a request more.
+    pub(super) fn has_one_left(&self, label: usize) -> bool {
+        self.is_full_with(label, self.running_of(label) + 1)
+    }
+
+    fn is_full_with(&self, label: usize, running: usize) -> bool {
         let workers = &self.labels[label].workers;
         let slots: usize = workers.iter().filter(|worker| worker.active).map(|worker| worker.slots).sum();
         let by_workers = self.setup.labels.enforce_workers && !workers.is_empty() && running >= slots;

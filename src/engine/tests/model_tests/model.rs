@@ -121,7 +121,7 @@ impl Model {
     }
 
     /// Ends the waits that are over, or one of them.
-    pub(super) fn expire(&mut self, only: Option<u64>) {
+    pub(super) fn expire(&mut self, only: Option<u64>, is_its_turn: bool) {
         loop {
             let over = (0..self.people.len()).filter(|&index| {
                 let person = &self.people[index];
@@ -134,6 +134,10 @@ impl Model {
                 _ if person.patience_ends <= self.now => Reason::Deadline,
                 at => match self.why_full(person.partition, person.label) {
                     reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+                    // The slot that is free now was that of the label, or the server was full.
+                    _ if is_its_turn && self.has_one_left(person.label) && self.used.len() + 1 < self.limit => {
+                        Reason::LabelCap
+                    }
                     _ if at == At::Gate => Reason::GateTimeout,
                     _ => Reason::QueueTimeout,
                 },
@@ -143,7 +147,7 @@ impl Model {
     }
 
     pub(super) fn tick(&mut self) {
-        self.expire(None);
+        self.expire(None, false);
         while let Some(late) = self.used.iter().position(|used| used.ends <= self.now) {
             self.overdue += 1;
             self.stop(late);
@@ -191,7 +195,7 @@ impl Model {
         }
         while let Some(next) = self.next() {
             if self.people[next].wait_ends <= self.now {
-                self.expire(Some(self.people[next].id));
+                self.expire(Some(self.people[next].id), true);
             } else if self.is_hopeless(next) {
                 self.refuse(next, Reason::Deadline);
             } else {

@@ -280,7 +280,7 @@ impl Pair {
         let id = self.waiting[which].0;
         let index = self.model.people.iter().position(|person| person.id == id).unwrap();
         let before = self.model.people[index].at;
-        self.model.expire(Some(id));
+        self.model.expire(Some(id), false);
         let at = self.model.people[index].at;
         if before != at {
             self.model.settle();

@@ -1,9 +1,10 @@
 // ---- the page ---------------------------------------------------------------------------------------------------
-const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', not_enforcing: 'warn' };
+const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', store_slow: 'warn', not_enforcing: 'warn' };
 function judge(state, age) {
   const { verdict, limit_state: limit } = state;
   $('verdict').className = `wide ${VERDICTS[verdict.state] ?? 'bad'}`;
   say($('headline'), verdict.headline);
+  say($('advice'), verdict.state === 'fine' ? '' : `. Now: ${verdict.advice}`);
   say($('since'), `since ${seconds(Math.max(age - verdict.at_seconds, 0))}; in the last ${seconds(Math.min(verdict.window_seconds, age))}: ` +
     `${rate(verdict.admitted_per_second)}/s admitted, ${rate(verdict.refused_per_second)}/s refused.` +
     (state.kept ? ` Held back: ${whole(state.kept)}.` : ''));
@@ -245,7 +246,9 @@ function warn() {
   const silent = answered ? `not answering since ${answered.toLocaleTimeString()}` : 'not answering';
   say($('link'), silent);
   $('verdict').className = 'wide bad';
-  say($('headline'), `${silent}: what is shown is from before`);
+  say($('headline'), `${silent}: frozen, dead or out of reach, so that all callers may be without answers; what is shown is from before`);
+  say($('advice'), '. Now: take it out of the load balancer, and find out what blocks it');
+  $('runbook').setAttribute('href', ($('runbook').getAttribute('href') ?? '').replace(/#.*$/, '#no-answer'));
   say($('since'), '');
   $('state').className = 'pill bad';
   say($('state'), '✕ not answering');
