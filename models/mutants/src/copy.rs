@@ -161,6 +161,8 @@ pub fn build(repository: &Path, work: &Path, count: usize) -> Copy {
         for (_, target, _) in &SUITES[1..count] {
             command.args(["--test", target]);
         }
+        // Cargo takes the copy's artefacts for the repository's where both share a folder.
+        command.env("CARGO_TARGET_DIR", work.join("target"));
         let built = command.current_dir(&copy).stderr(Stdio::inherit()).output().expect("cargo runs");
         let messages: Vec<Value> =
             String::from_utf8_lossy(&built.stdout).lines().filter_map(|it| serde_json::from_str(it).ok()).collect();

@@ -34,6 +34,7 @@ struct Options {
     within: String,
     is_again: bool,
     is_quick: bool,
+    slowest: f64,
 }
 
 fn options() -> Options {
@@ -44,6 +45,7 @@ fn options() -> Options {
         within: String::new(),
         is_again: false,
         is_quick: false,
+        slowest: f64::MAX,
     };
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
@@ -52,6 +54,8 @@ fn options() -> Options {
             "--minutes" => options.minutes = next().parse().expect("minutes"),
             "--most" => options.most = next().parse().expect("a number of mutants"),
             "--seed" => options.seed = next().parse().expect("a seed"),
+            // Leaves out the few tests that take longest: a run of many mutants says more than a long run of few.
+            "--slowest" => options.slowest = next().parse().expect("seconds"),
             "--in" => options.within = next(),
             // Those that survived the last time, after tests were added.
             "--again" => options.is_again = true,
@@ -94,14 +98,14 @@ fn in_order(mutants: &[Mutant], seed: u64) -> Vec<&Mutant> {
 }
 
 /// Runs the suites that reach a mutant, until a test catches it.
-fn outcome(mutant: &Mutant, copy: &Copy, known: &[Baseline]) -> (&'static str, String) {
+fn outcome(mutant: &Mutant, copy: &Copy, known: &[Baseline], slowest: f64) -> (&'static str, String) {
     let mut is_reached = false;
     for ((suite, baseline), (_, _, rooms)) in copy.suites.iter().zip(known).zip(SUITES) {
         if !mutant.file.starts_with(rooms) {
             continue;
         }
         is_reached |= baseline.reached.contains_key(&mutant.id);
-        match attempt(suite, baseline, mutant.id) {
+        match attempt(suite, baseline, mutant.id, slowest) {
             Ended::Passed => {}
             Ended::Failed(test) => return ("caught", format!("{}: {test}", suite.name)),
             Ended::TimedOut => return ("timeout", suite.name.to_owned()),
@@ -150,7 +154,7 @@ fn main() {
         if outcomes.contains_key(&mutant.id) {
             continue;
         }
-        let (how, why) = outcome(mutant, &copy, &known);
+        let (how, why) = outcome(mutant, &copy, &known, options.slowest);
         let Mutant { id, file: of, line, function, what } = mutant;
         let line = format!("{id} {how} ({why}) {of}:{line} {function}: {what}");
         println!("{line}");

@@ -125,10 +125,11 @@ pub fn baseline(suite: &Suite, work: &Path) -> Baseline {
     Baseline { seconds, reached }
 }
 
-/// Runs the tests of a suite that reach a mutant, with the mutant, cheap ones first.
-pub fn attempt(suite: &Suite, baseline: &Baseline, mutant: u32) -> Ended {
+/// Runs the tests of a suite that reach a mutant, with the mutant, cheap ones first, and none beyond `slowest` seconds.
+pub fn attempt(suite: &Suite, baseline: &Baseline, mutant: u32, slowest: f64) -> Ended {
     let Some(reached) = baseline.reached.get(&mutant) else { return Ended::Passed };
     let mut tests: Vec<(&String, f64)> = reached.iter().map(|it| (it, baseline.seconds[it])).collect();
+    tests.retain(|it| it.1 <= slowest);
     tests.sort_by(|a, b| a.1.total_cmp(&b.1));
     // In growing portions, so that few tests are run for a mutant that any of them catches.
     let mut portion = 0.5;
