@@ -129,6 +129,8 @@ fn main() {
     let target = env::var("CARGO_TARGET_DIR").map_or_else(|_| repository.join("target"), Into::into);
     let work = target.join("mutants");
     fs::create_dir_all(&work).expect("a folder for the copy");
+    // Cargo runs in the copy: a relative path would be another one there.
+    let work = work.canonicalize().expect("the folder is there");
     let copy = copy::build(repository, &work, if options.is_quick { 2 } else { SUITES.len() });
     let known: Vec<Baseline> = copy.suites.iter().map(|suite| baseline(suite, &work)).collect();
 
