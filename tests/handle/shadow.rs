@@ -185,6 +185,24 @@ fn rules_that_observe_say_what_they_would_reject_and_reject_nobody() {
     }
 }
 
+/// What runs beyond a cap that observes takes none of its room, also after a reload.
+#[test]
+fn a_reload_keeps_apart_what_runs_beyond_a_cap_of_a_namespace_that_observes() {
+    let capped = |max| with(&ClassLimits::new().max_in_flight_per_namespace(Cap::from(max).observe()));
+    let admission = capped(1).build().unwrap();
+    let admit = || admission.try_admit(Ticket::new().namespace("ns").label("a").class("query")).unwrap();
+    let beyond = || admission.snapshot().partitions.iter().flat_map(|it| it.would_reject.values()).sum::<u64>();
+    let mut running = vec![admit(), admit()];
+    let before = beyond();
+    admission.reload(capped(2)).unwrap();
+    running.push(admit());
+    assert_eq!(beyond(), before, "one of two runs within the cap, and there is room for another");
+    running.push(admit());
+    assert_eq!(beyond(), before + 1);
+    drop(running);
+    assert_eq!(admission.snapshot().in_flight, 0);
+}
+
 #[test]
 fn a_rule_that_observes_beside_others_that_bind_judges_what_these_let_through() {
     let limits = |observes: bool| {

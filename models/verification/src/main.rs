@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each file is the output of a run: `cargo test`, the models with `--nocapture`, a fuzz target, or the `outcomes.json` of
-//! cargo-mutants. No number comes from elsewhere. It is an error if a promise has no test, if a test that is named does not
+//! `admission-mutants`. No number comes from elsewhere. It is an error if a promise has no test, if a test that is named does not
 //! exist or failed, and, without `--partial`, if it was not run.
 
 mod promises;

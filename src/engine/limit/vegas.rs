@@ -260,3 +260,15 @@ impl LimitAlgorithm for Vegas {
         problems
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_grow_with_each_power_of_ten_from_a_hundred_on() {
+        for (estimate, expected) in [(0.0, 1.0), (99.9, 1.0), (100.0, 2.0), (999.9, 2.0), (1_000.0, 3.0)] {
+            assert!((lg(estimate) - expected).abs() < f64::EPSILON, "{estimate}: {}", lg(estimate));
+        }
+    }
+}

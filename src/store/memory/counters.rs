@@ -51,7 +51,7 @@ struct Wish {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum RateState {
+pub(super) enum RateState {
     Bucket { index: u64, charged: u64, over: u64 },
     Smooth { next: u64 },
 }
@@ -296,27 +296,27 @@ impl Counters {
 
 /// Returns how large an allotment becomes: growing takes half of what is free, or `most` while others wait. Units that
 /// are in use, or may come into use before the answer, are never taken away.
-fn granted(request: &AllotmentRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
+pub(super) fn granted(request: &AllotmentRequest, had: u32, free: u32, most: Option<u32>) -> u32 {
     let most = most.unwrap_or_else(|| had + (free.saturating_sub(had) / 2).max(1));
     let kept = had.min(request.used.max(request.had.min(request.want)));
     request.want.min(free).min(most).max(kept)
 }
 
 /// The arithmetic of one rate, in whole microseconds.
-struct Meter {
+pub(super) struct Meter {
     maximum: u64,
     period: u64,
     mode: RateMode,
 }
 
 impl Meter {
-    fn new(maximum: u32, period: Duration, mode: RateMode) -> Self {
+    pub(super) fn new(maximum: u32, period: Duration, mode: RateMode) -> Self {
         Self { maximum: u64::from(maximum), period: micros(period), mode }
     }
 
     /// Returns how many of `most` units there are now; when there will be one, or for how long these may be used; and
     /// the state after they were taken.
-    fn draw(&self, state: Option<RateState>, most: u32, now: u64) -> (u32, Duration, RateState) {
+    pub(super) fn draw(&self, state: Option<RateState>, most: u32, now: u64) -> (u32, Duration, RateState) {
         let few = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
         match self.mode {
             RateMode::Bucket => {

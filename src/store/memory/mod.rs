@@ -1,6 +1,8 @@
 //! The store of a single process: the default, and the oracle that the other one is compared with.
 
 mod counters;
+#[cfg(test)]
+mod counters_tests;
 mod fair;
 mod locks;
 

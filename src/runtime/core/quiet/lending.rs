@@ -129,6 +129,8 @@ impl Lending {
             engine.settle(settled);
         }
         self.is_behind = self.lent == 0 && self.has_news(lanes);
+        #[cfg(test)]
+        self.check();
     }
 
     /// Collects the samples. Returns whether the limit has moved, so that slots have to be lent anew.
@@ -197,7 +199,7 @@ impl Lending {
             // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
             // lanes: so many have to leave each lane before a request may enter there.
             let [Account { partition, .. }, ..] = *accounts else { continue };
-            let too_many = engine.too_many(partition, accounts.iter().map(|account| account.lent).sum());
+            let too_many = engine.too_many(partition, accounts.iter().map(|account| account.lent).sum::<u32>());
             for (account, lane) in accounts.iter_mut().zip(lanes) {
                 let most = account.lent - too_many.min(account.lent);
                 lane.word.open(i64::from(most) - account.in_word);
@@ -218,6 +220,14 @@ impl Lending {
             self.lent -= 1;
             self.is_behind = self.lent == 0 && self.has_news(lanes);
         }
+        #[cfg(test)]
+        self.check();
+    }
+
+    /// What is lent is the sum of what is lent to each lane.
+    #[cfg(test)]
+    fn check(&self) {
+        assert_eq!(self.lent, self.accounts.iter().map(|account| account.lent).sum::<u32>());
     }
 }
 
