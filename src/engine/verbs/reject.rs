@@ -64,7 +64,8 @@ impl Engine {
         self.answer(key, refusal);
     }
 
-    /// Ends a wait whose time is over, before its turn or at it. The rejection names the rule that was in the way, where that was not the limit.
+    /// Ends a wait whose time is over, before its turn or at it. The rejection names the rule that was in the way, where that was
+    /// not the limit.
     pub(super) fn expire(&mut self, now: Timestamp, key: Key, is_its_turn: bool) {
         let waiter = *self.queue.get(key);
         if waiter.caller_deadline <= now {

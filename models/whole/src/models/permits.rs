@@ -23,7 +23,7 @@ use crate::{
 /// Lent slots and slots of the engine are observed on one thread and given back on another one, while requests wait.
 pub fn a_permit_ends_on_another_thread() {
     let threads = of(2, 10);
-    explore("a_permit_ends_on_another_thread", bounds(2, 500), move || {
+    explore("a_permit_ends_on_another_thread", bounds(2, 500).long(), move || {
         let admission = fixed(threads).build().expect("good settings");
         // From here on slots are lent.
         admission.try_admit(Ticket::new()).expect("a slot is free").finish(Outcome::Success);
