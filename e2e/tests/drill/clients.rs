@@ -34,7 +34,7 @@ enum Got {
 #[derive(Debug)]
 struct Note {
     at: Instant,
-    who: &'static str,
+    caller: &'static str,
     got: Got,
     took: Duration,
 }
@@ -70,7 +70,7 @@ impl Clients {
     /// So many callers, each of which asks again after a pause.
     pub(crate) fn call(
         &mut self,
-        who: &'static str,
+        caller: &'static str,
         count: usize,
         path: &'static str,
         pause: Duration,
@@ -93,7 +93,7 @@ impl Clients {
                         Ok(Some(_)) => Got::Refused,
                         _ => Got::Nothing,
                     };
-                    notes.lock().unwrap().push(Note { at: Instant::now(), who, got, took: at.elapsed() });
+                    notes.lock().unwrap().push(Note { at: Instant::now(), caller, got, took: at.elapsed() });
                     sleep(pause).await;
                 }
             });
@@ -106,19 +106,19 @@ impl Clients {
         let mut times: BTreeMap<_, Vec<Duration>> = BTreeMap::new();
         let mut all: BTreeMap<&'static str, Got10> = BTreeMap::new();
         for note in notes.iter().filter(|it| it.at.elapsed() <= LATELY) {
-            let got = all.entry(note.who).or_default();
+            let got = all.entry(note.caller).or_default();
             match note.got {
                 Got::Served => got.served += 1,
                 Got::Refused => got.refused += 1,
                 Got::Nothing => got.nothing += 1,
             }
             if note.got == Got::Served {
-                times.entry(note.who).or_default().push(note.took);
+                times.entry(note.caller).or_default().push(note.took);
             }
         }
-        for (who, mut times) in times {
+        for (caller, mut times) in times {
             times.sort_unstable();
-            all.entry(who).or_default().median = times[times.len() / 2];
+            all.entry(caller).or_default().median = times[times.len() / 2];
         }
         Truth(all)
     }
@@ -134,9 +134,9 @@ impl Truth {
 
 impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = self.0.iter().map(|(who, it)| {
+        let texts = self.0.iter().map(|(caller, it)| {
             let all = it.served + it.refused + it.nothing;
-            let mut text = format!("{who}: {} of {all} served", it.served);
+            let mut text = format!("{caller}: {} of {all} served", it.served);
             if it.served > 0 {
                 text += &format!(" in {} ms", it.median.as_millis());
             }

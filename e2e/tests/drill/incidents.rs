@@ -58,12 +58,12 @@ async fn site(
     name: &'static str,
     what: &'static str,
     builder: AdmissionBuilder,
-    who: (&'static str, &'static [(&'static str, &'static str)]),
+    caller: (&'static str, &'static [(&'static str, &'static str)]),
     expected: Expected,
 ) -> Incident {
     let site = Site::start(&builder.build().unwrap()).await;
     let mut clients = Clients::of(&site.app);
-    clients.call(who.0, FEW, "/backend", ms(100), who.1);
+    clients.call(caller.0, FEW, "/backend", ms(100), caller.1);
     let url = site.admin.clone();
     Incident { name, what, url, clients, expected, browser: None, place: Place::Here(site) }
 }
