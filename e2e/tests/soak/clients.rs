@@ -184,7 +184,7 @@ fn request(to: SocketAddr, path: &str, class: &str) -> Result<Request<Outgoing>,
 }
 
 fn work(to: SocketAddr) -> Result<Request<Outgoing>, Failure> {
-    request(to, &format!("/work/{}", fastrand::u64(..60)), "plain")
+    request(to, &format!("/takes/{}", fastrand::u64(..60)), "plain")
 }
 
 async fn read(answer: http::Response<Incoming>) -> Result<(), Failure> {
@@ -215,7 +215,7 @@ async fn act(act: Act, web: SocketAddr, grpc: SocketAddr) -> Result<(), Failure>
         }
         Act::Stray => {
             let mut socket = TcpStream::connect(web).await?;
-            let head = format!("GET /work/30 HTTP/1.1\r\nhost: x\r\nx-label: {}\r\n\r\nG", label());
+            let head = format!("GET /takes/30 HTTP/1.1\r\nhost: x\r\nx-label: {}\r\n\r\nG", label());
             socket.write_all(head.as_bytes()).await?;
             sleep(moment).await;
         }
@@ -251,7 +251,7 @@ async fn act(act: Act, web: SocketAddr, grpc: SocketAddr) -> Result<(), Failure>
         }
         Act::Panic | Act::Classifier => {
             let (mut sender, _connection) = http1(web).await?;
-            let (path, class) = if matches!(act, Act::Panic) { ("/panic", "plain") } else { ("/work/1", "panic") };
+            let (path, class) = if matches!(act, Act::Panic) { ("/panic", "plain") } else { ("/takes/1", "panic") };
             read(sender.send_request(request(web, path, class)?).await?).await?;
         }
         Act::Call => {
@@ -263,7 +263,7 @@ async fn act(act: Act, web: SocketAddr, grpc: SocketAddr) -> Result<(), Failure>
         Act::Chat => Caller::connect(grpc, label()).await?.chat(8, fastrand::usize(1..=8)).await?,
         Act::Strict => {
             let (mut sender, _connection) = http1(web).await?;
-            read(sender.send_request(request(web, "/work/5", "strict")?).await?).await?;
+            read(sender.send_request(request(web, "/takes/5", "strict")?).await?).await?;
         }
     }
     Ok(())

@@ -177,7 +177,7 @@ fn routes(handlers: &Handlers) -> Router {
     let [work, upload, fall, chunks] = [(); 4].map(|()| handlers.clone());
     Router::new()
         .route(
-            "/work/{millis}",
+            "/takes/{millis}",
             get(async move |Path(millis): Path<u64>| {
                 let _running = work.enter();
                 sleep(ms(millis.min(1_000))).await;
