@@ -235,6 +235,11 @@ impl World {
         if let Some(last) = &mut limit.last_move {
             (last.rtt_seconds, last.ratio) = (None, None);
         }
+        // Its RTT stands in the first line as well.
+        let headline = &mut snapshot.verdict.headline;
+        if let Some(at) = headline.find(", RTT ") {
+            headline.truncate(at);
+        }
         format!("{snapshot:?}")
     }
 }

@@ -133,6 +133,8 @@ impl Run {
                 request.used = self.rng.u32(0..=request.had);
                 request.want = self.rng.u32(0..=8);
                 request.waits = self.rng.bool();
+                // The cap is lowered and raised by reloads.
+                request.bound = number(if self.rng.u8(..4) == 0 { 3 } else { 8 });
                 // Some come late.
                 request.sequence += self.rng.u64(0..3);
                 let redis = self.redis.reserve(request).await.unwrap();

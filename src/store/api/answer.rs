@@ -128,10 +128,11 @@ impl AllotmentRequest {
 pub struct Allotment {
     /// Units of the allotment.
     pub units: u32,
-    /// Whether other processes wait for this cap: units that are not used should be returned.
+    /// Whether other processes wait for this cap, or more is held of it than its bound, which was lowered: units that are
+    /// not used should be returned.
     pub wanted: bool,
     /// Units to which the allotment should come down as they come free, although requests of its process wait for them:
-    /// its part of the cap, by what each process needs. The bound unless others wait.
+    /// its part of the cap, by what each process needs. The bound unless units are wanted.
     pub target: u32,
     /// Time until the first lease or allotment of the cap expires; for a process that got nothing.
     pub retry_after: Duration,

@@ -102,7 +102,7 @@ impl Shares {
         claims.iter().enumerate().filter_map(move |(claim, of)| {
             let (there, answers, retry_after) = if of.is_cap() {
                 self.caps.get(&of.key).map_or((false, 0, Duration::ZERO), |share| {
-                    (share.has_room(now, self.expiry), share.answers, share.retry_after)
+                    (share.has_room(of, now, self.expiry), share.answers, share.retry_after)
                 })
             } else {
                 self.purses.get(&of.key).map_or((false, 0, Duration::ZERO), |purse| {
@@ -123,6 +123,7 @@ impl Shares {
             if let Some(share) = self.caps.get_mut(&claim.key).filter(|_| claim.is_cap()) {
                 share.used += 1;
                 share.peak = share.peak.max(share.used);
+                share.follow(claim);
                 taken.push(Unit { key: claim.key.clone(), block: share.token, loss: Arc::clone(&share.loss) });
             } else if let Some(purse) = self.purses.get_mut(&claim.key) {
                 purse.units -= 1;
@@ -185,8 +186,7 @@ impl Shares {
             self.caps.insert(claim.key.clone(), Share::new(claim.clone(), seeds.token()?, now));
         }
         let Some(share) = self.caps.get_mut(&claim.key) else { return Err(StoreError::Unavailable) };
-        // The bound may have changed with the configuration.
-        share.claim = claim.clone();
+        share.follow(claim);
         let standing = u32::try_from(standing).unwrap_or(u32::MAX);
         let want = share.used.saturating_add(share.step.max(standing)).min(share.claim.bound().get());
         share.step = share.step.saturating_mul(2).min(share.claim.bound().get());
@@ -204,7 +204,8 @@ impl Shares {
             // A renewal would overtake the answer, and take back what a request is about to be given.
             return None;
         }
-        let want = if give_all { share.used } else { share.peak.max(share.used) };
+        let bound = share.claim.bound().get();
+        let want = if give_all { share.used } else { share.peak.min(bound).max(share.used) };
         if give_all && want >= share.units {
             return None;
         }
@@ -342,8 +343,16 @@ impl Share {
         }
     }
 
-    fn has_room(&self, now: Instant, expiry: Duration) -> bool {
-        self.used < self.units && now < self.asked_at + expiry.mul_f64(USABLE)
+    fn has_room(&self, claim: &Claim, now: Instant, expiry: Duration) -> bool {
+        self.used < self.units.min(claim.bound().get()) && now < self.asked_at + expiry.mul_f64(USABLE)
+    }
+
+    /// Goes by the bound of the newest claim from now on: it changes with the configuration. An allotment that meets all
+    /// claims from its units would else be renewed by an old bound for as long as it does.
+    fn follow(&mut self, claim: &Claim) {
+        if self.claim.bound() != claim.bound() {
+            self.claim = claim.clone();
+        }
     }
 
     fn ask(&mut self, want: u32, waits: bool, expiry: Duration) -> AllotmentRequest {

@@ -31,7 +31,11 @@ impl Clock for Manual {
 }
 
 fn claim() -> Claim {
-    Claim::cap(Keys::new("adm").unwrap().cap("a", "label", "x"), NonZeroU32::new(BOUND).unwrap())
+    claim_of(BOUND)
+}
+
+fn claim_of(bound: u32) -> Claim {
+    Claim::cap(Keys::new("adm").unwrap().cap("a", "label", "x"), NonZeroU32::new(bound).unwrap())
 }
 
 /// A process: its units, its questions, and when it looks at them next.
@@ -217,4 +221,58 @@ async fn what_an_older_answer_granted_goes_back_at_the_end() {
     let fresh = MemoryStore::with_clock(Manual::default());
     let of_fresh = fresh.reserve(&all).await.unwrap().units;
     assert_eq!(store.reserve(&all).await.unwrap().units, of_fresh, "as much as of a store that granted nothing before");
+}
+
+/// Found by the seeds 80568 and 81360 of the simulated fleets: two processes that each needed one unit at a time kept one each,
+/// for as long as they called, under a cap that a reload had lowered to one.
+#[tokio::test(start_paused = true)]
+async fn a_cap_that_was_lowered_is_kept_by_processes_that_need_no_more_than_they_hold() {
+    let clock = Manual::default();
+    let (store, seeds) = (MemoryStore::with_clock(clock.clone()), Seeds::new(Some(1)));
+    let mut processes = [Shares::new(EXPIRY), Shares::new(EXPIRY)];
+    let mut held: [Vec<Unit>; 2] = Default::default();
+    let (mut most, mut served) = ([0; 3], [0; 3]);
+    for step in 0..600_usize {
+        let tick = EXPIRY / 100;
+        advance(tick).await;
+        clock.0.fetch_add(u64::try_from(tick.as_micros()).unwrap(), Ordering::SeqCst);
+        let now = Instant::now();
+        // Before, in the expiry after the cap was lowered, and from then on.
+        let (bound, phase) = (if step < 200 { 4 } else { 1 }, step.saturating_sub(100) / 100);
+        let phase = phase.min(2);
+        for (shares, held) in processes.iter_mut().zip(&mut held) {
+            let mut asks = Vec::new();
+            // Each request takes 30 ms of every 40, so that the requests of both processes overlap.
+            match step % 4 {
+                0 => {
+                    if shares.take(&[claim_of(bound)], now).map(|units| held.extend(units)).is_err() {
+                        asks.extend(shares.refill(&claim_of(bound), 0, false, now, &seeds).ok());
+                    }
+                }
+                3 => asks.extend(held.pop().and_then(|unit| shares.put_back(&unit, || 0))),
+                _ => {}
+            }
+            if step % 25 == 0 {
+                asks.extend(shares.renewal(&claim().key, false, now));
+            }
+            for request in asks {
+                let answer = store.reserve(&request).await.unwrap();
+                shares.answered(&request, answer, now);
+                if answer.wanted
+                    && let Some(request) = shares.renewal(&claim().key, true, now)
+                {
+                    shares.answered(&request, store.reserve(&request).await.unwrap(), now);
+                }
+            }
+            if step % 4 == 0 {
+                if held.is_empty() {
+                    held.extend(shares.take(&[claim_of(bound)], now).into_iter().flatten());
+                }
+                served[phase] += held.len();
+            }
+        }
+        most[phase] = most[phase].max(held.iter().map(Vec::len).sum());
+    }
+    assert_eq!(most, [2, 2, 1], "before, within the expiry and from then on; {served:?} served");
+    assert!(served[0] >= 40 && served[2] >= 60, "{served:?}");
 }

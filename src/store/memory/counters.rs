@@ -260,6 +260,8 @@ impl Counters {
         if units < had || (mine.is_some() && wanted && need <= units) {
             cap.freed(&request.key, now, notices);
         }
+        // After the cap was lowered, holders come down to their parts as if others waited.
+        let wanted = wanted || (units > 0 && others + u64::from(units) > u64::from(bound));
         let target = if wanted { cap.fair(bound, of, now).0 } else { bound };
         Allotment { units, wanted, target, retry_after: cap.frees_after(now), at: at(now) }
     }

@@ -1,7 +1,7 @@
 -- Changes the block that a process holds of a cap, or renews it.
 -- KEYS: the mark, the cap. ARGV: token, expiry, quiet time, 1 if somebody waits, channel, bound, used, want, had, sequence,
 --       need.
--- Returns {now, 'block', units, 1 if others want some, retry after, target} or {now, 'restarted', retry after}.
+-- Returns {now, 'block', units, 1 if some is wanted back, retry after, target} or {now, 'restarted', retry after}.
 local cap = KEYS[2]
 local token, expiry, waits, channel = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[5]
 local bound, used, want_units, had, sequence =
@@ -61,5 +61,7 @@ elseif mine then
   redis.call('ZREM', cap, mine.member)
 end
 if units < current or (mine and others and need <= units) then freed(cap, channel) end
+-- After the cap was lowered, holders come down to their parts as if others waited.
+others = others or (units > 0 and total - current + units > bound)
 if others then target = fair(cap, bound, token, need, turn, wishes) end
 return {now, 'block', units, others and 1 or 0, frees_after(cap), target}
