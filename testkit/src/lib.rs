@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
+pub mod grpc;
 mod moody;
+pub mod process;
 
 use std::{
     future::{Future, poll_fn},

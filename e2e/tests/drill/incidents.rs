@@ -281,7 +281,7 @@ impl Incident {
             // What they hold is held for as long as they have patience.
             ("one label stuck", Place::Here(_)) => clients.call("stuck", 8, "/held", ms(200), STUCK),
             ("drain", Place::Here(site)) => site.admission.drain(DrainMode::RejectWaiting),
-            ("frozen process", Place::Elsewhere(server)) => server.signal("-STOP").await,
+            ("frozen process", Place::Elsewhere(server)) => server.process.signal("-STOP").await,
             (name, _) => panic!("{name} is not known"),
         }
     }

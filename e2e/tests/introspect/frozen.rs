@@ -51,7 +51,7 @@ async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back(
     let runs = "Number(document.querySelector('#load svg path[data-runs]').dataset.runs)";
     assert_eq!(browser.value(runs).await, 1, "control: curves without a gap");
     watch(&browser).await;
-    server.signal("-STOP").await;
+    server.process.signal("-STOP").await;
     let frozen = took(&browser).await;
     assert!(frozen < SOON, "frozen: {frozen} ms");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
@@ -60,7 +60,7 @@ async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back(
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(browser.value(LINK).await, said, "since the last answer, not since the last try");
     assert_eq!(browser.value(STALE).await, true);
-    server.signal("-CONT").await;
+    server.process.signal("-CONT").await;
     browser.until(&format!("{LINK} === 'live' && {STATE} === '✓ ready' && !document.title.startsWith('✕')")).await;
     browser.until(&format!("{runs} === 2")).await;
     assert_eq!(
@@ -70,8 +70,7 @@ async fn the_page_says_soon_that_a_server_is_frozen_or_dead_and_that_it_is_back(
     );
 
     watch(&browser).await;
-    server.child.start_kill().unwrap();
-    server.child.wait().await.unwrap();
+    server.process.kill().await;
     let dead = took(&browser).await;
     assert!(dead < SOON, "dead: {dead} ms");
     println!("frozen: said after {frozen:.0} ms; dead: said after {dead:.0} ms");

@@ -29,7 +29,7 @@ use tower_admission::store::Keys;
 use crate::{
     clients::{Clients, Tally},
     figures::{AtRest, Figures},
-    process::Process,
+    process::Server,
     redis::Server as Redis,
 };
 
@@ -78,7 +78,7 @@ fn seconds(text: &str) -> Option<u32> {
 /// One run against a server that makes the `mistake`.
 async fn run(plan: Plan, mistake: &str) -> (Figures, Tally) {
     let mut redis = Redis::start().await;
-    let mut server = Process::start(&redis.url(), mistake).await;
+    let mut server = Server::start(&redis.url(), mistake).await;
     let mut clients = Clients::new(server.web, server.grpc);
     let mut figures = Figures::default();
     let begin = Instant::now();
@@ -107,7 +107,7 @@ async fn run(plan: Plan, mistake: &str) -> (Figures, Tally) {
 }
 
 /// What the server has once its clients are gone: as soon as it has no more than `first`, or after a while.
-async fn settled(server: &mut Process, redis: &Redis, first: Option<AtRest>, patience: Duration) -> AtRest {
+async fn settled(server: &mut Server, redis: &Redis, first: Option<AtRest>, patience: Duration) -> AtRest {
     // Leases that were lost with the store expire within half a second; so do those of a server that was replaced.
     let settle = Instant::now() + ms(if first.is_none() { 2_000 } else { 500 });
     let deadline = settle + patience;

@@ -1,66 +1,36 @@
 //! The server as the harness sees it: a process that takes orders, and what the system says of it.
 
-use std::{fs, net::SocketAddr, process::Stdio};
+use std::{fs, net::SocketAddr};
 
 use ::redis::Value;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
+use admission_testkit::process::Process;
 
-use crate::{bounded, figures::AtRest, redis::Server as Redis, server};
+use crate::{figures::AtRest, redis::Server as Redis, server};
 
-/// A server that this test started; killed when dropped.
+/// A server that this test started.
 #[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    orders: ChildStdin,
-    said: Lines<BufReader<ChildStdout>>,
+pub(crate) struct Server {
+    process: Process,
     pub(crate) web: SocketAddr,
     pub(crate) grpc: SocketAddr,
 }
 
-impl Process {
+impl Server {
     pub(crate) async fn start(redis: &str, mistake: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "server::server", "--nocapture"])
-            .env(server::ROLE, format!("{redis} {mistake}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let orders = child.stdin.take().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let nowhere = SocketAddr::from(([0; 4], 0));
-        let mut this = Self { child, orders, said, web: nowhere, grpc: nowhere };
-        let addresses = this.says().await;
+        let mut process = Process::start("server::server", server::ROLE, &format!("{redis} {mistake}"));
+        let addresses = process.says("").await;
         let (web, grpc) = addresses.split_once(' ').unwrap();
-        (this.web, this.grpc) = (web.parse().unwrap(), grpc.parse().unwrap());
-        this
-    }
-
-    /// The next thing that the server says.
-    async fn says(&mut self) -> String {
-        let said = async {
-            while let Some(line) = self.said.next_line().await.unwrap() {
-                if let Some((_, said)) = line.split_once(server::SAYS) {
-                    return said.to_owned();
-                }
-            }
-            panic!("the server ended");
-        };
-        bounded("an answer of the server", said).await
+        let (web, grpc) = (web.parse().unwrap(), grpc.parse().unwrap());
+        Self { process, web, grpc }
     }
 
     /// Gives an order, and waits until it is carried out.
     pub(crate) async fn order(&mut self, order: &str) -> String {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await.unwrap();
-        self.says().await
+        self.process.order(order).await
     }
 
     fn proc(&self, file: &str) -> String {
-        format!("/proc/{}/{file}", self.child.id().unwrap())
+        format!("/proc/{}/{file}", self.process.id())
     }
 
     /// Bytes of memory that belong to no file.
@@ -86,10 +56,7 @@ impl Process {
         AtRest { slots, waiters, handlers, unended, tasks, descriptors, keys, labels, admitted, granted, memory }
     }
 
-    /// Waits until it ended by itself.
-    pub(crate) async fn ends_well(mut self) {
-        drop(self.orders);
-        let status = bounded("the process", self.child.wait()).await.unwrap();
-        assert!(status.success(), "{status}");
+    pub(crate) async fn ends_well(self) {
+        self.process.ends_well().await;
     }
 }

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::process::say;
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -41,8 +42,6 @@ use crate::{bounded, eventually, grpc::Calls, keys, ms};
 
 /// What a server is told by its environment.
 pub(crate) const ROLE: &str = "TOWER_ADMISSION_SOAK";
-/// What it says begins with this, for the harness says something too.
-pub(crate) const SAYS: &str = "server says ";
 
 pub(crate) const LABEL: HeaderName = HeaderName::from_static("x-label");
 pub(crate) const CLASS: HeaderName = HeaderName::from_static("x-class");
@@ -239,10 +238,6 @@ async fn keep(mistake: &str, generation: &Generation, kept: &Mutex<Vec<Held>>) {
         }
         _ => {}
     }
-}
-
-fn say(what: &str) {
-    println!("{SAYS}{what}");
 }
 
 /// Not a test of its own: what the server does. Without being told, nothing.

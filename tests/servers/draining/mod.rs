@@ -1,5 +1,5 @@
-//! SIGTERM for a server that is full: whoever waits is told at once, or served, as asked for; whoever runs is served; the
-//! process ends well.
+//! SIGTERM for a server that is full: requests that wait are told at once, or served, as asked for; requests that run are
+//! served; the process ends well.
 
 mod process;
 
@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use tokio::{task::JoinSet, time::Instant};
 use tonic::Code;
 
-use self::process::{Crowd, Process, Took};
+use self::process::{Crowd, Full, Took};
 use crate::support::{
     bounded,
     client::{Client, Version},
@@ -28,7 +28,7 @@ struct Answer {
 }
 
 /// So many requests on as few HTTP/2 connections as take them.
-async fn come(process: &Process, crowd: Crowd) -> JoinSet<Answer> {
+async fn come(process: &Full, crowd: Crowd) -> JoinSet<Answer> {
     let count = crowd.running + crowd.waiting;
     let mut answers = JoinSet::new();
     for first in (0..count).step_by(STREAMS) {
@@ -73,7 +73,7 @@ impl Run {
 
 async fn ten_thousand_wait() -> Run {
     let crowd = Crowd { running: 100, waiting: 10_000 };
-    let mut process = Process::start("axum", "now", crowd).await;
+    let mut process = Full::start("axum", "now", crowd).await;
     let mut answers = come(&process, crowd).await;
     process.says("is full").await;
     let start = Instant::now();
@@ -88,7 +88,7 @@ async fn ten_thousand_wait() -> Run {
     }
     let woken = process.says("woke all within").await.parse().unwrap();
     let made = process.says("answered all within").await.parse().unwrap();
-    assert!(answers.try_join_next().is_none(), "whoever runs is not disturbed");
+    assert!(answers.try_join_next().is_none(), "a request that runs is not disturbed");
 
     process.release().await;
     for _ in 0..crowd.running {
@@ -117,12 +117,12 @@ async fn ten_thousand_waiters_are_told_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_served_if_asked_for() {
     let crowd = Crowd { running: 100, waiting: 2_000 };
-    let mut process = Process::start("axum", "served", crowd).await;
+    let mut process = Full::start("axum", "served", crowd).await;
     let mut answers = come(&process, crowd).await;
     process.says("is full").await;
     process.terminate().await;
     process.says("drains").await;
-    assert!(answers.try_join_next().is_none(), "nobody is told to go");
+    assert!(answers.try_join_next().is_none(), "no waiter is told to go");
     process.release().await;
     for _ in 0..crowd.running + crowd.waiting {
         assert_eq!(next(&mut answers).await.status, 200);
@@ -133,7 +133,7 @@ async fn waiters_are_served_if_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tonic_servers_drain_too() {
     let crowd = Crowd { running: 20, waiting: 1_000 };
-    let mut process = Process::start("tonic", "now", crowd).await;
+    let mut process = Full::start("tonic", "now", crowd).await;
     let channel = connect(process.address).await;
     let mut calls = JoinSet::new();
     for _ in 0..crowd.running + crowd.waiting {

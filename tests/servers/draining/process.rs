@@ -4,7 +4,6 @@ use std::{
     fmt,
     net::SocketAddr,
     num::ParseIntError,
-    process::Stdio,
     str::FromStr,
     sync::{
         Arc,
@@ -13,12 +12,12 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::process::{Process, say};
 use axum::{Router, routing::get};
 use http::Response;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    io::{AsyncBufReadExt, BufReader},
     net::TcpListener,
-    process::{Child, ChildStdin, ChildStdout, Command},
     signal::unix::{SignalKind, signal},
     sync::mpsc,
     time::Instant,
@@ -31,8 +30,6 @@ use crate::support::{bounded, eventually, grpc::Greeter, probe::Probe};
 
 /// What a server is told by its environment.
 const ROLE: &str = "TOWER_ADMISSION_DRAINING";
-/// What it says begins with this, for the harness says something too.
-const SAYS: &str = "server says ";
 
 /// How many run, and how many wait.
 #[derive(Clone, Copy, Debug)]
@@ -41,64 +38,37 @@ pub(crate) struct Crowd {
     pub(crate) waiting: usize,
 }
 
-/// A server that this test started; killed when dropped.
+/// A server that this test started.
 #[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    orders: ChildStdin,
-    said: Lines<BufReader<ChildStdout>>,
+pub(crate) struct Full {
+    process: Process,
     pub(crate) address: SocketAddr,
 }
 
-impl Process {
+impl Full {
     pub(crate) async fn start(stack: &str, leave: &str, crowd: Crowd) -> Self {
         let Crowd { running, waiting } = crowd;
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "draining::process::server", "--nocapture"])
-            .env(ROLE, format!("{stack} {leave} {running} {waiting}"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let orders = child.stdin.take().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut this = Self { child, orders, said, address: SocketAddr::from(([0; 4], 0)) };
-        this.address = this.says("listens on").await.parse().unwrap();
-        this
+        let told = format!("{stack} {leave} {running} {waiting}");
+        let mut process = Process::start("draining::process::server", ROLE, &told);
+        let address = process.says("listens on").await.parse().unwrap();
+        Self { process, address }
     }
 
-    /// Waits until the server says `what`, and answers the rest of what it says.
     pub(crate) async fn says(&mut self, what: &str) -> String {
-        let said = async {
-            while let Some(line) = self.said.next_line().await.unwrap() {
-                let rest = line.split_once(SAYS).and_then(|(_, said)| said.strip_prefix(what));
-                if let Some(rest) = rest {
-                    return rest.trim().to_owned();
-                }
-            }
-            panic!("it ended before it said {what:?}");
-        };
-        bounded(what, said).await
+        self.process.says(what).await
     }
 
-    /// Sends it SIGTERM.
     pub(crate) async fn terminate(&self) {
-        let process = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-TERM", &process]).status().await.unwrap().success());
+        self.process.signal("-TERM").await;
     }
 
-    /// Lets those go on who run.
+    /// Lets those go on that run.
     pub(crate) async fn release(&mut self) {
-        self.orders.write_all(b"release\n").await.unwrap();
+        self.process.send("release").await;
     }
 
-    /// Waits until it ended by itself.
-    pub(crate) async fn ends_well(mut self) {
-        // Whoever waits for orders waits in a thread that can't be told to end.
-        drop(self.orders);
-        let status = bounded("the process", self.child.wait()).await.unwrap();
-        assert!(status.success(), "{status}");
+    pub(crate) async fn ends_well(self) {
+        self.process.ends_well().await;
     }
 }
 
@@ -190,10 +160,6 @@ fn on_processor() -> Duration {
         counted.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanos.sum())
-}
-
-fn say(what: &str) {
-    println!("{SAYS}{what}");
 }
 
 /// Not a test of its own: what the server does. Without being told, nothing.
