@@ -33,12 +33,12 @@ impl Estimates {
         self.hold.stall_mut().freed();
     }
 
-    /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
-    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration, is_within_limit: bool) {
+    /// Notes the round-trip time of a request of this class that started then; `is_within_limit` unless it ran beyond the limit.
+    pub(crate) fn answered(&mut self, class: ClassId, start: Timestamp, rtt: Duration, is_within_limit: bool) {
         if is_within_limit {
             self.hold.answered(rtt);
         }
-        self.service.answered(class, rtt);
+        self.service.answered(class, start, rtt);
     }
 
     /// Notes for how long a slot was held, where slots are scarce.
@@ -61,6 +61,14 @@ impl Estimates {
     /// Returns how long work of this class takes nearly always, if enough of it was seen.
     pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
         self.service.likely(class)
+    }
+
+    /// Returns when work of this class that started then has nearly always ended, if enough of it was seen. Behind a server work
+    /// waits in turn, and what was answered so far says little of a queue that grows: until a request is answered that
+    /// started later, the work may take twice as long.
+    pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
+        let times = if self.service.has_answered_later(class, start) { 1 } else { 2 };
+        self.likely(class).map(|likely| start.after(likely.saturating_mul(times)))
     }
 
     /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.

@@ -45,7 +45,7 @@ impl Engine {
             Outcome::Overload => rtt,
             Outcome::Cancelled => self.controller.normalise(slot.class, rtt),
             Outcome::Success => {
-                self.estimates.answered(slot.class, rtt, slot.is_within_limit());
+                self.estimates.answered(slot.class, slot.start, rtt, slot.is_within_limit());
                 self.controller.normalise(slot.class, rtt)
             }
         };

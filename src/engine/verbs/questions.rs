@@ -1,6 +1,6 @@
 //! What the verbs ask the rooms, and what changes nothing: may a request run, which rule stops it, where may it wait.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     engine::{
@@ -101,11 +101,12 @@ impl Engine {
         self.quotas.is_below_fair_share(label, self.capacity.limit())
     }
 
-    /// Returns how long work of this kind takes nearly always. Where that is not known it is how long a slot is held, or what a
-    /// person would guess. No work is waited for longer than its slot lives.
-    pub(crate) fn lasts(&self, class: ClassId) -> Duration {
-        let likely = self.estimates.likely(class).unwrap_or_else(|| self.estimates.wait(1, 1));
-        likely.min(self.slot_ttl.time_to_live().unwrap_or(Duration::MAX))
+    /// Returns when work of this kind that started then has nearly always ended. Where that is not known it is after the time for
+    /// which a slot is held, or what a person would guess. No work is waited for longer than its slot lives.
+    pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Timestamp {
+        let guess = || start.after(self.estimates.wait(1, 1));
+        let likely = self.estimates.likely_end(class, start).unwrap_or_else(guess);
+        self.slot_ttl.time_to_live().map_or(likely, |time_to_live| likely.min(start.after(time_to_live)))
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and

@@ -10,7 +10,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    time::Duration,
 };
 
 use super::slots::SlotNumber;
@@ -64,11 +63,15 @@ impl Abandoned {
         self.next_end = self.next_end.min(ends);
     }
 
-    /// Returns a slot whose work has ended by now, if work of a kind takes so long.
-    pub(super) fn take_ended(&mut self, now: Timestamp, lasts: impl Fn(ClassId) -> Duration) -> Option<SlotNumber> {
+    /// Returns a slot whose work has ended by now, if work of a kind that started then ends so.
+    pub(super) fn take_ended(
+        &mut self,
+        now: Timestamp,
+        end: impl Fn(ClassId, Timestamp) -> Timestamp,
+    ) -> Option<SlotNumber> {
         let ends = |(class, slots): (&ClassId, &BTreeSet<(Timestamp, SlotNumber)>)| {
             let &(start, _) = slots.first()?;
-            Some((start.after(lasts(*class)), *class))
+            Some((end(*class, start), *class))
         };
         let first = self.slots.iter().filter_map(ends).min();
         self.next_end = first.map_or(Timestamp::NEVER, |(at, _)| at);
@@ -91,24 +94,26 @@ impl Abandoned {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn work_ends_by_what_is_known_of_its_kind() {
         let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
         let (quick, slow) = (ClassId::from_index(1), ClassId::from_index(2));
-        let lasts = |class| Duration::from_millis(if class == quick { 10 } else { 100 });
+        let end = |class, start: Timestamp| start.after(Duration::from_millis(if class == quick { 10 } else { 100 }));
         let mut abandoned = Abandoned::default();
         for (number, class) in [(0, slow), (1, quick), (2, quick), (3, slow)] {
             let start = at(u64::from(number));
-            abandoned.add((class, start), start.after(lasts(class)), (SlotNumber::of(number), None));
+            abandoned.add((class, start), end(class, start), (SlotNumber::of(number), None));
         }
         assert_eq!((abandoned.len(), abandoned.next_end()), (4, at(11)));
-        assert_eq!(abandoned.take_ended(at(10), lasts), None);
-        assert_eq!(abandoned.take_ended(at(11), lasts), Some(SlotNumber::of(1)));
-        assert_eq!((abandoned.take_ended(at(11), lasts), abandoned.next_end()), (None, at(12)));
+        assert_eq!(abandoned.take_ended(at(10), end), None);
+        assert_eq!(abandoned.take_ended(at(11), end), Some(SlotNumber::of(1)));
+        assert_eq!((abandoned.take_ended(at(11), end), abandoned.next_end()), (None, at(12)));
         // Slow work is as quick as the other by now.
-        let sooner = |_| Duration::from_millis(10);
+        let sooner = |_, start: Timestamp| start.after(Duration::from_millis(10));
         let ended: Vec<_> = std::iter::from_fn(|| abandoned.take_ended(at(12), sooner)).collect();
         assert_eq!(ended, [SlotNumber::of(0), SlotNumber::of(2)]);
         assert_eq!((abandoned.len(), abandoned.next_end()), (1, at(13)));

@@ -187,7 +187,7 @@ impl State {
         self.observe(now, number, outcome);
         let slot = self.slots.get_mut(number)?;
         let (class, start, is_counted) = (slot.class, slot.start, slot.is_counted());
-        let ends = start.after(self.engine.lasts(class));
+        let ends = self.engine.likely_end(class, start);
         if is_counted && ends > now {
             self.abandoned.add((class, start), ends, (number, along));
             None
@@ -216,7 +216,7 @@ impl State {
         // of it is due, and would ask again at once.
         let now = now.max(self.engine.now());
         let mut has_ticked = false;
-        while let Some(number) = self.abandoned.take_ended(now, |class| self.engine.lasts(class)) {
+        while let Some(number) = self.abandoned.take_ended(now, |class, start| self.engine.likely_end(class, start)) {
             // A slot whose own time is over at the same moment is taken back for that.
             if !std::mem::replace(&mut has_ticked, true) {
                 self.tick(now);
