@@ -46,7 +46,7 @@ pub(super) enum Command {
     },
     SetMode(Mode),
     ClockJumps(i64),
-    ClockStands(u64),
+    ClockStands,
     ClockGoesOn,
     /// Whatever is stuck goes on.
     Rest,
@@ -371,7 +371,7 @@ impl Here {
                 counts.bound_from = counts.newest + 1;
             }
             Command::ClockJumps(by) => self.0.clock.jump(by),
-            Command::ClockStands(time) => self.0.clock.stand(time),
+            Command::ClockStands => self.0.clock.stand(),
             Command::ClockGoesOn => self.0.clock.go_on(),
             Command::Rest => self.0.rest.close(),
             Command::Look => self.look().await,

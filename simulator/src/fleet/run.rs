@@ -340,7 +340,7 @@ impl<'a> World<'a> {
             }
             What::ClockJumps { instance, by } => self.order(instance, Command::ClockJumps(by)),
             What::ClockStands { instance, time } => {
-                self.order(instance, Command::ClockStands(time));
+                self.order(instance, Command::ClockStands);
                 self.plan_later(time, Later::ClockRuns(instance));
             }
             What::Reload { instance, limit, cap } => {
