@@ -47,7 +47,8 @@ pub enum Abandoned {
     Stops,
     /// The work goes on somewhere: at a database, or at another server. The slot stays taken for as long as such work nearly
     /// always needs, by what was learned of requests of its [class](crate::Ticket::class) that were answered; a second, before
-    /// anything is known. Where the server answers faster by then, the slot is free sooner.
+    /// anything is known. Where the server answers faster by then, the slot is free sooner; while it answers only requests
+    /// that started earlier, the slot stays taken for up to twice as long.
     ///
     /// [`Snapshot::abandoned`](crate::snapshot::Snapshot::abandoned) counts such requests. A lease of
     /// [shared rules](crate::docs::shared_limits) is kept for as long as the slot, or up to a second longer. Without this, callers that leave early and

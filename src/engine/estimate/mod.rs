@@ -63,12 +63,9 @@ impl Estimates {
         self.service.likely(class)
     }
 
-    /// Returns when work of this class that started then has nearly always ended, if enough of it was seen. Behind a server work
-    /// waits in turn, and what was answered so far says little of a queue that grows: until a request is answered that
-    /// started later, the work may take twice as long.
+    /// Returns when work of this class that started then has nearly always ended, if enough of it was seen.
     pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
-        let times = if self.service.has_answered_later(class, start) { 1 } else { 2 };
-        self.likely(class).map(|likely| start.after(likely.saturating_mul(times)))
+        self.service.likely_end(class, start)
     }
 
     /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.

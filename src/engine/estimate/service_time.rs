@@ -21,8 +21,9 @@ struct Kind {
     mean: u64,
     distance: u64,
     answers: u32,
-    /// When the newest request started that was answered.
+    /// When the newest request started that was answered, and when the last answer came.
     newest: Timestamp,
+    last: Timestamp,
 }
 
 impl ServiceTime {
@@ -41,18 +42,33 @@ impl ServiceTime {
         kind.mean = (kind.mean - kind.mean / 16).saturating_add(rtt / 16);
         kind.answers = kind.answers.saturating_add(1);
         kind.newest = kind.newest.max(start);
+        kind.last = kind.last.max(start.after(Duration::from_nanos(rtt)));
     }
 
     /// Returns how long such work takes nearly always: the mean and four times the distance from it, as TCP waits for
     /// an answer.
     pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
-        let kind = self.kinds.get(class.index()).filter(|kind| kind.answers >= FEWEST)?;
-        Some(Duration::from_nanos(kind.mean.saturating_add(kind.distance.saturating_mul(4))))
+        self.known(class).map(Kind::likely)
     }
 
-    /// Whether a request of this kind was answered that started later than at this time.
-    pub(crate) fn has_answered_later(&self, class: ClassId, start: Timestamp) -> bool {
-        self.kinds.get(class.index()).is_some_and(|kind| kind.newest > start)
+    /// Returns when such work that started at this time has nearly always ended.
+    ///
+    /// Where a queue grows at the server, work takes longer than all work before it. So as long as answers come, but only of
+    /// requests that started earlier, the work is waited for: twice as long at most.
+    pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
+        let kind = self.known(class)?;
+        let (likely, usual) = (kind.likely(), start.after(kind.likely()));
+        Some(if kind.newest > start { usual } else { usual.max(kind.last.after(likely).min(usual.after(likely))) })
+    }
+
+    fn known(&self, class: ClassId) -> Option<&Kind> {
+        self.kinds.get(class.index()).filter(|kind| kind.answers >= FEWEST)
+    }
+}
+
+impl Kind {
+    const fn likely(&self) -> Duration {
+        Duration::from_nanos(self.mean.saturating_add(self.distance.saturating_mul(4)))
     }
 }
 
@@ -68,12 +84,25 @@ mod tests {
             assert_eq!(work.likely(class(3)).is_some(), i >= u64::from(FEWEST));
             work.answered(class(3), at(i), Duration::from_millis(1_000 + i * 617 % 1_000));
         }
-        assert!(work.has_answered_later(class(3), at(998)) && !work.has_answered_later(class(3), at(999)));
-        assert!(!work.has_answered_later(class(0), at(0)) && !work.has_answered_later(class(9), at(0)));
         let likely = work.likely(class(3)).unwrap();
         assert!((2_300..2_900).contains(&likely.as_millis()), "{likely:?}");
         assert_eq!((work.likely(class(0)), work.likely(class(9))), (None, None));
         work.answered(class(0), at(0), Duration::MAX);
         work.answered(class(0), at(0), Duration::ZERO);
+    }
+    #[test]
+    fn work_is_waited_for_while_answers_come_of_older_requests_alone() {
+        let (mut work, class) = (ServiceTime::default(), ClassId::from_index(1));
+        let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
+        assert_eq!(work.likely_end(class, at(0)), None);
+        (0..100).for_each(|start| work.answered(class, at(start), Duration::from_millis(100)));
+        // The last answer came at 199.
+        assert_eq!(work.likely_end(class, at(98)), Some(at(198)), "a later request was answered");
+        assert_eq!(work.likely_end(class, at(99)), Some(at(299)), "answers came as late as that");
+        assert_eq!(work.likely_end(class, at(150)), Some(at(299)));
+        assert_eq!(work.likely_end(class, at(300)), Some(at(400)), "no answer comes any more");
+        work.answered(class, at(99), Duration::from_millis(100));
+        work.answered(class, at(151), Duration::from_millis(100));
+        assert_eq!(work.likely_end(class, at(150)), Some(at(250)), "it is overtaken");
     }
 }
