@@ -32,7 +32,7 @@ pub enum Reason {
     /// The store of shared rules is unavailable, as in [`StoreUnavailable`](Self::StoreUnavailable), for a class whose
     /// pending requests are bounded: such a class fails fast.
     PendingUnavailable,
-    /// The waiter made room in the full line for a request that is more important, or of a label with fewer waiters.
+    /// The waiter made room in the full line for a request that is more important, or of a partition or label with fewer waiters.
     PushedOut,
     /// The line for a slot is full.
     QueueFull,
@@ -139,7 +139,7 @@ impl Reason {
             Self::PendingFull => "the cap on waiting and running requests of this label is reached",
             Self::PendingUnavailable => "the store of shared limits is unavailable, and this class of work fails fast",
             Self::PushedOut => {
-                "a request that is more important, or of a label with fewer waiters, took its place in the full queue"
+                "a request that is more important, or of callers with fewer waiters, took its place in the full queue"
             }
             Self::QueueFull => "the queue of the server is full",
             Self::QueueTimeout => "no slot came free within the maximum wait",

@@ -273,3 +273,37 @@ async fn a_clock_that_jumps_ahead_holds_no_wait_up() {
     drop(held);
     assert_at_rest(&admission, 102);
 }
+
+/// The waiters of a partition that came first may fill the line, until another partition needs its share of the places.
+#[tokio::test(start_paused = true)]
+async fn a_partition_below_its_share_has_a_place_in_a_full_line() {
+    for share in [50, 0] {
+        let builder = Admission::builder().limit(Fixed::new(20)).wait_timeout(ms(10_000));
+        // The control: without a partition of its own, "web" has no share of anything.
+        let admission = if share > 0 { builder.partition("web", percent(share)) } else { builder }.build().unwrap();
+        let running: Vec<_> = (0..20).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+        let mut bulk: Vec<_> = (0..20).map(|_| admission.admit(Ticket::new())).collect();
+        assert!(bulk.iter_mut().all(|admit| poll_once(admit).is_none()), "the line is full");
+        let refused = poll_once(&mut admission.admit(Ticket::new())).expect("an answer").unwrap_err();
+        assert_eq!(refused.reason(), Reason::QueueFull);
+
+        let mut web: Vec<_> = (0..11).map(|_| admission.admit(Ticket::new().partition("web"))).collect();
+        let answers: Vec<_> = web.iter_mut().map(poll_once).collect();
+        let waiting = answers.iter().filter(|answer| answer.is_none()).count();
+        let pushed_out = bulk.iter_mut().map(poll_once).map(|answer| {
+            answer.map(|result| {
+                assert_eq!(result.unwrap_err().reason(), Reason::PushedOut);
+            })
+        });
+        let pushed_out: Vec<_> = pushed_out.map(|answer| answer.is_some()).collect();
+        if share == 0 {
+            assert_eq!((waiting, pushed_out.contains(&true)), (0, false));
+            continue;
+        }
+        assert_eq!(waiting, 10, "its share of the places, and not more");
+        assert_eq!(pushed_out, [vec![false; 10], vec![true; 10]].concat(), "the newest of the other partition");
+        running.into_iter().for_each(|permit| permit.finish(Outcome::Success));
+        assert_eq!(web.iter_mut().take(10).filter_map(poll_once).filter(Result::is_ok).count(), 10);
+        assert_eq!(bulk.iter_mut().take(10).filter_map(poll_once).filter(Result::is_ok).count(), 10);
+    }
+}

@@ -324,25 +324,6 @@ impl Capacity {
         self.partitions[partition.index()].share_of(places)
     }
 
-    /// Reserves a place in line for a request that is rejected since all `places` are used.
-    pub(crate) fn reserve_place(&mut self, now: Timestamp, hold: Duration, places: usize) {
-        self.reserved.reserve_place(now, hold, places);
-    }
-
-    /// Returns how many of so many places in line a partition that uses `used` of them has to leave alone: none below
-    /// its share.
-    pub(crate) fn places_reserved_from(&self, partition: PartitionId, used: usize, places: usize) -> usize {
-        let reserved = self.reserved.places(places);
-        if reserved == 0 || used < self.share_of(partition, places) { 0 } else { reserved }
-    }
-
-    /// Notes that a request of a partition that uses `used` of so many places takes one of the `left` places.
-    pub(crate) fn draw_on_places(&mut self, partition: PartitionId, used: usize, places: usize, left: usize) {
-        if self.has_reserved() && used < self.share_of(partition, places) {
-            self.reserved.draw_on_places(left);
-        }
-    }
-
     /// Returns when a reservation may shrink; never, where there is none.
     #[inline]
     pub(crate) const fn next_decay(&self) -> Timestamp {

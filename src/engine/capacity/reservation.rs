@@ -1,4 +1,4 @@
-//! Trunk reservation, as in telephone networks: slots or places in line that are held back for requests below the share
+//! Trunk reservation, as in telephone networks: slots that are held back for requests below the share
 //! of their partition, label or level that can't wait for it.
 //!
 //! Percentages are guarantees, but the caller that comes most often takes what is free before the others come. A
@@ -21,11 +21,6 @@ use crate::time::{Timestamp, nanos};
 /// is held back. Of fewer than fifty that would be none, so it may be three there, and never more than a quarter.
 pub(super) fn most_slots(limit: usize) -> usize {
     if limit < 50 { (limit / 4).clamp(1, 3) } else { limit / 50 }
-}
-
-/// Returns how many of so many places in line may be held back. A place costs no slot.
-pub(super) fn most_places(places: usize) -> usize {
-    (places / 4).max(1)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,15 +85,6 @@ impl Reservation {
         if left <= self.count {
             self.taken += 1;
             self.depth = self.depth.max(self.count + 1 - left.max(1));
-        }
-    }
-
-    /// Like `take`, for units of which a surplus costs nothing: the reservation shrinks to all that was taken in a
-    /// window.
-    pub(super) fn take_cheap(&mut self, left: usize) {
-        if left <= self.count {
-            self.taken += 1;
-            self.depth = self.depth.max(self.taken);
         }
     }
 

@@ -1,6 +1,6 @@
-//! For which requests slots and places in line are held back, and from which; how many is up to [`Reservation`].
+//! For which requests slots are held back, and from which; how many is up to [`Reservation`].
 //!
-//! Both are held back for partitions. Where no request can wait, there is no line in which labels could take turns, and
+//! They are held back for partitions. Where no request can wait, there is no line in which labels could take turns, and
 //! none from which a more important request could push out a less important one. There, slots are also held back for
 //! labels below their fair share (the limit over the labels that are active), and for levels of importance. A request
 //! that is beyond the share of its own leaves them alone.
@@ -10,14 +10,13 @@
 
 use std::time::Duration;
 
-use super::reservation::{Reservation, most_places, most_slots};
+use super::reservation::{Reservation, most_slots};
 use crate::{engine::ids::Level, time::Timestamp};
 
 /// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
     partitions: Reservation,
-    places: Reservation,
     labels: Reservation,
     levels: [Reservation; Level::COUNT],
     /// Time when any of them may shrink by itself; never, where nothing is held back.
@@ -55,11 +54,11 @@ impl Reservations {
     }
 
     fn all(&self) -> impl Iterator<Item = &Reservation> {
-        [&self.partitions, &self.places, &self.labels].into_iter().chain(&self.levels)
+        [&self.partitions, &self.labels].into_iter().chain(&self.levels)
     }
 
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Reservation> {
-        [&mut self.partitions, &mut self.places, &mut self.labels].into_iter().chain(&mut self.levels)
+        [&mut self.partitions, &mut self.labels].into_iter().chain(&mut self.levels)
     }
 
     fn find_next_decay(&mut self) {
@@ -77,11 +76,6 @@ impl Reservations {
 
     pub(super) fn slots_above(&self, level: Level, limit: usize) -> usize {
         self.above(level).min(most_slots(limit))
-    }
-
-    /// Returns how many places in line are held back.
-    pub(super) fn places(&self, places: usize) -> usize {
-        self.places.count().min(most_places(places))
     }
 
     /// Reserves a slot for the partition, label and level that the request is `below` the share of.
@@ -102,11 +96,6 @@ impl Reservations {
         self.find_next_decay();
     }
 
-    pub(super) fn reserve_place(&mut self, now: Timestamp, hold: Duration, places: usize) {
-        self.places.reserve(now, hold, most_places(places));
-        self.find_next_decay();
-    }
-
     /// Notes on which reservations a request draws that takes one of the `left` slots.
     pub(super) fn draw_on_slots(&mut self, left: usize, is_owed: bool, is_label_below: bool, level: Level) {
         if is_owed {
@@ -117,10 +106,6 @@ impl Reservations {
         }
         let above = self.above(level);
         self.levels[level.index()].take(left.saturating_sub(above));
-    }
-
-    pub(super) fn draw_on_places(&mut self, left: usize) {
-        self.places.take_cheap(left);
     }
 
     /// Shrinks each reservation by what was not needed lately.

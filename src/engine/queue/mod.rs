@@ -130,13 +130,13 @@ impl WaitQueue {
         self.discipline
     }
 
-    /// Whether a waiter may join the line while `running` requests run, and leaves `reserved` places alone. The line is
-    /// bounded by its places, and together with the running requests by the gate. Both matter: a partition at its hard
-    /// cap waits while the server runs less than its limit, and a limit that shrank runs more.
-    pub(crate) fn has_room(&self, limit: usize, running: usize, reserved: usize) -> bool {
+    /// Whether a waiter may join the line while `running` requests run. The line is bounded by its places, and together with the
+    /// running requests by the gate. Both matter: a partition at its hard cap waits while the server runs less than its limit,
+    /// and a limit that shrank runs more.
+    pub(crate) fn has_room(&self, limit: usize, running: usize) -> bool {
         let inside = running.saturating_add(self.in_line);
         let within_gate = self.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
-        self.in_line.saturating_add(reserved) < self.places(limit) && within_gate
+        self.in_line < self.places(limit) && within_gate
     }
 
     /// Whether a waiter may stand before the gate.
@@ -294,9 +294,9 @@ impl WaitQueue {
         self.flows.first_of_flow_at_gate(key)
     }
 
-    /// Returns the waiter that has to make room in a full line for a request of this flow.
-    pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
-        self.flows.victim(key, weight)
+    /// Returns the waiter that makes room in a full line for this flow: of the partition `beyond` its share, if there is one.
+    pub(crate) fn victim(&self, key: FlowKey, weight: u32, beyond: Option<PartitionId>) -> Option<Key> {
+        beyond.map_or_else(|| self.flows.victim(key, weight), |partition| self.flows.least_important(partition))
     }
 
     /// Returns how many requests at most are served before a further request of this flow, itself included: for the

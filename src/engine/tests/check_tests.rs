@@ -14,9 +14,11 @@ impl Engine {
         for partition in self.capacity.numbers() {
             let stuck = self.is_served(partition) && self.queue.next(partition).is_some();
             assert!(!stuck || !self.lifecycle.enforces(), "a free slot and a waiter that may take it coexist");
-            let enters = self.queue.first_at_gate(partition).is_some() && self.line_has_room(partition);
-            assert!(!enters, "room in the line and a waiter at the gate coexist");
         }
+        assert!(
+            self.queue.at_gate() == 0 || !self.line_has_room(),
+            "room in the line and a waiter at the gate coexist"
+        );
         let binds = self.lifecycle.mode() == Mode::Enforce;
         assert!(binds || self.queue.is_empty(), "no request waits for what doesn't bind");
     }

@@ -40,7 +40,7 @@ impl Engine {
                 return Err(Reason::RunCap);
             }
         }
-        let found = if self.line_has_room(ask.partition) {
+        let found = if self.line_has_room() {
             (Stage::Line, None)
         } else if let Some(victim) = self.victim_for(ask, label) {
             (Stage::Line, Some(victim))

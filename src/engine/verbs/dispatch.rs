@@ -96,15 +96,12 @@ impl Engine {
         Some(key)
     }
 
-    /// Returns the waiter at the gate that came first among those that may enter.
+    /// Returns the waiter that came to the gate first, if there is room for it in line.
     fn next_to_enter(&self) -> Option<Key> {
-        if self.queue.at_gate() == 0 {
+        if self.queue.at_gate() == 0 || !self.line_has_room() {
             return None;
         }
-        let first = self.capacity.numbers().filter_map(|partition| {
-            let key = self.queue.first_at_gate(partition)?;
-            self.line_has_room(partition).then_some(key)
-        });
-        first.min_by_key(|&key| self.queue.get(key).sequence)
+        let firsts = self.capacity.numbers().filter_map(|partition| self.queue.first_at_gate(partition));
+        firsts.min_by_key(|&key| self.queue.get(key).sequence)
     }
 }

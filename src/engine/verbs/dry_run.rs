@@ -30,7 +30,7 @@ impl Engine {
         full: ExhaustedRule,
         may_wait: bool,
     ) -> (Marks, DryRunOutcome) {
-        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room(request.partition);
+        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
         let place = if waits { Ok(()) } else { Err(full.reason) };
         self.record_would(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();

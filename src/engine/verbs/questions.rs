@@ -68,24 +68,36 @@ impl Engine {
         }
     }
 
-    /// Whether a further request of this partition may wait in line. Beyond its share, a partition leaves the places
-    /// alone that are held back for others.
-    pub(in crate::engine) fn line_has_room(&self, partition: PartitionId) -> bool {
-        let (limit, running) = (self.capacity.limit(), self.capacity.running());
-        let used = self.queue.in_line_of(partition);
-        let reserved = self.capacity.places_reserved_from(partition, used, self.queue.places(limit));
-        self.queue.has_room(limit, running, reserved)
+    /// Whether a further request may wait in line without another waiter that makes room.
+    pub(in crate::engine) fn line_has_room(&self) -> bool {
+        self.queue.has_room(self.capacity.limit(), self.capacity.running())
     }
 
-    /// Returns the waiter that would have to make room for a request in a full line.
+    /// Whether a partition has fewer waiters in line than its share of the places.
+    pub(super) fn is_below_share_of_line(&self, partition: PartitionId) -> bool {
+        let places = self.queue.places(self.capacity.limit());
+        self.queue.in_line_of(partition) < self.capacity.share_of(partition, places)
+    }
+
+    /// Returns the partition that has most waiters in line beyond its share of the places, if there is such a partition.
+    fn most_beyond_share_of_line(&self) -> Option<PartitionId> {
+        let places = self.queue.places(self.capacity.limit());
+        let beyond = |&it: &PartitionId| self.queue.in_line_of(it).saturating_sub(self.capacity.share_of(it, places));
+        self.capacity.numbers().filter(|it| beyond(it) > 0).max_by_key(beyond)
+    }
+
+    /// Returns the waiter that would have to make room for a request in a full line: of the partition that is most beyond its
+    /// share of the places, for a request of a partition below its own; else of its own partition.
     pub(in crate::engine) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
         // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
         // then, and a waiter would take such a slot.
         if self.queue.places(self.capacity.limit()) == 0 {
             return None;
         }
+        let has_claim = self.is_below_share_of_line(ask.partition);
+        let beyond = has_claim.then(|| self.most_beyond_share_of_line()).flatten();
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
-        self.queue.victim(key, self.quotas.label(label).weight())
+        self.queue.victim(key, self.quotas.label(label).weight(), beyond)
     }
 
     /// Whether a request may run, as far as slots and its label go.

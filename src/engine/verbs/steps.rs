@@ -84,12 +84,7 @@ impl Engine {
         if self.queue.goes_by_turns() {
             self.queue.note_two_turns(self.estimates.wait(2, self.capacity.limit()));
         }
-        let waiter = self.queue.get(key);
-        let (label, partition) = (waiter.label, waiter.partition);
-        if stage == Stage::Line {
-            let (used, places) = (self.queue.in_line_of(partition), self.queue.places(self.capacity.limit()));
-            self.capacity.draw_on_places(partition, used, places, places.saturating_sub(self.queue.in_line()));
-        }
+        let label = self.queue.get(key).label;
         self.queue.stand(now, key, stage, self.quotas.standing(label), self.quotas.longest_wait(label));
     }
 
@@ -118,14 +113,10 @@ impl Engine {
         }
     }
 
-    /// Holds something back for a request that is rejected: a place in line where its partition has a share of them
-    /// left, else a slot.
+    /// Holds a slot back for a request that is rejected, unless its partition has a share of the line left.
     pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
-        let places = self.queue.places(self.capacity.limit());
-        if self.queue.in_line_of(ask.partition) >= self.capacity.share_of(ask.partition, places) {
+        if !self.is_below_share_of_line(ask.partition) {
             self.reserve_slot(now, ask, label);
-        } else if self.queue.in_line() >= places {
-            self.capacity.reserve_place(now, self.estimates.reservation_time(), places);
         }
     }
 
@@ -145,12 +136,8 @@ impl Engine {
 
     /// Whether [`reserve`](Self::reserve) would hold anything back.
     pub(super) fn reserves(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        let places = self.queue.places(self.capacity.limit());
-        if self.queue.in_line_of(ask.partition) >= self.capacity.share_of(ask.partition, places) {
-            self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label))
-        } else {
-            self.queue.in_line() >= places
-        }
+        !self.is_below_share_of_line(ask.partition)
+            && self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label))
     }
 
     /// Has a label wait until the rule that stops it has room.

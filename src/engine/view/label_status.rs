@@ -189,7 +189,7 @@ impl Engine {
     fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
         let of_label = label.name().is_empty() || label.waiting() < self.quotas.label_plan().max_waiting;
         let room = || {
-            self.line_has_room(ask.partition)
+            self.line_has_room()
                 || self.victim_for(ask, id).is_some()
                 || self.queue.has_room_at_gate(self.capacity.limit())
         };

@@ -53,17 +53,23 @@ impl FairQueue {
         self.waiters.front(self.flows[number as usize].gate)
     }
 
+    /// Returns the newest waiter in line of the longest of the least important flows of a partition.
+    pub(crate) fn least_important(&self, partition: PartitionId) -> Option<Key> {
+        let &(_, _, number) = self.lines[partition.index()].lengths.last()?;
+        self.waiters.back(self.flows[number as usize].line)
+    }
+
     /// Returns the waiter that has to make room in a full line for another request of the flow `key`: the newest of the
     /// least important flow if that is less important, else of the longest flow of the same level if it stays the
     /// longest without it. Where waiters are served in the order of arrival, lengths of flows don't count.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
         let line = &self.lines[key.partition.index()];
-        let &(level, length, number) = line.lengths.last()?;
+        let &(level, length, _) = line.lengths.last()?;
         let own = self.numbers.get(&key).map_or(0, |&own| self.flows[own as usize].line.len());
         let own = (own as u64 + 1) * (STRIDE / u64::from(weight));
         let uses_more = level == key.level && length > own && !self.by_arrival;
         (level > key.level || uses_more).then_some(())?;
-        self.waiters.back(self.flows[number as usize].line)
+        self.least_important(key.partition)
     }
 
     /// Returns how many requests at most are served before another request of the flow `key`, itself included, for its

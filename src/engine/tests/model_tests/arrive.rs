@@ -102,7 +102,7 @@ impl Model {
                 return Err(Reason::RunCap);
             }
         }
-        let found = if self.room_in_line(ask.partition) {
+        let found = if self.room_in_line() {
             (At::Line, None)
         } else if self.setup.line_places() > 0
             && let Some(victim) = self.victim(ask, label, hints.pushed_out)
@@ -130,9 +130,6 @@ impl Model {
             }
         }
         self.begin_unless_there(key);
-        if at == At::Line {
-            self.take_held_place(ask.partition);
-        }
         self.ids += 1;
         let patience_ends = ask.patience.map_or(u64::MAX, |patience| self.now + patience);
         self.people.push(Person {

@@ -202,8 +202,9 @@ impl Model {
                 self.grant(next);
             }
         }
-        let enters = |model: &Self, person: &Person| person.at == At::Gate && model.room_in_line(person.partition);
-        while let Some(next) = self.people.iter().position(|person| enters(self, person)) {
+        while self.room_in_line()
+            && let Some(next) = self.people.iter().position(|person| person.at == At::Gate)
+        {
             self.let_in(next);
         }
     }
@@ -234,7 +235,6 @@ impl Model {
             self.end(key);
             self.begin_unless_there(key);
         }
-        self.take_held_place(key.1);
         let Person { since, label, patience_ends, .. } = self.people[index];
         let ends = self.end_of_wait(At::Line).min(self.own_end(since, label)).min(patience_ends);
         let person = &mut self.people[index];

@@ -156,13 +156,18 @@ impl Model {
     }
 
     /// Returns the waiter that makes room in a full line: the newest of the longest flow of the least important level
-    /// there. If several flows are equally long, the engine may choose any of them.
+    /// there, in the partition that is most beyond its share for a request of a partition below its own. If several flows are equally long, the engine may choose any of them.
     pub(super) fn victim(&self, ask: &Request, label: usize, pushed_out: Option<u64>) -> Option<usize> {
         let in_line = |key: FlowKey| self.flow_members(key).filter(|&index| self.people[index].at == At::Line);
         let length = |key: FlowKey| in_line(key).count() as u64 * self.turn_of(key.0);
         let own = length((label, ask.partition, ask.level)) + self.turn_of(label);
         let keys = self.flows.iter().map(|flow| flow.key);
-        let keys: Vec<_> = keys.filter(|&key| key.1 == ask.partition && length(key) > 0).collect();
+        let beyond = |&it: &usize| self.in_line(it).saturating_sub(self.share_of_places(it));
+        let most_beyond = (0..self.setup.parts.len()).filter(|it| beyond(it) > 0).max_by_key(beyond);
+        let is_below = self.in_line(ask.partition) < self.share_of_places(ask.partition);
+        let other = most_beyond.filter(|_| is_below && self.mistake != Mistake::IgnoresSharesOfPlaces);
+        let partition = other.unwrap_or(ask.partition);
+        let keys: Vec<_> = keys.filter(|&key| key.1 == partition && length(key) > 0).collect();
         let &(_, _, level) = keys.iter().max_by_key(|key| key.2)?;
         let of_level = || keys.iter().copied().filter(|key| key.2 == level);
         let longest = match self.mistake {
@@ -171,7 +176,7 @@ impl Model {
             _ => of_level().map(length).max()?,
         };
         let uses_more = level == ask.level && longest > own && self.setup.discipline != Discipline::Fifo;
-        (level > ask.level || uses_more).then_some(())?;
+        (other.is_some() || level > ask.level || uses_more).then_some(())?;
         let choices: Vec<usize> = of_level()
             .filter(|&key| length(key) == longest)
             .filter_map(|key| {

@@ -14,8 +14,6 @@ enum Event {
     },
     /// A request took a unit when so many were left.
     Taken(usize),
-    /// Like `Taken`, for a place in line.
-    PlaceTaken,
     Trimmed(usize),
     /// The present.
     Now,
@@ -49,10 +47,6 @@ impl Held {
                 Event::Taken(left) => {
                     taken += 1;
                     at_once[0] = at_once[0].max((count + 1).saturating_sub(left)).max(1);
-                }
-                Event::PlaceTaken => {
-                    taken += 1;
-                    at_once[0] = at_once[0].max(taken);
                 }
                 Event::Trimmed(most) => count = count.min(most),
                 Event::Now => {}
@@ -103,20 +97,10 @@ impl Model {
         held == 0 || self.used.len() + held < self.limit
     }
 
-    /// Returns how many places in line a partition has to leave alone.
-    pub(super) fn places_held_from(&self, partition: usize) -> usize {
-        let below = self.in_line(partition) < self.share_of_places(partition);
-        let most = (self.setup.line_places() / 4).max(1);
-        if below { 0 } else { self.held.places.count(self.now).min(most) }
-    }
-
-    /// Reserves for a request that was refused and found nothing left: a place, if its partition has some, else a slot.
+    /// Reserves for a request that was refused and found nothing left: a slot, unless its partition has places left.
     pub(super) fn hold_back(&mut self, ask: &Request, label: usize) {
         if self.in_line(ask.partition) >= self.share_of_places(ask.partition) {
             self.hold_slot_back(ask, label);
-        } else if self.in_all_lines() >= self.setup.line_places() && self.mistake != Mistake::KeepsNothing {
-            let most = (self.setup.line_places() / 4).max(1);
-            self.held.places.missed(self.now, self.hold, most);
         }
     }
 
@@ -156,16 +140,6 @@ impl Model {
         self.held.levels[level].take(now, left.saturating_sub(above));
     }
 
-    /// Notes that a request takes a place in line.
-    pub(super) fn take_held_place(&mut self, partition: usize) {
-        if self.in_line(partition) < self.share_of_places(partition) {
-            let left = self.setup.line_places().saturating_sub(self.in_all_lines());
-            if left <= self.held.places.count(self.now) {
-                self.held.places.0.push((self.now, Event::PlaceTaken));
-            }
-        }
-    }
-
     /// Shrinks all reservations to a new limit.
     pub(super) fn trim_held(&mut self) {
         let trimmed = (self.now, Event::Trimmed(most_slots(self.limit)));
@@ -185,7 +159,6 @@ impl Model {
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllHeld {
     pub(super) partitions: Held,
-    pub(super) places: Held,
     pub(super) labels: Held,
     pub(super) levels: [Held; 4],
 }

@@ -58,10 +58,10 @@ impl Model {
                 || self.leaves_held(ask.level, label))
     }
 
-    pub(super) fn room_in_line(&self, partition: usize) -> bool {
+    pub(super) fn room_in_line(&self) -> bool {
         let inside = self.used.len() + self.in_all_lines();
         let gate = self.setup.queue.map_or(usize::MAX, |queue| self.limit + queue);
-        self.in_all_lines() + self.places_held_from(partition) < self.setup.line_places() && inside < gate
+        self.in_all_lines() < self.setup.line_places() && inside < gate
     }
 
     pub(super) fn in_line(&self, partition: usize) -> usize {

@@ -175,6 +175,7 @@ pub(super) enum Mistake {
     PushesOutTheShortest,
     PushesOutTheOldest,
     NeverPushesOut,
+    IgnoresSharesOfPlaces,
     OvertakesItsOwnGate,
     IgnoresRunBound,
     IgnoresLabelBound,
@@ -190,7 +191,7 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
-    pub(super) const ALL: [Self; 28] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::LastComeFirstServed,
         Self::ForgetsWhoIsOwed,
         Self::KeepsNothing,
@@ -207,6 +208,7 @@ impl Mistake {
         Self::PushesOutTheShortest,
         Self::PushesOutTheOldest,
         Self::NeverPushesOut,
+        Self::IgnoresSharesOfPlaces,
         Self::OvertakesItsOwnGate,
         Self::IgnoresRunBound,
         Self::IgnoresLabelBound,
