@@ -68,6 +68,9 @@ pub(crate) struct ServerArgs {
     /// Timeout of each answer
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Duration,
+    /// Token that the server asks for
+    #[arg(long, env = "ADMISSION_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
+    pub(crate) token: String,
 }
 
 #[derive(Args, Debug)]
@@ -197,9 +200,6 @@ pub(crate) struct CaptureArgs {
     /// File that the capture goes to [default: standard output]
     #[arg(long, short = 'o', value_name = "FILE", conflicts_with_all = ["start", "stop"])]
     pub(crate) output: Option<PathBuf>,
-    /// Bearer token that the server asks for
-    #[arg(long, env = "ADMISSION_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
-    pub(crate) token: String,
     /// Starts the capture
     #[arg(long, conflicts_with = "stop")]
     pub(crate) start: bool,

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<End, Failure> {
         (_, true) => Method::DELETE,
         _ => Method::GET,
     };
-    let ask = |out: &mut dyn Write| block_on(client.fetch(&method, &path, &args.token, out));
+    let ask = |out: &mut dyn Write| block_on(client.fetch(&method, &path, out));
     match &args.output {
         Some(file) => to_file(file, ask),
         None => ask(&mut io::stdout().lock()).map(|()| End::Well),

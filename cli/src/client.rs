@@ -34,6 +34,8 @@ pub(crate) struct Client {
     /// What comes before `/admission`.
     path: String,
     timeout: Duration,
+    /// What the server asks for; empty if there is none.
+    token: String,
 }
 
 /// Runs what asks servers.
@@ -81,6 +83,7 @@ impl Client {
             path: path.strip_suffix("/admission").unwrap_or(path).to_owned(),
             url: url.trim_end_matches('/').to_owned(),
             timeout: server.timeout,
+            token: server.token.clone(),
         })
     }
 
@@ -119,8 +122,11 @@ impl Client {
             (StatusCode::OK, "application/json", Some(json)) => Ok(Some((json, now.unwrap_or_default()))),
             (StatusCode::NOT_FOUND, "application/problem+json", Some(_)) => Ok(None),
             (status, "application/problem+json", Some(problem)) => {
-                let detail = problem["detail"].as_str().unwrap_or_default();
-                Err(self.trouble(&format!("{status}: {}", safe(detail))))
+                let detail = safe(problem["detail"].as_str().unwrap_or_default());
+                Err(match status {
+                    StatusCode::UNAUTHORIZED => self.unauthorized(&detail),
+                    status => self.trouble(&format!("{status}: {detail}")),
+                })
             }
             (status, "", _) => Err(self.stranger(&format!("it answers {status}"))),
             (status, kind, _) => Err(self.stranger(&format!("it answers {status} and {}", safe(kind)))),
@@ -129,11 +135,16 @@ impl Client {
 
     fn request(&self, method: &Method, path: &str) -> Builder {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        Request::builder()
+        let request = Request::builder()
             .method(method)
             .uri(format!("{}/admission{path}", self.path))
             .header(header::HOST, format!("{host}:{}", self.port))
-            .header(header::USER_AGENT, concat!("admission/", env!("CARGO_PKG_VERSION")))
+            .header(header::USER_AGENT, concat!("admission/", env!("CARGO_PKG_VERSION")));
+        if self.token.is_empty() {
+            request
+        } else {
+            request.header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+        }
     }
 
     async fn send(&self, request: Builder) -> Result<Response<Incoming>, Failure> {
@@ -151,17 +162,8 @@ impl Client {
     }
 
     /// Writes what is at `/admission` and `path` as it comes, however long it is. The timeout is that of each piece.
-    pub(crate) async fn fetch(
-        &self,
-        method: &Method,
-        path: &str,
-        token: &str,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let mut request = self.request(method, path);
-        if !token.is_empty() {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-        }
+    pub(crate) async fn fetch(&self, method: &Method, path: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let request = self.request(method, path);
         let late = |_| self.trouble(&self.silence());
         let response = tokio::time::timeout(self.timeout, self.send(request)).await.map_err(late)??;
         let (head, mut body) = response.into_parts();
@@ -177,6 +179,7 @@ impl Client {
                     "{}: this server gives no captures: `Introspection::serve_captures` is not called, or not with a token",
                     self.url
                 )),
+                StatusCode::UNAUTHORIZED => self.unauthorized(&detail),
                 status => self.trouble(&format!("{status}: {detail}")),
             });
         }
@@ -204,6 +207,10 @@ impl Client {
              Now: take it out of the load balancer, and find out what blocks it ({RUNBOOK}#no-answer)",
             self.timeout
         )
+    }
+
+    fn unauthorized(&self, detail: &str) -> Failure {
+        Failure::Server(format!("{}: {detail}\n--token or ADMISSION_TOKEN says what it is.", self.url))
     }
 
     fn trouble(&self, why: &str) -> Failure {
@@ -237,7 +244,7 @@ mod tests {
     use super::*;
 
     fn client(url: &str) -> Result<Client, Failure> {
-        Client::new(&ServerArgs { url: url.to_owned(), timeout: Duration::from_secs(1) })
+        Client::new(&ServerArgs { url: url.to_owned(), timeout: Duration::from_secs(1), token: String::new() })
     }
 
     #[test]

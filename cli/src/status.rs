@@ -16,7 +16,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
     let overview: Overview = client.read(json.clone())?;
     if args.json {
         let all = serde_json::json!({
-            "name": json["name"], "verdict": json["verdict"], "limit": json["limit"], "limit_state": json["limit_state"],
+            "name": json["name"], "identity": json["identity"], "verdict": json["verdict"], "limit": json["limit"], "limit_state": json["limit_state"],
             "kept": json["kept"], "warnings": json["warnings"],
         });
         text::print(&text::json(&all))?;
@@ -50,6 +50,14 @@ fn first_line(verdict: &Verdict, now: f64) -> String {
     if has_advice { format!("{headline}. Now: {}", safe(&verdict.advice)) } else { headline }
 }
 
+/// The name of the handle, what runs there, and for how long.
+fn subject(overview: &Overview, now: f64) -> String {
+    let name = safe(&overview.name);
+    let Some(identity) = &overview.identity else { return name.into_owned() };
+    let version = if identity.version.is_empty() { String::new() } else { format!(" {}", safe(&identity.version)) };
+    format!("{name}{version} (tower-admission {}, up {})", safe(&identity.library), seconds(now.floor()))
+}
+
 fn human(overview: &Overview, now: f64) -> String {
     let (paint, verdict) = (Paint::for_stdout(), &overview.verdict);
     let rates = format!(
@@ -60,7 +68,7 @@ fn human(overview: &Overview, now: f64) -> String {
     );
     let mut lines = vec![
         paint.paint(look(verdict), &first_line(verdict, now)),
-        format!("{}: {rates}", safe(&overview.name)),
+        format!("{}: {rates}", subject(overview, now)),
         safe(&overview.limit_state.sentence).into_owned(),
     ];
     if overview.kept > 0 {

@@ -11,7 +11,7 @@ use tower_admission::{
     store::{Keys, Leases, OnStoreFailure},
 };
 
-use crate::support::Site;
+use crate::support::{Site, run_with, serve};
 
 fn full() -> AdmissionBuilder {
     Admission::builder().name("shop").limit(Fixed::new(2)).wait_timeout(Duration::ZERO)
@@ -213,4 +213,29 @@ async fn a_flood_leaves_the_journal_of_a_quiet_tenant_alone_and_filters_find_it(
         loud["entries"].as_array().unwrap().iter().map(|it| it["sequence"].as_u64().unwrap()).collect();
     assert_eq!((numbers.len(), numbers[19]), (20, loud["newest"].as_u64().unwrap()), "the newest of them");
     assert_eq!(site.run(&["journal", "--reason", "none"]).await.code, 2);
+}
+
+/// Every command sends the token, and without it says how.
+#[tokio::test]
+async fn a_guarded_server_is_shown_with_its_token() {
+    let admission = full().build().unwrap();
+    let introspection = admission.introspection().require_token("secret").version("1.4.2");
+    let (url, server) = serve(axum::Router::new().fallback_service(introspection)).await;
+    let commands: [&[&str]; 6] = [
+        &["status"],
+        &["partitions"],
+        &["list"],
+        &["describe", "--partition", "default"],
+        &["journal"],
+        &["watch", "--count", "1"],
+    ];
+    for command in commands {
+        let refused = run_with(&[("ADMISSION_URL", &url)], command).await.with(3);
+        assert!(refused.contains("--token or ADMISSION_TOKEN says what it is"), "{command:?}: {refused}");
+        run_with(&[("ADMISSION_URL", &url), ("ADMISSION_TOKEN", "secret")], command).await.with(0);
+    }
+    let status = run_with(&[("ADMISSION_URL", &url)], &["status", "--token", "secret"]).await.with(0);
+    let identity = format!("shop 1.4.2 (tower-admission {}, up ", env!("CARGO_PKG_VERSION"));
+    assert!(status.contains(&identity), "{status}");
+    server.abort();
 }

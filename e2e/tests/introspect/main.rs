@@ -8,6 +8,7 @@ mod contract;
 mod crowd;
 mod dashboards;
 mod frozen;
+mod guarded;
 mod http;
 mod journal;
 mod label_metrics;

@@ -32,7 +32,7 @@ pub(super) struct Answer {
 pub(super) struct Problem {
     status: StatusCode,
     detail: String,
-    header: Option<(HeaderName, HeaderValue)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ struct Details<'a> {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl fmt::Display) -> Self {
-        Self { status, detail: detail.to_string(), header: None }
+        Self { status, detail: detail.to_string(), headers: Vec::new() }
     }
 
     pub(super) fn not_found(detail: impl fmt::Display) -> Self {
@@ -58,24 +58,42 @@ impl Problem {
     }
 
     pub(super) fn method(allowed: &'static str) -> Self {
-        let header = Some((ALLOW, HeaderValue::from_static(allowed)));
-        Self { header, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format_args!("allowed here: {allowed}")) }
+        let headers = vec![(ALLOW, HeaderValue::from_static(allowed))];
+        Self { headers, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format_args!("allowed here: {allowed}")) }
     }
 
     pub(super) fn unauthorized() -> Self {
-        let header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
-        Self { header, ..Self::new(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong") }
+        let headers = vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
+        Self { headers, ..Self::new(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong") }
+    }
+
+    /// Like `unauthorized`, where a browser may ask its user for the token, as a password.
+    pub(super) fn unauthorized_page() -> Self {
+        // A header each: browsers take a list of challenges in one header for the parameters of its first.
+        let challenges = ["Basic realm=\"admission\", charset=\"UTF-8\"", "Bearer"];
+        let headers = challenges.map(|challenge| (WWW_AUTHENTICATE, HeaderValue::from_static(challenge))).into();
+        let detail = "the token is missing or wrong: it is sent as a bearer token, or as the password of any user";
+        Self { headers, ..Self::new(StatusCode::UNAUTHORIZED, detail) }
+    }
+
+    pub(super) fn misdirected() -> Self {
+        Self::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this host name is not served here: `Introspection::allow_hosts` lists those that are",
+        )
     }
 }
 
 impl From<Problem> for Answer {
     fn from(problem: Problem) -> Self {
-        let Problem { status, detail, header } = problem;
+        let Problem { status, detail, headers } = problem;
         let title = status.canonical_reason().unwrap_or("Problem");
         let details = Details { r#type: "about:blank", title, status: status.as_u16(), detail: &detail };
         let body = serde_json::to_vec(&details).unwrap_or_default();
         let mut answer = Self::new(status, "application/problem+json", body.into());
-        answer.headers.extend(header);
+        for (name, value) in headers {
+            answer.headers.append(name, value);
+        }
         answer
     }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod capture;
+mod guard;
 mod query;
 mod upload;
 mod workers;
@@ -18,10 +19,13 @@ pub(super) use self::query::{HistoryQuery, JournalQuery, LabelQuery, WaiterQuery
 pub use self::upload::IntrospectionFuture;
 use self::{
     answer::{Answer, Problem},
+    guard::{Guard, Token},
     upload::Upload,
-    workers::Token,
 };
-use super::{look, wire::Readiness};
+use super::{
+    look,
+    wire::{Identity, Readiness},
+};
 use crate::{admission::BodyData, runtime::Admission};
 
 /// How long ago the handle was made, in seconds: what happened is dated by the same measure. Not in
@@ -52,12 +56,14 @@ const UNKNOWN: &str = "unknown label: no request with it came lately, or its nam
 /// [What the fields mean](crate::docs::introspection) has a page of its own.
 ///
 /// A tower service and a hyper service: axum, tonic or hyper can serve it. Its answers hold the names of all partitions
-/// and labels, and there is no authentication, so give it a listener that strangers don't reach.
+/// and labels, so give it a listener that strangers don't reach, and [a token](Self::require_token) where they might.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Introspection {
     admission: Admission,
-    token: Option<Token>,
+    identity: Identity,
+    guard: Guard,
+    workers: Option<Token>,
     captures: Option<Token>,
 }
 
@@ -77,18 +83,57 @@ impl Admission {
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn introspection(&self) -> Introspection {
         self.shared.begin_history();
-        Introspection { admission: self.clone(), token: None, captures: None }
+        Introspection {
+            admission: self.clone(),
+            identity: Identity::now(),
+            guard: Guard::default(),
+            workers: None,
+            captures: None,
+        }
     }
 }
 
 impl Introspection {
+    /// Asks each request for this token: the page, the readiness and the description included. A program sends it as a bearer
+    /// token (`admission --token`), a browser asks its user for it as a password. With an empty token, as from a
+    /// variable that is missing, no request is answered.
+    ///
+    /// Heartbeats and captures have tokens of their own, and ask for these instead. The token is sent in plain text: between
+    /// machines, put TLS in front.
+    ///
+    /// ```
+    /// # let admission = tower_admission::Admission::builder().limit(tower_admission::limit::Fixed::new(1)).build()?;
+    /// let token = std::env::var("ADMISSION_TOKEN").unwrap_or_default();
+    /// let admin = admission.introspection().require_token(token).allow_hosts(["127.0.0.1", "localhost"]).version("1.4.2 (3fa9c1)");
+    /// # Ok::<_, tower_admission::BuildError>(())
+    /// ```
+    pub fn require_token(mut self, token: impl AsRef<str>) -> Self {
+        self.guard.require_token(token.as_ref());
+        self
+    }
+
+    /// Answers only requests that ask one of these hosts: names or addresses, without ports. Others are answered with 421.
+    ///
+    /// Without this, a page of a stranger that an operator opens can have a name of its own point at the address of this listener
+    /// (DNS rebinding), and read what is here. A token prevents that as well.
+    pub fn allow_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.guard.allow_hosts(hosts);
+        self
+    }
+
+    /// Says what runs here, such as a version and a commit: shown by `/admission`, the page and `admission status`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.identity.version = version.into();
+        self
+    }
+
     /// Accepts heartbeats of workers that send this bearer token: `POST /admission/workers`, the same as
     /// [`Admission::report_worker`](crate::Admission::report_worker). Without this call, or with an empty token, there
     /// is no such route.
     ///
     /// The token is sent in plain text: between machines, put TLS in front.
     pub fn accept_workers(mut self, token: impl AsRef<str>) -> Self {
-        self.token = Token::new(token.as_ref());
+        self.workers = Token::new(token.as_ref());
         self
     }
 
@@ -105,13 +150,17 @@ impl Introspection {
 
     /// Answers, unless the body has to be read first.
     fn route<B>(&self, request: &Request<B>) -> Result<Option<Answer>, Problem> {
+        self.guard.check_host(request)?;
         let (path, query) = (request.uri().path().trim_end_matches('/'), request.uri().query());
         let known = path.strip_prefix("/admission").filter(|rest| rest.is_empty() || rest.starts_with('/'));
-        let rest = known.ok_or_else(|| Problem::not_found("unknown path: all paths begin with /admission"))?;
+        let Some(rest) = known else {
+            self.guard.check_token(request.headers())?;
+            return Err(Problem::not_found("unknown path: all paths begin with /admission"));
+        };
         let mut parts = rest.split('/').skip(1);
         let parts = (parts.next(), parts.next(), parts.next());
         if parts == (Some("workers"), None, None)
-            && let Some(token) = &self.token
+            && let Some(token) = &self.workers
         {
             return match *request.method() {
                 Method::POST if token.is_in(request.headers()) => Ok(None),
@@ -127,6 +176,7 @@ impl Introspection {
             }
             return capture::answer(&self.admission, request.method(), query).map(Some);
         }
+        self.guard.check_token(request.headers())?;
         let read = match parts {
             (None, ..) => Read::All,
             (Some("labels"), None, _) => Read::Labels,
@@ -151,7 +201,8 @@ impl Introspection {
         let admission = &self.admission;
         Ok(match what {
             Read::All => {
-                let (overview, now) = look::overview(admission, &LabelQuery::parse(query)?);
+                let (mut overview, now) = look::overview(admission, &LabelQuery::parse(query)?);
+                overview.identity = Some(self.identity.clone());
                 Answer::json(StatusCode::OK, &overview).dated(now)
             }
             Read::Labels => Answer::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
@@ -247,7 +298,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-M8AggZ9YpEkwl8lihKgzlW9YmQe+Eob/tTDVm4iFzHA='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
+    script-src 'sha256-MBVOQ4mDilAWO41Ozt6qBhDunZrK9Eya5etorQE4GhY='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

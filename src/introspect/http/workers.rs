@@ -1,8 +1,8 @@
 //! Heartbeats over HTTP, for workers without a handle. Off unless enabled.
 
-use std::{fmt, hint::black_box, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -18,39 +18,6 @@ const LONGEST_TTL: u64 = 86_400;
 
 /// Names fields that say how many requests of a class a worker can take; alone, of no class in particular.
 const SLOTS: &str = "max_concurrent";
-
-/// What workers have to know.
-#[derive(Clone)]
-pub(super) struct Token(Arc<[u8]>);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-impl Token {
-    /// `None` for an empty token: there is no route then.
-    pub(super) fn new(token: &str) -> Option<Self> {
-        (!token.is_empty()).then(|| Self(token.as_bytes().into()))
-    }
-
-    /// Whether a request brought this token. How long that takes says nothing about where a wrong one is wrong.
-    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else { return false };
-        let Some((scheme, given)) = value.as_bytes().split_at_checked("Bearer ".len()) else { return false };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && same(&self.0, given)
-    }
-}
-
-/// Compares all bytes, however early they differ. Only the length of what was given shows in the time it takes.
-fn same(expected: &[u8], given: &[u8]) -> bool {
-    let longest = expected.len().max(given.len());
-    let byte = |bytes: &[u8], at: usize| bytes.get(at).copied().unwrap_or(0);
-    let differing = (0..longest).fold(0, |all, at| black_box(all | (byte(expected, at) ^ byte(given, at))));
-    black_box(differing) == 0 && expected.len() == given.len()
-}
 
 /// What a worker says. Fields for other readers than this one are let pass.
 #[derive(Debug, Deserialize)]
@@ -130,20 +97,4 @@ pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem
         }
     }
     Ok(Answer::no_content())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_whole_token_is_the_token() {
-        for (given, is_same) in
-            [("secret", true), ("secre", false), ("secret\0", false), ("Secret", false), ("", false)]
-        {
-            assert_eq!(same(b"secret", given.as_bytes()), is_same, "{given:?}");
-        }
-        assert!(Token::new("").is_none());
-        assert_eq!(format!("{:?}", Token::new("secret").unwrap()), "Token(…)");
-    }
 }

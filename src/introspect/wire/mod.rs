@@ -19,7 +19,7 @@ pub use self::{
     history::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow},
     journal::{Before, JournalEntry, JournalPage},
     labels::{Label, LabelPage},
-    overview::{Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Shadow, Store},
+    overview::{Identity, Overview, Partition, PartitionSection, Partitions, Quantiles, Readiness, Shadow, Store},
     section::{BlockedBy, Rule, Section},
     verdict::{LimitMove, LimitState, Recent, Refused, Verdict},
     waiters::{Waiter, WaiterPage},

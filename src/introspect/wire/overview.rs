@@ -1,6 +1,9 @@
 //! The handle as a whole, and its partitions.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +16,9 @@ use crate::engine::{LabelStatus, PartitionSnapshot, ShadowSnapshot, Snapshot, St
 #[expect(missing_docs, reason = "the fields are those of the snapshot")]
 pub struct Overview {
     pub name: String,
+    /// What runs there, and since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// The state in a line: the first thing to look at.
     #[serde(default)]
     pub verdict: Verdict,
@@ -66,6 +72,29 @@ pub struct Overview {
     /// The capture of the last minutes, if there is one or was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureStatus>,
+}
+
+/// What runs there, and since when.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[non_exhaustive]
+#[serde(default)]
+pub struct Identity {
+    /// The version of tower-admission.
+    pub library: String,
+    /// What [`Introspection::version`](crate::introspection::Introspection::version) was told; empty unless it was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// When the introspection was made, in seconds since 1970.
+    pub started_unix_seconds: u64,
+}
+
+impl Identity {
+    /// The identity of a program that starts now.
+    pub(in crate::introspect) fn now() -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let library = env!("CARGO_PKG_VERSION").to_owned();
+        Self { library, version: String::new(), started_unix_seconds: since_1970.as_secs() }
+    }
 }
 
 /// All partitions.
@@ -210,6 +239,7 @@ impl Overview {
             available: snapshot.available(),
             utilisation: snapshot.utilisation(),
             name: snapshot.name,
+            identity: None,
             verdict: snapshot.verdict.into(),
             mode: snapshot.mode.to_owned(),
             draining: snapshot.draining,

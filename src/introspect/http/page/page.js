@@ -17,6 +17,7 @@ function show(state) {
   const lately = sum(state, one => one.recent.refused_per_second);
   document.title = `${state.name}: ${whole(state.in_flight)} of ${whole(state.limit)}`;
   say($('name'), state.name);
+  say($('identity'), identity(state.identity));
   $('state').className = `pill ${state.ready ? 'good' : 'bad'}`;
   say($('state'), state.ready ? '✓ ready' : '✕ draining');
   $('mode').hidden = state.mode === 'enforce';

@@ -72,5 +72,7 @@ const asLink = (text, hash, empty) => cell => {
   cell.title = text.length > LONGEST ? text : '';
 };
 const LONGEST = 80;
+/** What runs there, and since when; a server of an earlier version does not say. */
+const identity = it => it ? cut([it.version, `up since ${new Date(it.started_unix_seconds * 1e3).toLocaleString()}`].filter(Boolean).join(', ')) : '';
 const cut = text => text.length > LONGEST ? `${[...text].slice(0, LONGEST).join('')}…` : text;
 
