@@ -79,7 +79,7 @@ impl Admission {
     /// ```
     ///
     /// The first call begins [the history](crate::docs::introspection#the-last-hour): from then on the handle keeps what happened
-    /// in the last hour, in about a megabyte at the most.
+    /// in the last hour, in a megabyte or two.
     #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
     pub fn introspection(&self) -> Introspection {
         self.shared.begin_history();
