@@ -1,4 +1,4 @@
-//! A gRPC service without generated code, and a call of it.
+//! gRPC services without generated code, and calls of them.
 
 use std::{
     convert::Infallible,
@@ -7,10 +7,11 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::Stream;
 use http::{Request, Response, uri::PathAndQuery};
 use http_body::Body;
 use tonic::{
-    Status,
+    Status, Streaming,
     client::Grpc as GrpcClient,
     server::{Grpc, NamedService},
     transport::Channel,
@@ -56,7 +57,52 @@ where
     }
 }
 
-/// Calls it. A call that is dropped is reset.
+/// Answers each call of one message with the messages that the function says.
+#[derive(Clone, Debug)]
+pub struct Many<F>(pub F);
+
+impl<F, M, B> Service<Request<B>> for Many<F>
+where
+    F: Fn(String) -> M + Clone + Send + Sync + 'static,
+    M: Stream<Item = Result<String, Status>> + Send + 'static,
+    B: Body<Error: Into<BoxError> + Send> + Send + 'static,
+    B::Data: Send,
+{
+    type Response = Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let answer = self.0.clone();
+        Box::pin(async move {
+            let answers = service_fn(move |request: tonic::Request<String>| {
+                let messages = answer(request.into_inner());
+                async { Ok::<_, Status>(tonic::Response::new(messages)) }
+            });
+            Ok(Grpc::new(Codec::default()).server_streaming(answers, request).await)
+        })
+    }
+}
+
+/// Where [`Many`] is served.
+pub const MANY: &str = "/test.Many/Call";
+
+/// Calls [`Many`], and returns its messages.
+///
+/// # Errors
+///
+/// What the server says, or that it can't be reached.
+pub async fn call_many(channel: Channel, request: tonic::Request<String>) -> Result<Streaming<String>, Status> {
+    let mut client = GrpcClient::new(channel);
+    client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    Ok(client.server_streaming(request, PathAndQuery::from_static(MANY), Codec::default()).await?.into_inner())
+}
+
+/// Calls [`Unary`]. A call that is dropped is reset.
 ///
 /// # Errors
 ///

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::grpc::{MANY, Many, call_many};
 use axum::{Router, body::Body, routing::get};
 use bytes::Bytes;
 use futures_util::stream;
@@ -24,6 +25,7 @@ use tower_admission::{Admission, AdmissionLayer, DrainMode, Ticket, limit::Fixed
 use crate::support::{
     bounded,
     client::{Client, Version},
+    grpc::connect,
 };
 
 /// Times of the page about Kubernetes, a tenth of each.
@@ -53,7 +55,14 @@ impl Instance {
                 (sent < 20).then(|| (Ok::<_, std::convert::Infallible>(Bytes::from_static(b"piece")), sent + 1))
             }))
         };
-        let app = Router::new().route("/", get(quick)).route("/stream", get(pieces));
+        let messages = |_: String| {
+            stream::unfold(0, |sent| async move {
+                sleep(Duration::from_millis(30)).await;
+                (sent < 20).then(|| (Ok("piece".to_owned()), sent + 1))
+            })
+        };
+        let app =
+            Router::new().route("/", get(quick)).route("/stream", get(pieces)).route_service(MANY, Many(messages));
         let app = app.layer(AdmissionLayer::new(&admission));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -79,6 +88,9 @@ struct Seen {
     answered: AtomicU64,
     refused: AtomicU64,
     broken: AtomicU64,
+    /// Streams over gRPC that came to their ends, and calls that were not taken since the connection ended.
+    streamed: AtomicU64,
+    went_away: AtomicU64,
     /// Answers that told the client to close, and connections to the instance that leaves.
     closes: AtomicU64,
 }
@@ -133,6 +145,39 @@ async fn ask_again_and_again(kind: Kind, balancer: Arc<Balancer>, seen: Arc<Seen
     }
 }
 
+/// The same over gRPC: calls that are answered with a stream, over a connection that is kept until the server closes it.
+async fn stream_again_and_again(balancer: Arc<Balancer>, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
+    let count = |what: &AtomicU64| what.fetch_add(1, Ordering::Relaxed);
+    let mut channel = None;
+    while !stop.load(Ordering::SeqCst) {
+        let open = match channel.take() {
+            Some(open) => open,
+            None => connect(balancer.pick()).await,
+        };
+        match call_many(open.clone(), tonic::Request::new(String::new())).await {
+            Ok(mut messages) => {
+                let mut got = 0;
+                let ended = loop {
+                    match messages.message().await {
+                        Ok(Some(_)) => got += 1,
+                        Ok(None) => break got == 20,
+                        Err(_) => break false,
+                    }
+                };
+                count(if ended { &seen.streamed } else { &seen.broken });
+                channel = Some(open);
+            }
+            // The server said on the connection that it goes away, and took this call no more: it is safe to send it elsewhere.
+            Err(status) if std::error::Error::source(&status).is_some_and(|it| it.is::<tonic::transport::Error>()) => {
+                count(&seen.went_away);
+            }
+            Err(_) => {
+                count(&seen.refused);
+            }
+        }
+    }
+}
+
 /// Lets the first of two instances leave, under load. Returns what clients saw.
 async fn leave(drain_after: Duration) -> Arc<Seen> {
     let (mut first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
@@ -149,8 +194,11 @@ async fn leave(drain_after: Duration) -> Arc<Seen> {
             clients.spawn(client);
         }
     }
+    for _ in 0..6 {
+        clients.spawn(stream_again_and_again(Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop)));
+    }
     bounded("load on both", async {
-        while seen.answered.load(Ordering::SeqCst) < 200 {
+        while seen.answered.load(Ordering::SeqCst) < 200 || seen.streamed.load(Ordering::SeqCst) < 6 {
             sleep(Duration::from_millis(5)).await;
         }
     })
@@ -184,7 +232,10 @@ async fn no_request_is_refused_that_could_have_been_served() {
     println!("readiness first: {seen:?}");
     let [answered, refused, broken, closes] =
         [&seen.answered, &seen.refused, &seen.broken, &seen.closes].map(|it| it.load(Ordering::SeqCst));
-    assert!(answered > 500 && closes > 3, "{seen:?}");
+    let [streamed, went_away] = [&seen.streamed, &seen.went_away].map(|it| it.load(Ordering::SeqCst));
+    assert!(answered > 500 && closes > 3 && streamed > 12, "{seen:?}");
+    // Each connection ends once.
+    assert!(went_away <= 6, "{seen:?}");
     assert_eq!((refused, broken), (0, 0), "of {answered} requests: {seen:?}");
 
     // The control: admission that ends with readiness.
