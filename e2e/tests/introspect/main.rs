@@ -14,6 +14,7 @@ mod journal;
 mod label_metrics;
 mod npm;
 mod openapi;
+mod otel;
 mod page;
 mod past;
 #[allow(dead_code, reason = "the suite `drill` uses the rest")]
