@@ -1,6 +1,7 @@
 //! What the tests of several packages share.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+#![allow(clippy::exhaustive_structs, reason = "for the tests of this repository alone")]
 
 pub mod grpc;
 mod moody;

@@ -49,15 +49,15 @@ fn request(to: SocketAddr, tenant: &str) -> Request<Empty<Bytes>> {
 
 /// A way to call, over connections that are kept.
 #[derive(Clone)]
-enum Client1 {
-    Http(Client<HttpConnector, Empty<Bytes>>, SocketAddr),
+enum Caller {
+    Http(Box<Client<HttpConnector, Empty<Bytes>>>, SocketAddr),
     Grpc(Channel),
 }
 
-impl Client1 {
+impl Caller {
     async fn of(to: SocketAddr, over: Over) -> Self {
         match over {
-            Over::Http => Self::Http(Client::builder(TokioExecutor::new()).build_http(), to),
+            Over::Http => Self::Http(Box::new(Client::builder(TokioExecutor::new()).build_http()), to),
             Over::Grpc => {
                 let endpoint = Endpoint::from_shared(format!("http://{to}")).unwrap();
                 Self::Grpc(bounded("a connection", endpoint.connect()).await.unwrap())
@@ -104,7 +104,7 @@ impl Others {
         for (number, tenant) in TENANTS.into_iter().enumerate().skip(1) {
             let (tally, is_over) = (Arc::clone(&tally), Arc::clone(&is_over));
             arrivals.spawn(async move {
-                let client = Client1::of(to, over).await;
+                let client = Caller::of(to, over).await;
                 let mut random = fastrand::Rng::with_seed(number as u64);
                 let (mut calls, mut at) = (JoinSet::new(), Instant::now());
                 while !is_over.load(Ordering::SeqCst) {
@@ -188,7 +188,7 @@ impl Callers {
                     }
                 })),
                 (Self::Leave, Over::Grpc) => {
-                    let client = Client1::of(to, over).await;
+                    let client = Caller::of(to, over).await;
                     callers.spawn(async move {
                         loop {
                             sent.fetch_add(1, Ordering::SeqCst);

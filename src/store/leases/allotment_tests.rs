@@ -243,14 +243,15 @@ async fn a_cap_that_was_lowered_is_kept_by_processes_that_need_no_more_than_they
         for (shares, held) in processes.iter_mut().zip(&mut held) {
             let mut asks = Vec::new();
             // Each request takes 30 ms of every 40, so that the requests of both processes overlap.
-            match step % 4 {
-                0 => {
-                    if shares.take(&[claim_of(bound)], now).map(|units| held.extend(units)).is_err() {
-                        asks.extend(shares.refill(&claim_of(bound), 0, false, now, &seeds).ok());
-                    }
-                }
-                3 => asks.extend(held.pop().and_then(|unit| shares.put_back(&unit, || 0))),
-                _ => {}
+            let (begins, ends) = (step % 4 == 0, step % 4 == 3);
+            if begins {
+                held.extend(shares.take(&[claim_of(bound)], now).into_iter().flatten());
+            }
+            if begins && held.is_empty() {
+                asks.extend(shares.refill(&claim_of(bound), 0, false, now, &seeds).ok());
+            }
+            if ends {
+                asks.extend(held.pop().and_then(|unit| shares.put_back(&unit, || 0)));
             }
             if step % 25 == 0 {
                 asks.extend(shares.renewal(&claim().key, false, now));
@@ -264,7 +265,7 @@ async fn a_cap_that_was_lowered_is_kept_by_processes_that_need_no_more_than_they
                     shares.answered(&request, store.reserve(&request).await.unwrap(), now);
                 }
             }
-            if step % 4 == 0 {
+            if begins {
                 if held.is_empty() {
                     held.extend(shares.take(&[claim_of(bound)], now).into_iter().flatten());
                 }
