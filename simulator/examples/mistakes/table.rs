@@ -247,4 +247,16 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         "            self.panics += 1;\n            return Step::Panicked;\n",
         "            self.panics += 1;\n            assert!(!WRONG, \"the law panicked\");\n            return Step::Panicked;\n",
     ),
+    of(
+        "the store wants nothing back of a cap that was lowered",
+        COUNTERS,
+        "let wanted = wanted || (units > 0",
+        "let wanted = wanted || (!WRONG && units > 0",
+    ),
+    of(
+        "a local share is renewed by an old cap",
+        ALLOTMENT,
+        "        if self.claim.bound() != claim.bound() {\n",
+        "        if !WRONG && self.claim.bound() != claim.bound() {\n",
+    ),
 ];
