@@ -1,4 +1,4 @@
-//! Callers: three tenants that don't change, and the noisy one.
+//! Callers: three tenants that don't change, and a noisy tenant.
 
 use std::{
     net::SocketAddr,
@@ -24,7 +24,7 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-/// The callers. The first one is the noisy one.
+/// The tenants. The first is noisy.
 pub(crate) const TENANTS: [&str; 4] = ["noisy", "red", "green", "blue"];
 /// How long callers wait for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const RATE: f64 = 75.0;
 const CONNECTIONS: usize = 600;
 const LEAVERS: usize = 100;
-/// How long those wait who leave early.
+/// Time after which a caller leaves early.
 const LEAVES_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -42,7 +42,7 @@ fn goal(goal: f64) -> f64 {
 struct Found {
     /// Pieces of work that the backend finished, as a part of what it can.
     utilisation: f64,
-    /// Of the three tenants that don't change, the part of requests that were answered in time: of the one that fared worst.
+    /// The part of requests that were answered in time, of the tenant that fared worst of the three that don't change.
     worst_off: f64,
     /// Most pieces of work at the backend at once, done or in its queue.
     inside: usize,
@@ -52,7 +52,7 @@ struct Found {
     noisy: f64,
 }
 
-/// The other three call all the time; after a second, the noisy one as well. What counts begins half a second later.
+/// Three tenants call all the time, and after a second the noisy tenant as well. What counts begins half a second later.
 async fn run(partitions: &str, abandoned: &str, over: Over, callers: Callers) -> Found {
     let _turn = TURN.lock().await;
     let mut server = Server::start(partitions, abandoned).await;

@@ -74,7 +74,7 @@ async fn every_path_asks_for_the_token() {
     println!("{asked} requests without the token were refused");
 }
 
-/// A token that is empty is one that was forgotten.
+/// An empty token is a token that was forgotten.
 #[tokio::test]
 async fn an_empty_token_lets_no_request_in() {
     let site = site(&admission(), |it| it.require_token("")).await;

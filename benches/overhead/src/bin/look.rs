@@ -30,7 +30,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const LABELS: usize = 10_000;
 const SECOND: Duration = Duration::from_secs(1);
-/// Answers of each kind, of which the middle one counts.
+/// Answers of each kind, of which the median counts.
 const TIMES: usize = 21;
 
 fn main() {
