@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{run, run_with};
+use crate::support::{BINARY, bounded, command, run, run_with};
 
 const INCIDENT: [&str; 7] = ["plan", "-n", "3704", "--within", "195s", "--task-time", "229s..245s"];
 
@@ -195,4 +195,21 @@ async fn shells_can_read_the_completions() {
     assert!(parse(&script));
     assert!(!parse(&(script + "\nif then")), "bash would have told");
     run(&["completions", "tcl"]).await.with(2);
+}
+
+/// `| head` has seen enough at some time. A disk that is full is a failure, and said.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_reader_that_leaves_is_no_failure_of_a_simulation() {
+    let world = ["simulate", "--world", "3", "--seeds", "1..5"];
+    let mut left = command(BINARY, &[]).args(world).spawn().unwrap();
+    drop(left.stdout.take());
+    let left = bounded("the command", left.wait_with_output()).await.unwrap();
+    assert_eq!((left.status.code(), String::from_utf8(left.stderr).unwrap().as_str()), (Some(0), ""));
+
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = command(BINARY, &[]).args(world).stdout(full).spawn().unwrap();
+    let full = bounded("the command", full.wait_with_output()).await.unwrap();
+    let said = String::from_utf8(full.stderr).unwrap();
+    assert!(!full.status.success() && said.contains("can't write: ") && !said.contains("panicked"), "{said}");
 }

@@ -18,18 +18,18 @@ type Score = (String, f64);
 pub(crate) fn print(options: &Options) -> Result<(), String> {
     let groups = options.groups();
     let heads: Vec<_> = groups.iter().map(|(name, _)| format!("{name} | most lost")).collect();
-    println!("| without | {} |", heads.join(" | "));
-    println!("|---|{}", "---:|---|".repeat(groups.len()));
+    sayln!("| without | {} |", heads.join(" | "));
+    sayln!("|---|{}", "---:|---|".repeat(groups.len()));
     let run = |law: &str| -> Result<Vec<Vec<Score>>, String> {
         groups.iter().map(|(_, options)| Ok(options.scenarios(Some(law))?.iter().filter_map(score).collect())).collect()
     };
     let whole = run("two-point")?;
     let cells: Vec<_> = whole.iter().map(|scores| format!("{:.2} of {} |", mean(scores).0, scores.len())).collect();
-    println!("| nothing | {} |", cells.join(" | "));
+    sayln!("| nothing | {} |", cells.join(" | "));
     for rule in TwoPoint::rules() {
         let without = run(&format!("two-point:without={rule}"))?;
         let cells: Vec<_> = whole.iter().zip(&without).map(|(whole, without)| cell(whole, without)).collect();
-        println!("| {rule} | {} |", cells.join(" | "));
+        sayln!("| {rule} | {} |", cells.join(" | "));
     }
     Ok(())
 }

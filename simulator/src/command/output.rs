@@ -15,7 +15,7 @@ use crate::{
 /// Whether all expectations held.
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if options.help {
-        print!("{}", include_str!("../../FORMAT.md"));
+        say!("{}", include_str!("../../FORMAT.md"));
         return Ok(true);
     }
     if let Some(file) = &options.replay {
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
             let violations = violations(&scenario, &reports);
             all_hold &= violations.is_empty();
             if options.json {
-                println!("{}", to_json(&scenario, &reports, best.as_ref(), &violations));
+                sayln!("{}", to_json(&scenario, &reports, best.as_ref(), &violations));
             } else {
                 print(&scenario, &reports, best.as_ref(), &violations);
             }
@@ -72,8 +72,8 @@ fn check_all(options: &Options) -> Result<bool, String> {
     let mut all_hold = true;
     for scenario in options.scenarios(options.laws()[0])? {
         let wrong = check(&scenario);
-        println!("{} {}", if wrong.is_empty() { "ok    " } else { "FAILED" }, scenario.name);
-        wrong.iter().for_each(|it| println!("       {it}"));
+        sayln!("{} {}", if wrong.is_empty() { "ok    " } else { "FAILED" }, scenario.name);
+        wrong.iter().for_each(|it| sayln!("       {it}"));
         all_hold &= wrong.is_empty();
     }
     Ok(all_hold)
@@ -95,37 +95,37 @@ fn violations(scenario: &Scenario, reports: &[Report]) -> Vec<String> {
 }
 
 fn print(scenario: &Scenario, reports: &[Report], best: Option<&Static>, violations: &[String]) {
-    println!("{}: {}", scenario.name, scenario.about);
-    print!("law {}, seeds {:?}", scenario.policy.law(), scenario.seeds);
+    sayln!("{}: {}", scenario.name, scenario.about);
+    say!("law {}, seeds {:?}", scenario.policy.law(), scenario.seeds);
     if let Some(best) = best {
-        print!(", best static limit {}", best.limit);
+        say!(", best static limit {}", best.limit);
     }
-    println!("\n");
+    sayln!("\n");
     let mean = Report::mean(reports);
-    print!("{:<16}", "");
-    scenario.windows.iter().for_each(|window| print!("{:>12}", window.name));
-    println!();
+    say!("{:<16}", "");
+    scenario.windows.iter().for_each(|window| say!("{:>12}", window.name));
+    sayln!();
     for (metric, (name, _)) in METRICS.iter().enumerate() {
         if mean.windows.iter().all(|values| values[metric].is_nan()) {
             continue;
         }
-        print!("{name:<16}");
-        mean.windows.iter().for_each(|values| print!("{:>12.2}", values[metric]));
-        println!();
+        say!("{name:<16}");
+        mean.windows.iter().for_each(|values| say!("{:>12.2}", values[metric]));
+        sayln!();
     }
     let last = scenario.duration / crate::record::STEP;
     let every = (last / 20).max(1);
-    print!("\nlimit over time ");
+    say!("\nlimit over time ");
     for (index, bin) in mean.bins.iter().enumerate().take(usize::try_from(last).unwrap_or(usize::MAX)) {
         if index as u64 % every == every - 1 {
-            print!(" {}", bin.limit);
+            say!(" {}", bin.limit);
         }
     }
-    println!("\nhash {:016x} after {} events", mean.hash, mean.events);
+    sayln!("\nhash {:016x} after {} events", mean.hash, mean.events);
     for violation in violations {
-        println!("VIOLATED {violation}");
+        sayln!("VIOLATED {violation}");
     }
-    println!();
+    sayln!();
 }
 
 fn to_json(scenario: &Scenario, reports: &[Report], best: Option<&Static>, violations: &[String]) -> Value {

@@ -44,9 +44,9 @@ pub(crate) fn run(file: &Path, policies: &[PathBuf], as_json: bool) -> Result<bo
     let groups = compare(&captured, &then, &now);
     let names: Vec<&str> = candidates.iter().map(|(name, _)| name.as_str()).collect();
     if as_json {
-        println!("{}", side_by_side::to_json(&captured, &names, &groups, &then, &now));
+        sayln!("{}", side_by_side::to_json(&captured, &names, &groups, &then, &now));
     } else {
-        print!("{}", side_by_side::table(&captured, &names, &groups, &then, &now));
+        say!("{}", side_by_side::table(&captured, &names, &groups, &then, &now));
     }
     Ok(true)
 }
@@ -65,12 +65,12 @@ fn exactly(captured: &Captured, text: &str, as_json: bool) -> Result<bool, Strin
     let again = own.settings().replay_with_reloads(reloads, text.as_bytes()).map_err(|error| error.to_string())?;
     if as_json {
         let report: Value = json!({"rows": again.rows(), "differences": again.differences(), "cut": again.cut()});
-        println!("{report}");
+        sayln!("{report}");
     } else {
-        println!("{} rows, {} differences", again.rows(), again.differences());
-        again.first_differences().iter().for_each(|difference| println!("  {difference}"));
+        sayln!("{} rows, {} differences", again.rows(), again.differences());
+        again.first_differences().iter().for_each(|difference| sayln!("  {difference}"));
         if let Some(cut) = again.cut() {
-            println!("the capture was cut short: {cut}");
+            sayln!("the capture was cut short: {cut}");
         }
     }
     Ok(again.differences() == 0)

@@ -25,8 +25,8 @@ pub(crate) fn print(options: &Options) -> Result<(), String> {
     let columns = laws.iter().map(|law| options.scenarios(law.filter(|&law| law != BEST_STATIC)));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let heads: Vec<_> = laws.iter().map(|law| law.unwrap_or("as given")).collect();
-    println!("| scenario | {} |", heads.join(" | "));
-    println!("|---|{}", "---:|".repeat(laws.len()));
+    sayln!("| scenario | {} |", heads.join(" | "));
+    sayln!("|---|{}", "---:|".repeat(laws.len()));
     let mut rows = Vec::new();
     for index in 0..columns[0].len() {
         let cells = laws.iter().zip(&columns).map(|(&law, scenarios)| cell(&scenarios[index], law, asked));
@@ -52,7 +52,7 @@ pub(crate) fn print(options: &Options) -> Result<(), String> {
 
 fn print_row(head: &str, row: &[f64]) {
     let cells: Vec<_> = row.iter().map(|value| format!("{value:.2}")).collect();
-    println!("| {head} | {} |", cells.join(" | "));
+    sayln!("| {head} | {} |", cells.join(" | "));
 }
 
 /// One number: the mean of all seeds.

@@ -144,7 +144,7 @@ impl Watch {
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         let Some(world) = world.take() else { continue };
-                        println!(
+                        sayln!(
                             "a world breaks a promise, {}\n  0 ms: the world goes on: it stands still for {patience:?}\n{world}",
                             version()
                         );
@@ -165,12 +165,12 @@ impl Watch {
 /// Does what the arguments say. Answers whether all promises held.
 pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
     let Some(options) = Options::read(arguments)? else {
-        println!("{HELP}");
+        sayln!("{HELP}");
         return Ok(true);
     };
     if options.prints {
         for seed in options.seeds.clone() {
-            print!("seed {seed}\n{}", options.plan(seed)?);
+            say!("seed {seed}\n{}", options.plan(seed)?);
         }
         return Ok(true);
     }
@@ -187,21 +187,22 @@ pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
         ));
         let report = fleet::run(&plan);
         if options.traces {
-            println!("{seed} {:016x} {}", report.hash, report.time);
+            sayln!("{seed} {:016x} {}", report.hash, report.time);
         }
         if report.broken.is_some() {
-            println!("{}", failure(&options, &plan, &report));
-            println!("after {} seeds", seed - options.seeds.start + 1);
+            sayln!("{}", failure(&options, &plan, &report));
+            sayln!("after {} seeds", seed - options.seeds.start + 1);
             return Ok(false);
         }
         if options.is_twice {
             let again = fleet::run(&plan);
             if again.hash != report.hash {
-                println!(
+                sayln!(
                     "seed {seed}: {:016x}, and then {:016x}: a world is not the same twice",
-                    report.hash, again.hash
+                    report.hash,
+                    again.hash
                 );
-                println!("{}", options.command(&plan, &plan));
+                sayln!("{}", options.command(&plan, &plan));
                 return Ok(false);
             }
         }
@@ -210,7 +211,7 @@ pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
         instances += report.time * report.instances as u64;
         hash = hash.rotate_left(7) ^ report.hash;
     }
-    println!("{}", summary(&options, &attempts, (time, instances), began.elapsed().as_secs_f64(), hash));
+    sayln!("{}", summary(&options, &attempts, (time, instances), began.elapsed().as_secs_f64(), hash));
     Ok(true)
 }
 
