@@ -88,6 +88,8 @@ struct Tally {
     counts: AtomicBool,
     sent: [AtomicU64; 4],
     served: [AtomicU64; 4],
+    /// Requests that had no answer within the patience of their caller; all others that were not served were refused.
+    unanswered: AtomicU64,
 }
 
 /// The three tenants that don't change: an open load, which comes whether or not it is answered.
@@ -115,10 +117,11 @@ impl Others {
                     let (client, tally) = (client.clone(), Arc::clone(&tally));
                     let counts = tally.counts.load(Ordering::SeqCst);
                     calls.spawn(async move {
-                        let served = timeout(PATIENCE, client.is_served(tenant)).await == Ok(true);
+                        let served = timeout(PATIENCE, client.is_served(tenant)).await;
                         if counts {
                             tally.sent[number].fetch_add(1, Ordering::SeqCst);
-                            tally.served[number].fetch_add(served.into(), Ordering::SeqCst);
+                            tally.served[number].fetch_add((served == Ok(true)).into(), Ordering::SeqCst);
+                            tally.unanswered.fetch_add(served.is_err().into(), Ordering::SeqCst);
                         }
                     });
                 }
@@ -133,19 +136,20 @@ impl Others {
         self.tally.counts.store(true, Ordering::SeqCst);
     }
 
-    /// Ends the load, and returns the part of the requests that were served in time: of the tenant that fared worst.
-    pub(crate) async fn worst_off(mut self) -> f64 {
+    /// Ends the load, and returns the part of the requests that were served in time, of the tenant that fared worst; and how many
+    /// of all tenants had no answer in time.
+    pub(crate) async fn worst_off(mut self) -> (f64, u64) {
         self.over.store(true, Ordering::SeqCst);
         while let Some(calls) = bounded("the load", self.arrivals.join_next()).await {
             bounded("the last calls", calls.unwrap().join_all()).await;
         }
-        let Tally { sent, served, .. } = &*self.tally;
+        let Tally { sent, served, unanswered, .. } = &*self.tally;
         let parts = (1..4).map(|it| {
             let sent = sent[it].load(Ordering::SeqCst);
             assert!(sent > 100, "{sent} were sent");
             served[it].load(Ordering::SeqCst) as f64 / sent as f64
         });
-        parts.fold(1.0, f64::min)
+        (parts.fold(1.0, f64::min), unanswered.load(Ordering::SeqCst))
     }
 }
 
