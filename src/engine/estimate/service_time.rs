@@ -42,7 +42,7 @@ impl ServiceTime {
         kind.mean = (kind.mean - kind.mean / 16).saturating_add(rtt / 16);
         kind.answers = kind.answers.saturating_add(1);
         kind.newest = kind.newest.max(start);
-        kind.last = kind.last.max(start.after(Duration::from_nanos(rtt)));
+        kind.last = kind.last.max(Timestamp::from_nanos(start.as_nanos().saturating_add(rtt)));
     }
 
     /// Returns how long such work takes nearly always: the mean and four times the distance from it, as TCP waits for
