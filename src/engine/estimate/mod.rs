@@ -63,6 +63,11 @@ impl Estimates {
         self.service.likely(class)
     }
 
+    /// From now on, notes in which order answers come: by that it is known whether work that goes on has ended.
+    pub(crate) fn note_order(&mut self) {
+        self.service.note_order();
+    }
+
     /// Returns when work of this class that started then has nearly always ended, if enough of it was seen.
     pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
         self.service.likely_end(class, start)

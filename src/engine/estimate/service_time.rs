@@ -14,6 +14,15 @@ const FEWEST: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct ServiceTime {
     kinds: Vec<Kind>,
+    /// In which order answers come, by kind: noted once work is abandoned that goes on.
+    order: Option<Vec<Order>>,
+}
+
+/// When the newest request started that was answered, and when the last answer came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Order {
+    newest: Timestamp,
+    last: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,9 +30,6 @@ struct Kind {
     mean: u64,
     distance: u64,
     answers: u32,
-    /// When the newest request started that was answered, and when the last answer came.
-    newest: Timestamp,
-    last: Timestamp,
 }
 
 impl ServiceTime {
@@ -41,8 +47,19 @@ impl ServiceTime {
         kind.distance = kind.distance - kind.distance / 16 + distance / 16;
         kind.mean = (kind.mean - kind.mean / 16).saturating_add(rtt / 16);
         kind.answers = kind.answers.saturating_add(1);
-        kind.newest = kind.newest.max(start);
-        kind.last = kind.last.max(Timestamp::from_nanos(start.as_nanos().saturating_add(rtt)));
+        if let Some(order) = &mut self.order {
+            if order.len() <= class {
+                order.resize(class + 1, Order::default());
+            }
+            let order = &mut order[class];
+            order.newest = order.newest.max(start);
+            order.last = order.last.max(Timestamp::from_nanos(start.as_nanos().saturating_add(rtt)));
+        }
+    }
+
+    /// From now on, notes in which order answers come.
+    pub(crate) fn note_order(&mut self) {
+        self.order.get_or_insert_default();
     }
 
     /// Returns how long such work takes nearly always: the mean and four times the distance from it, as TCP waits for
@@ -58,7 +75,10 @@ impl ServiceTime {
     pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
         let kind = self.known(class)?;
         let (likely, usual) = (kind.likely(), start.after(kind.likely()));
-        Some(if kind.newest > start { usual } else { usual.max(kind.last.after(likely).min(usual.after(likely))) })
+        let Some(Order { newest, last }) = self.order.as_ref().and_then(|order| order.get(class.index())) else {
+            return Some(usual);
+        };
+        Some(if *newest > start { usual } else { usual.max(last.after(likely).min(usual.after(likely))) })
     }
 
     fn known(&self, class: ClassId) -> Option<&Kind> {
@@ -95,6 +115,7 @@ mod tests {
         let (mut work, class) = (ServiceTime::default(), ClassId::from_index(1));
         let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
         assert_eq!(work.likely_end(class, at(0)), None);
+        work.note_order();
         (0..100).for_each(|start| work.answered(class, at(start), Duration::from_millis(100)));
         // The last answer came at 199.
         assert_eq!(work.likely_end(class, at(98)), Some(at(198)), "a later request was answered");

@@ -113,6 +113,11 @@ impl Engine {
         self.quotas.is_below_fair_share(label, self.capacity.limit())
     }
 
+    /// From now on, notes what [`likely_end`](Self::likely_end) goes by. Nothing is noted on a server without abandoned work.
+    pub(crate) fn expect_abandoned(&mut self) {
+        self.estimates.note_order();
+    }
+
     /// Returns when work of this kind that started then has nearly always ended. Where that is not known it is after the time for
     /// which a slot is held, or what a person would guess. No work is waited for longer than its slot lives.
     pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Timestamp {

@@ -187,6 +187,7 @@ impl State {
         self.observe(now, number, outcome);
         let slot = self.slots.get_mut(number)?;
         let (class, start, is_counted) = (slot.class, slot.start, slot.is_counted());
+        self.engine.expect_abandoned();
         let ends = self.engine.likely_end(class, start);
         if is_counted && ends > now {
             self.abandoned.add((class, start), ends, (number, along));
