@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use tower_admission::{Admission, DrainMode, Mode, Reason, Ticket, limit::Fixed};
+use tower_admission::{
+    Admission, DrainMode, Mode, Reason, Ticket,
+    journal::{ChangeEntry, JournalEvent},
+    limit::Fixed,
+};
 
 use super::poll_once;
 
@@ -43,6 +47,12 @@ async fn a_handle_that_leaves_is_not_ready_and_admits_until_it_drains() {
     let start = tokio::time::Instant::now();
     let mut left = Box::pin(admission.leave(DrainMode::ServeWaiting));
     assert!(!admission.is_ready() && !admission.snapshot().draining);
+    let headline = |admission: &Admission| admission.snapshot().verdict.headline;
+    assert!(
+        headline(&admission).ends_with("; leaving: not ready any more, and drains soon"),
+        "{}",
+        headline(&admission)
+    );
     for second in 1..10 {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(left.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "{second}");
@@ -55,6 +65,14 @@ async fn a_handle_that_leaves_is_not_ready_and_admits_until_it_drains() {
     left.await;
     assert_eq!(start.elapsed(), Duration::from_secs(10));
     assert_eq!(admission.try_admit(Ticket::new()).unwrap_err().reason(), Reason::Draining);
+    assert!(headline(&admission).starts_with("draining: ") && !headline(&admission).contains("leaving"));
+    let changes = admission.journal().into_iter().filter_map(|it| match it.event {
+        JournalEvent::Change(change @ (ChangeEntry::Leave | ChangeEntry::Drain)) => Some((change, it.at_seconds)),
+        _ => None,
+    });
+    let changes: Vec<_> = changes.collect();
+    let [(ChangeEntry::Leave, left), (ChangeEntry::Drain, drained)] = changes[..] else { panic!("{changes:?}") };
+    assert!((drained - left - 10.0).abs() < 0.1, "{left} and {drained}");
     drop((quiet, taken));
     drop(waiter);
     admission.drained().await;

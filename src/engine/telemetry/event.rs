@@ -36,6 +36,7 @@ pub(crate) enum ChangeEvent {
     Limit { from: u32, basis: LimitInputs },
     Mode { from: Mode, to: Mode },
     Reload { from: u32 },
+    Leave,
     Drain,
     LawPanic,
     Store(StoreChange),

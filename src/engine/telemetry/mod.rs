@@ -25,6 +25,8 @@ mod watch;
 use std::time::Duration;
 
 pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
+#[cfg(feature = "introspect")]
+use self::sampled::TimeKind;
 pub use self::verdict::Verdict;
 pub(crate) use self::{
     counts::Counts,
@@ -160,6 +162,8 @@ impl Telemetry {
                     counts.queued += 1;
                     counts.wait.record(wait);
                     self.tally(request.label, |series| series.times.wait.record(wait));
+                    #[cfg(feature = "introspect")]
+                    self.note_time(request.label, TimeKind::Wait, wait);
                 }
                 match (asked, waited) {
                     (false, _) => return,
@@ -239,12 +243,22 @@ impl Telemetry {
         self.journal.sequence()
     }
 
-    /// Counts how a request of a partition ended, and how long it took.
-    pub(crate) fn ended(&mut self, partition: PartitionId, series: SeriesId, outcome: Outcome, rtt: Duration) {
+    /// Counts how a request of a partition ended, and how long it took. The label is that of the request, unless its slot was taken
+    /// back before: the label may be forgotten by then.
+    pub(crate) fn ended(
+        &mut self,
+        partition: PartitionId,
+        label: LabelId,
+        series: SeriesId,
+        outcome: Outcome,
+        rtt: Duration,
+    ) {
         let counts = &mut self.counts[partition.index()];
         *counts.of(outcome) += 1;
         if outcome == Outcome::Success {
             counts.rtt.record(rtt);
+            #[cfg(feature = "introspect")]
+            self.note_time(label, TimeKind::RoundTrip, rtt);
         }
         if self.series.is_on() {
             self.series.count(series, |series| {

@@ -1,6 +1,7 @@
-//! What a history samples besides the counts that exist anyway: rejections by reason and rule, of partitions and of a few labels.
+//! What a history samples besides the counts that exist anyway: rejections by reason and rule, of partitions and of a few labels,
+//! and the times of these labels.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     BlockingBound, Histogram, Telemetry,
@@ -17,6 +18,15 @@ use crate::{
 pub(super) struct Sampled {
     pub(super) refused_by: RefusedBy,
     followed: Followed,
+    /// Times of the labels that are followed, by row: that of all other labels has none.
+    times: Vec<[Histogram; 2]>,
+}
+
+/// Which of the two times of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimeKind {
+    RoundTrip,
+    Wait,
 }
 
 /// What was counted of a partition or of a label.
@@ -25,8 +35,8 @@ pub(crate) struct SampledCounts {
     pub(crate) admitted: u64,
     pub(crate) would_reject: u64,
     pub(crate) refused: Vec<RefusedCount>,
-    /// Round-trip times and waits, which only partitions have.
-    pub(crate) times: Option<Arc<[Histogram; 2]>>,
+    /// Round-trip times and waits.
+    pub(crate) times: Arc<[Histogram; 2]>,
 }
 
 /// A label whose rejections are counted by reason and rule.
@@ -51,7 +61,7 @@ impl Telemetry {
             admitted: counts.admitted,
             would_reject: counts.would_reject.iter().sum(),
             refused: self.sampled.refused_by.of_partition(partition),
-            times: Some(Arc::new([counts.rtt.clone(), counts.wait.clone()])),
+            times: Arc::new([counts.rtt.clone(), counts.wait.clone()]),
         }
     }
 
@@ -66,7 +76,27 @@ impl Telemetry {
     pub(crate) fn sample_label(&self, it: &FollowedLabel) -> SampledCounts {
         let totals = self.totals(it.label);
         let refused = self.sampled.refused_by.of_row(it.row);
-        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, refused, times: None }
+        let times = self.sampled.times.get(usize::from(it.row)).map(|it| Arc::new(it.clone()));
+        let times = times.unwrap_or_default();
+        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, refused, times }
+    }
+
+    /// Notes a time of a request, if its label is followed: a comparison where no label is.
+    #[inline]
+    pub(super) fn note_time(&mut self, label: LabelId, kind: TimeKind, time: Duration) {
+        if !self.sampled.times.is_empty() {
+            self.note_time_in_row(label, kind, time);
+        }
+    }
+
+    #[inline(never)]
+    fn note_time_in_row(&mut self, label: LabelId, kind: TimeKind, time: Duration) {
+        let row = self.totals(label).row;
+        if row > 0
+            && let Some(times) = self.sampled.times.get_mut(usize::from(row))
+        {
+            times[kind as usize].record(time);
+        }
     }
 
     /// Counts rejections of requests that asked for nothing but a slot.
@@ -80,7 +110,7 @@ impl Telemetry {
         if !self.sampled.refused_by.is_on() {
             return;
         }
-        let Self { sampled: Sampled { refused_by, followed }, watch, totals, .. } = self;
+        let Self { sampled: Sampled { refused_by, followed, times }, watch, totals, .. } = self;
         let is_known =
             |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
         followed.score(|it| {
@@ -90,6 +120,9 @@ impl Telemetry {
         for candidate in watch.busiest_labels() {
             let Some((row, before)) = followed.offer(now, *candidate) else { continue };
             refused_by.clear(row);
+            let place = usize::from(row);
+            times.resize_with(times.len().max(place + 1), Default::default);
+            times[place] = Default::default();
             let rows = before.map(|it| (it, 0)).into_iter().chain([(*candidate, row)]);
             for (it, row) in rows {
                 if let Some(totals) = totals.get_mut(it.label.index() as usize)

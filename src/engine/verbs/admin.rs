@@ -34,9 +34,11 @@ impl Engine {
     }
 
     /// Begins to leave: requests are decided about as ever, each in a turn of its own.
-    pub(crate) fn begin_to_leave(&mut self) {
+    pub(crate) fn begin_to_leave(&mut self, now: Timestamp) {
+        let now = self.advance(now);
         if self.lifecycle.leave() {
             self.find_extras();
+            self.note_change(now, ChangeEvent::Leave);
         }
     }
 

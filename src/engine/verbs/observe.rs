@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         control::Step,
-        ids::SeriesId,
+        ids::{LabelId, SeriesId},
         limit::Sample,
         telemetry::{ChangeEvent, short},
         tokens::{Marks, Slot},
@@ -39,7 +39,7 @@ impl Engine {
         rtt: Duration,
         running: usize,
     ) {
-        self.telemetry.ended(slot.partition, series, outcome, rtt);
+        self.telemetry.ended(slot.partition, self.label_that_ends(slot), series, outcome, rtt);
         let rtt = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => rtt,
@@ -77,6 +77,12 @@ impl Engine {
             Some(ttl) => self.slot_ttl.series(ttl),
             None => slot.uncounted_series().unwrap_or_else(|| self.telemetry.series_of(slot.label)),
         }
+    }
+
+    /// Returns the label of a request with a slot; none where the slot was taken back, because another label may have its number now.
+    #[inline]
+    fn label_that_ends(&self, slot: &Slot) -> LabelId {
+        if slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl)) { LabelId::DEFAULT } else { slot.label }
     }
 
     pub(super) fn learn(

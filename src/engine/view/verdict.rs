@@ -128,6 +128,9 @@ impl Engine {
             }
             _ => headline(verdict, &found, whole, &cause, self.cap_of_worst()),
         };
+        if self.lifecycle.is_leaving() && verdict != Verdict::Draining {
+            found.headline += "; leaving: not ready any more, and drains soon";
+        }
         found.advice = advice(verdict, &found, &cause);
         found
     }

@@ -298,7 +298,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-MBVOQ4mDilAWO41Ozt6qBhDunZrK9Eya5etorQE4GhY='; style-src 'sha256-ChKR3ULYx3D76AjMGP5eebFCEnTqnBD79h+HQE/Z85c='; \
+    script-src 'sha256-Pru95oyRZazKDP1abJKS1R6HAnbSD5+h7Ut/Ag+ctRk='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -87,7 +87,7 @@ pub struct HistoryRow {
     /// Rejections by reason and by what was in the way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused_by: Vec<HistoryRefusal>,
-    /// Median of the round-trip times of requests that ended, in seconds; `None` for a label, and where none ended.
+    /// Median of the round-trip times of requests that ended, in seconds; `None` where none ended, and for all other labels together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_seconds: Option<f64>,
     /// 99th percentile of the same.

@@ -129,6 +129,7 @@ impl JournalEntry {
             }
             ChangeEntry::Mode { from, to } => Self { from: word(from), to: Some(to.to_owned()), ..changed("mode") },
             ChangeEntry::Reload { from } => Self { from: Some(Before::Limit(from)), ..changed("reload") },
+            ChangeEntry::Leave => changed("leave"),
             ChangeEntry::Drain => changed("drain"),
             ChangeEntry::LawPanic => changed("law_panic"),
             ChangeEntry::Store { from, to, down_seconds } => {
@@ -164,6 +165,7 @@ mod tests {
         }
         let changes = [
             ChangeEntry::Limit { from: 3, rtt_seconds: Some(0.5), reference_seconds: None, ratio: Some(2.0) },
+            ChangeEntry::Leave,
             ChangeEntry::LawPanic,
             ChangeEntry::Store { from: "down", to: "up", down_seconds: Some(1.5) },
         ];

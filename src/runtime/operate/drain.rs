@@ -77,7 +77,7 @@ impl Admission {
     /// Cancel safe: it only waits.
     pub fn leave(&self, waiting: DrainMode) -> impl Future<Output = ()> + Send + use<> {
         self.shared.begin_to_leave();
-        self.shared.with_engine(|state, _| state.engine.begin_to_leave());
+        self.shared.with_engine(|state, time| state.engine.begin_to_leave(time.now()));
         let after = Duration::from_nanos(self.shared.drain_after.load(Ordering::Relaxed));
         let drains = DrainsAtEnd { admission: self.clone(), waiting };
         // From now on, and not from when the task first runs.

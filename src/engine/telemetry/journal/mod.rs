@@ -145,7 +145,7 @@ impl Grouped for Changed {
             ChangeEvent::Limit { .. } => 0,
             ChangeEvent::Store(_) => 1,
             ChangeEvent::LawPanic => 2,
-            ChangeEvent::Mode { .. } | ChangeEvent::Reload { .. } | ChangeEvent::Drain => 3,
+            ChangeEvent::Mode { .. } | ChangeEvent::Reload { .. } | ChangeEvent::Leave | ChangeEvent::Drain => 3,
         }
     }
 }

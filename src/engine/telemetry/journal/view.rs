@@ -163,6 +163,8 @@ pub enum ChangeEntry {
         /// Limit before the change.
         from: usize,
     },
+    /// The handle is to drain soon, and asks for no more requests: until then it decides as ever.
+    Leave,
     /// The handle drains: no request is admitted any more.
     Drain,
     /// The law panicked; the limit stayed what it was.
@@ -319,6 +321,7 @@ impl Changed {
             },
             ChangeEvent::Mode { from, to } => ChangeEntry::Mode { from: from.as_str(), to: to.as_str() },
             ChangeEvent::Reload { from } => ChangeEntry::Reload { from: from as usize },
+            ChangeEvent::Leave => ChangeEntry::Leave,
             ChangeEvent::Drain => ChangeEntry::Drain,
             ChangeEvent::LawPanic => ChangeEntry::LawPanic,
             ChangeEvent::Store(it) => ChangeEntry::Store {

@@ -19,7 +19,7 @@ function show(state) {
   say($('name'), state.name);
   say($('identity'), identity(state.identity));
   $('state').className = `pill ${state.ready ? 'good' : 'bad'}`;
-  say($('state'), state.ready ? '✓ ready' : '✕ draining');
+  say($('state'), state.ready ? '✓ ready' : state.draining ? '✕ draining' : '✕ leaving');
   $('mode').hidden = state.mode === 'enforce';
   say($('mode'), state.mode === 'observe' ? 'observe: decisions do not bind' : `mode: ${state.mode}`);
 
@@ -117,7 +117,7 @@ const asDecision = it => cell => {
 const SAYS = {
   limit: it => `limit ${whole(it.from)} → ${whole(it.limit)}`, mode: it => `mode ${it.from} → ${it.to}`,
   reload: it => `new settings, limit ${whole(it.from)} → ${whole(it.limit)}`,
-  drain: () => 'draining', law_panic: () => 'the law panicked', store: it => `store ${it.from} → ${it.to}`,
+  leave: () => 'leaving', drain: () => 'draining', law_panic: () => 'the law panicked', store: it => `store ${it.from} → ${it.to}`,
 };
 const sayChange = it => (SAYS[it.change] ?? (() => words(it.change)))(it);
 function because(it) {

@@ -15,7 +15,6 @@ function readHash() {
   if ($('filter').value !== view.contains) $('filter').value = view.contains;
   $('status').value = view.status;
   document.body.classList.toggle('of-one', Boolean(view.partition || view.label));
-  document.body.classList.toggle('of-label', Boolean(view.label));
 }
 /** Changes the view, and with it the address, so that a copy of the address shows the same. */
 function go(change) {
@@ -65,10 +64,12 @@ const NOTHING = { admitted: 0, refused: 0, would_refuse: 0, in_flight: 0, waitin
 function rowOf(frame) {
   if (view.label) {
     const rows = frame.labels ?? [];
-    return rows.length ? rows.reduce((all, it) => ({
+    // Quantiles of several classes of work have no sum: they are shown where there is a single row.
+    if (rows.length < 2) return rows[0] ?? null;
+    return rows.reduce((all, it) => ({
       ...all, admitted: all.admitted + it.admitted, refused: all.refused + it.refused, would_refuse: all.would_refuse + it.would_refuse,
       in_flight: all.in_flight + it.in_flight, waiting: all.waiting + it.waiting, refused_by: [...all.refused_by, ...it.refused_by ?? []],
-    }), NOTHING) : null;
+    }), NOTHING);
   }
   if (view.partition) return frame.partitions.find(it => it.name === view.partition) ?? NOTHING;
   return frame.whole;

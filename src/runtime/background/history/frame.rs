@@ -51,17 +51,19 @@ type Sums = [[Histogram; 2]; 2];
 
 impl Frame {
     pub(super) fn between(earlier: &HistorySample, later: &HistorySample, names: &Self) -> Self {
-        let rows = |before: &[Sampled], after: &[Sampled], known: &[Row]| -> Box<[Row]> {
+        let rows = |before: &[Sampled], after: &[Sampled], known: &[Row], is_new_wanted: bool| -> Box<[Row]> {
             let before: BTreeMap<_, _> = before.iter().map(|it| (it.serial, it)).collect();
             let known: BTreeMap<_, _> = known.iter().map(|it| (it.serial, &it.name)).collect();
             let rows = after.iter().filter_map(|it| {
                 let name = known.get(&it.serial).filter(|name| ****name == it.name).map(|name| Arc::clone(name));
-                Row::between(before.get(&it.serial).copied(), it, name)
+                let earlier = before.get(&it.serial).copied();
+                (is_new_wanted || earlier.is_some()).then(|| Row::between(earlier, it, name))
             });
             rows.collect()
         };
-        let partitions = rows(&earlier.partitions, &later.partitions, &names.partitions);
-        let labels = rows(&earlier.labels, &later.labels, &names.labels);
+        let partitions = rows(&earlier.partitions, &later.partitions, &names.partitions, true);
+        // What happened to a label before it was followed was not in this time alone.
+        let labels = rows(&earlier.labels, &later.labels, &names.labels, false);
         let mut whole = Row::sum(&names.whole.name, &partitions);
         (whole.in_flight, whole.waiting, whole.share) = (mean(later.in_flight), mean(later.waiting), mean(later.limit));
         let limit = u32::try_from(later.limit).unwrap_or(u32::MAX);
@@ -116,19 +118,13 @@ impl Frame {
 
     /// Finds the quantiles of times between two samples.
     pub(super) fn measure(&mut self, earlier: &HistorySample, later: &HistorySample) {
-        let before: BTreeMap<_, _> = earlier.partitions.iter().map(|it| (it.serial, &it.counts.times)).collect();
-        let (never, mut sums, mut measured) = (Arc::default(), Sums::default(), BTreeMap::new());
-        for it in &later.partitions {
-            let Some(after) = &it.counts.times else { continue };
-            let before: &Arc<[Histogram; 2]> = before.get(&it.serial).and_then(|it| it.as_ref()).unwrap_or(&never);
-            measured.insert(it.serial, quantiles(before, after));
-            for (sums, times) in sums.iter_mut().zip([before, after]) {
-                sums.iter_mut().zip(&**times).for_each(|(sum, histogram)| sum.add(histogram));
+        let mut sums = Sums::default();
+        measure_rows(&mut self.partitions, &earlier.partitions, &later.partitions, |before_and_after| {
+            for (sums, times) in sums.iter_mut().zip(before_and_after) {
+                sums.iter_mut().zip(times).for_each(|(sum, histogram)| sum.add(histogram));
             }
-        }
-        for row in &mut self.partitions {
-            [row.rtt, row.wait] = measured.get(&row.serial).copied().unwrap_or_default();
-        }
+        });
+        measure_rows(&mut self.labels, &earlier.labels, &later.labels, |_| ());
         [self.whole.rtt, self.whole.wait] = quantiles(&sums[0], &sums[1]);
     }
 
@@ -163,12 +159,8 @@ impl Frame {
 }
 
 impl Row {
-    /// Returns what happened between two samples; nothing for a label that was not followed before.
-    fn between(earlier: Option<&Sampled>, later: &Sampled, name: Option<Arc<SampledName>>) -> Option<Self> {
-        let is_partition = later.counts.times.is_some();
-        if earlier.is_none() && !is_partition {
-            return None;
-        }
+    /// Returns what happened between two samples.
+    fn between(earlier: Option<&Sampled>, later: &Sampled, name: Option<Arc<SampledName>>) -> Self {
         let (admitted, would_refuse) = earlier.map_or((0, 0), |it| (it.counts.admitted, it.counts.would_reject));
         let before = |cell: &RefusedCount| {
             let known = earlier.and_then(|it| it.counts.refused.iter().find(|it| key(it) == key(cell)));
@@ -176,7 +168,7 @@ impl Row {
         };
         let refused =
             later.counts.refused.iter().map(|it| RefusedCount { count: it.count.wrapping_sub(before(it)), ..*it });
-        Some(Self {
+        Self {
             name: name.unwrap_or_else(|| Arc::new(later.name.clone())),
             serial: later.serial,
             admitted: count(later.counts.admitted.saturating_sub(admitted)),
@@ -187,7 +179,7 @@ impl Row {
             rtt: None,
             wait: None,
             refused: refused.filter(|it| it.count > 0).collect(),
-        })
+        }
     }
 
     fn empty(&self) -> Self {
@@ -253,6 +245,20 @@ fn count(count: u64) -> u32 {
 #[expect(clippy::cast_precision_loss, reason = "gauges are shown with three digits")]
 const fn mean(gauge: usize) -> f32 {
     gauge as f32
+}
+
+/// Finds the quantiles of rows, and tells the histograms of each before and after.
+fn measure_rows(rows: &mut [Row], earlier: &[Sampled], later: &[Sampled], mut tell: impl FnMut([&[Histogram; 2]; 2])) {
+    let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.serial, &it.counts.times)).collect();
+    let (never, mut measured) = (Arc::default(), BTreeMap::new());
+    for it in later {
+        let (before, after) = (before.get(&it.serial).copied().unwrap_or(&never), &it.counts.times);
+        measured.insert(it.serial, quantiles(before, after));
+        tell([before, after]);
+    }
+    for row in rows {
+        [row.rtt, row.wait] = measured.get(&row.serial).copied().unwrap_or_default();
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "times are shown with three digits")]

@@ -136,6 +136,41 @@ async fn times_are_told_where_requests_ended() {
     assert_eq!(p50.last(), Some(&None), "no request ended");
 }
 
+/// Two labels, of which the requests of the second take four times as long; and a third one, which waits for that.
+#[tokio::test(start_paused = true)]
+async fn times_are_told_of_each_label_that_is_followed() {
+    let builder = Admission::builder().limit(Fixed::new(2)).queue(10);
+    let admission = builder.time_one_in(std::num::NonZeroU32::MIN).build().unwrap();
+    admission.shared.begin_history();
+    let admit = |label: &'static str| admission.try_admit(Ticket::new().label(label)).unwrap();
+    for _ in 0..350 {
+        let (quick, slow) = (admit("quick"), admit("slow"));
+        let late = admission.admit(Ticket::new().label("late"));
+        let late = tokio::spawn(async move { late.await.unwrap().finish(crate::Outcome::Ignore) });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        quick.finish(crate::Outcome::Success);
+        late.await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        slow.finish(crate::Outcome::Success);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+    let frames = frames(&admission);
+    let at = |at: usize, label: &str| {
+        let row = frames[at].labels.iter().find(|it| it.name.name == label);
+        row.map(|it| [it.rtt, it.wait].map(|it| it.map(|[p50, _]| (p50 * 10.0).round())))
+    };
+    // A frame of seconds, and one of ten seconds.
+    let coarse = frames.iter().rposition(|it| it.lasts() > seconds(5)).unwrap();
+    for place in [frames.len() - 3, coarse] {
+        assert_eq!(at(place, "quick"), Some([Some(1.0), None]));
+        assert_eq!(at(place, "slow"), Some([Some(4.0), None]));
+        assert_eq!(at(place, "late"), Some([None, Some(1.0)]), "its outcomes say nothing");
+        let [_, p99] = frames[place].whole.rtt.unwrap();
+        assert!(p99 > 0.3, "control: the handle as a whole has the times of both: {p99}");
+    }
+    assert!(frames.iter().all(|it| it.others().rtt.is_none()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn settings_and_modes_change_and_nothing_is_counted_twice() {
     let admission = builder().build().unwrap();
