@@ -13,7 +13,7 @@ use http::{Request, Response};
 use tokio::time::{Instant, advance};
 use tower::{Layer, ServiceExt};
 use tower_admission::{
-    Admission, AdmissionLayer, Outcome, Reason, Ticket,
+    Admission, AdmissionLayer, Outcome, Permit, Reason, Ticket,
     limit::{Fixed, Limit, LimitAlgorithm, Sample},
     percent,
     policy::{Abandoned, Policy},
@@ -245,4 +245,36 @@ async fn a_burst_may_wait_and_a_standing_overload_may_not() {
     admission.admit(Ticket::new()).await.unwrap_err();
     assert!((800..810).contains(&start.elapsed().as_millis()), "after a calm: {:?}", start.elapsed());
     drop(held);
+}
+
+/// A partition that floods uses up the credit of its own bursts, and not that of another partition.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_a_partition_leaves_the_bursts_of_another_partition_their_waits() {
+    let builder = Admission::builder().patience(ms(1_000)).limit(Fixed::new(4));
+    let admission = builder.partition("noisy", percent(50)).partition("calm", percent(50)).build().unwrap();
+    let mut running: Vec<(Instant, Permit)> = Vec::new();
+    let mut waits = Vec::new();
+    let (mut served, mut refused) = ([0, 0], [0, 0]);
+    // Four requests each 25 ms, of which each takes 50 ms; after 20 s each partition sends twelve requests more.
+    for step in 0..900 {
+        let burst = if step == 800 { 12 } else { 0 };
+        for (partition, count) in [("noisy", 4 + burst), ("calm", burst)] {
+            let tickets = (0..count).map(|_| admission.admit(Ticket::new().partition(partition)));
+            waits.extend(tickets.map(|wait| (step, partition, wait)));
+        }
+        waits.retain_mut(|(came, partition, wait)| {
+            let Some(answer) = poll_once(wait) else { return true };
+            if *came == 800 {
+                let of = if answer.is_ok() { &mut served } else { &mut refused };
+                of[usize::from(*partition == "calm")] += 1;
+            }
+            running.extend(answer.ok().map(|permit| (Instant::now(), permit)));
+            false
+        });
+        advance(ms(25)).await;
+        let ended = running.extract_if(.., |(start, _)| start.elapsed() >= ms(50));
+        ended.for_each(|(_, permit)| permit.finish(Outcome::Success));
+    }
+    assert_eq!((served[1], refused[1]), (12, 0), "the burst of the partition that was calm");
+    assert!(refused[0] > served[0], "control: {served:?} of both were served, {refused:?} refused");
 }

@@ -96,8 +96,7 @@ async fn a_tenant_that_floods_takes_no_more_than_its_share_and_leaves_nothing_un
     for partitions in ["lent", "capped"] {
         let found = run(partitions, "stops", Over::Http, Callers::Flood).await;
         assert!(found.utilisation >= goal(0.95), "{found:?}");
-        // In most runs nearly all. A burst of a tenant beyond its share waits in the line that the flood keeps full, where waits are short.
-        assert!(found.worst_off >= 0.75, "{found:?}");
+        assert!(found.worst_off >= goal(0.97), "{found:?}");
         assert!(found.noisy >= 1_000.0, "no flood: {found:?}");
     }
 }

@@ -34,7 +34,7 @@ pub enum Discipline {
     /// credit, and for `longest` at most. The credit is used up, second by second, while the requests that are served
     /// have waited for longer than a short time, and grows back twice as fast while they haven't. So a burst after a calm
     /// is absorbed. In a standing overload no request waits for more than a short time: such a wait would only serve
-    /// every request later.
+    /// every request later. Each partition has a credit of its own: a flood of a partition leaves the bursts of the others alone.
     BurstCredit {
         /// Longest wait.
         longest: Duration,

@@ -30,13 +30,7 @@ impl BurstAllowance {
         self.stands = had_to_wait;
     }
 
-    /// Notes that no request waits.
-    pub(crate) fn empty(&mut self, now: Timestamp, credit: Duration) {
-        self.pass(now, credit);
-        self.stands = false;
-    }
-
-    /// Notes that no request waits since the last waiter was served.
+    /// Notes that no request waits any more.
     pub(crate) const fn rest(&mut self) {
         self.stands = false;
     }
@@ -68,7 +62,7 @@ mod tests {
         assert_eq!(allowance.left(at(700), credit), ms(700), "500 used, 200 grown back");
         allowance.served(at(800), true, credit);
         assert_eq!(allowance.left(at(60_000), credit), Duration::ZERO, "no longer than it takes to use all");
-        allowance.empty(at(60_000), credit);
+        allowance.rest();
         assert_eq!(allowance.left(at(60_300), credit), ms(600));
         assert_eq!(allowance.left(at(90_000), credit), credit);
     }

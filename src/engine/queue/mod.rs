@@ -39,7 +39,8 @@ pub(crate) struct WaitQueue {
     last_empty: Timestamp,
     /// The deadline of requests that have none, from when they come.
     patience: Option<Duration>,
-    allowance: BurstAllowance,
+    /// The credit of each partition: a flood of a partition uses up its own alone.
+    allowances: Vec<BurstAllowance>,
     /// How long it takes until two slots come free, where the discipline asks for it.
     two_turns: Duration,
     flows: FairQueue,
@@ -71,7 +72,7 @@ impl WaitQueue {
             queue,
             discipline,
             last_empty: Timestamp::ZERO,
-            allowance: BurstAllowance::default(),
+            allowances: vec![BurstAllowance::default(); partitions],
             two_turns: Duration::ZERO,
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
             jobs: Jobs::default(),
@@ -85,6 +86,7 @@ impl WaitQueue {
         let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
         self.patience = patience;
+        self.allowances.resize_with(partitions, BurstAllowance::default);
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
     }
 
@@ -243,17 +245,16 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
     /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
-        let &Waiter { stage, label, job, shadow, .. } = self.flows.get(key);
+        let &Waiter { stage, partition, label, job, shadow, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        if self.in_line == 0 {
-            // Perhaps no verb looks at the empty line before the next request comes.
-            self.allowance.rest();
-        }
         let start = self.flows.leave(key);
+        if self.flows.in_line(partition) == 0 {
+            self.allowances[partition.index()].rest();
+        }
         self.jobs.leave(job, newest);
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
@@ -313,9 +314,10 @@ impl WaitQueue {
     /// Gives a waiter its turn: the tag of its flow moves on.
     pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
         if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
-            let waited = now.since(self.flows.get(key).since);
+            let &Waiter { since, partition, .. } = self.flows.get(key);
             // Where no request may wait for longer, half of that is a sign that the overload goes on.
-            self.allowance.served(now, waited > standing.max(self.two_turns) / 2, credit.max(longest));
+            let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
+            self.allowances[partition.index()].served(now, had_to_wait, credit.max(longest));
         }
         self.flows.serve(key);
     }

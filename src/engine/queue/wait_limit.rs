@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::WaitQueue;
 use crate::{
     engine::{
-        ids::Key,
+        ids::{Key, PartitionId},
         plan::Discipline,
         tokens::{Ask, Stage},
     },
@@ -37,14 +37,11 @@ impl WaitQueue {
         self.two_turns = time;
     }
 
-    /// Notes whether the line is empty, which the disciplines go by.
+    /// Notes whether the line is empty.
     #[inline]
     pub(crate) fn note_empty(&mut self, now: Timestamp) {
         if self.in_line == 0 {
             self.last_empty = now;
-            if let Discipline::BurstCredit { longest, credit, .. } = self.discipline {
-                self.allowance.empty(now, credit.max(longest));
-            }
         }
     }
 
@@ -55,19 +52,20 @@ impl WaitQueue {
 
     /// Begins the wait of a request that stands in line or at the gate now.
     pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
-        let wait = if stage == Stage::Line { self.wait_limit(now) } else { self.gate.wait };
+        let partition = self.flows.get(key).partition;
+        let wait = if stage == Stage::Line { self.wait_limit(now, partition) } else { self.gate.wait };
         let waiter = self.flows.get_mut(key);
         let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
     }
 
-    /// Returns how long a waiter that joins the line now may wait there.
-    fn wait_limit(&mut self, now: Timestamp) -> Option<Duration> {
+    /// Returns how long a waiter of a partition that joins the line now may wait there.
+    fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
         match self.discipline {
             Discipline::BurstCredit { longest, standing, credit } => {
-                let bound =
-                    self.allowance.left(now, credit.max(longest)).min(longest).max(standing).max(self.two_turns);
+                let left = self.allowances[partition.index()].left(now, credit.max(longest));
+                let bound = left.min(longest).max(standing).max(self.two_turns);
                 Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
             }
             Discipline::AdaptiveLifo { interval, short_wait } => {
