@@ -313,12 +313,7 @@ impl WaitQueue {
 
     /// Gives a waiter its turn: the tag of its flow moves on.
     pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
-        if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
-            let &Waiter { since, partition, .. } = self.flows.get(key);
-            // Where no request may wait for longer, half of that is a sign that the overload goes on.
-            let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
-            self.allowances[partition.index()].served(now, had_to_wait, credit.max(longest));
-        }
+        self.note_wait(now, key);
         self.flows.serve(key);
     }
 

@@ -7,7 +7,7 @@ use crate::{
     engine::{
         ids::{Key, PartitionId},
         plan::Discipline,
-        tokens::{Ask, Stage},
+        tokens::{Ask, Stage, Waiter},
     },
     time::Timestamp,
 };
@@ -58,6 +58,16 @@ impl WaitQueue {
         let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
+    }
+
+    /// Notes for how long the waiter whose turn it is has waited, which the discipline may go by.
+    pub(super) fn note_wait(&mut self, now: Timestamp, key: Key) {
+        if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
+            let &Waiter { since, partition, .. } = self.flows.get(key);
+            // Where no request may wait for longer, half of that is a sign that the overload goes on.
+            let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
+            self.allowances[partition.index()].served(now, had_to_wait, credit.max(longest));
+        }
     }
 
     /// Returns how long a waiter of a partition that joins the line now may wait there.

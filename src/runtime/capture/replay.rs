@@ -219,8 +219,8 @@ impl Replay {
         let now = Timestamp::from_nanos(line.t);
         let id = || line.id.ok_or("id: is missing");
         let gets = match line.verb {
-            Verb::Arrive => Some(self.arrive(now, id()?, line)?),
-            Verb::Claim => Some(self.claim(now, id()?)),
+            Verb::Arrive => Some(self.arrive(now, id()?, line)?.to_owned()),
+            Verb::Claim => Some(self.claim(now, id()?).to_owned()),
             Verb::Leave => {
                 self.leave(now, id()?);
                 None
@@ -251,7 +251,7 @@ impl Replay {
             Verb::Reload | Verb::End | Verb::Present | Verb::Gap => None,
         };
         let ended = self.engine.ended_since(0).map(|(key, why)| (key.index, answer_word(why)));
-        let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why))).collect();
+        let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, why.to_owned()))).collect();
         while self.engine.take_notice().is_some() {}
         while self.engine.take_expired().is_some() {}
         let limit = self.engine.limit();
@@ -282,7 +282,7 @@ impl Replay {
         Ok(())
     }
 
-    fn arrive(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<String, String> {
+    fn arrive(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<&'static str, String> {
         let class = line.class.as_deref().map_or(ClassId::OTHERS, |class| self.engine.class(class));
         let partition =
             line.partition.as_ref().and_then(|name| self.partitions.get(name)).copied().unwrap_or(PartitionId::DEFAULT);
@@ -304,18 +304,18 @@ impl Replay {
             Arrival::Wait(place) | Arrival::Ask(place, _) => {
                 self.waiting.insert(place.key().index, id);
                 self.requests.insert(id, Whereabouts::Waits(place));
-                "place".to_owned()
+                "place"
             }
             Arrival::Reject(refusal) => answer_word(Some(refusal.reason)),
         })
     }
 
-    fn claim(&mut self, now: Timestamp, id: u64) -> String {
+    fn claim(&mut self, now: Timestamp, id: u64) -> &'static str {
         let Some(Whereabouts::Waits(place)) = self.requests.get(&id) else {
-            return if self.requests.contains_key(&id) { answer_word(None) } else { "nothing".to_owned() };
+            return if self.requests.contains_key(&id) { answer_word(None) } else { "nothing" };
         };
         match self.engine.claim(now, place) {
-            Poll::Pending => "place".to_owned(),
+            Poll::Pending => "place",
             Poll::Ready(Ok(slot)) => {
                 self.requests.insert(id, Whereabouts::Runs(slot));
                 answer_word(None)

@@ -1,7 +1,7 @@
 //! Rows become lines, in a thread of their own: numbers of places and slots become numbers of requests.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     io::{self, Write},
     sync::{
         Arc,
@@ -21,9 +21,18 @@ use crate::{
     time::nanos,
 };
 
-/// Slots that are the same to the engine, each with its request and whether its sample was taken. Which of these slots
-/// a row means makes no difference to any decision.
-type Alike = Vec<(u64, bool)>;
+/// A slot, whether its sample was taken, and its request. Which of the slots that are the same to the engine a row means makes no
+/// difference to any decision.
+type Held = ([u64; 4], bool, u64);
+
+/// What a row says of a request, without names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Brief {
+    pub(super) verb: Verb,
+    pub(super) id: Option<u64>,
+    pub(super) gets: Option<&'static str>,
+    pub(super) outcome: Option<&'static str>,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -32,7 +41,7 @@ pub(super) struct Names {
     requests: u64,
     limit: usize,
     waiting: HashMap<u32, u64>,
-    slots: HashMap<[u64; 4], Alike>,
+    slots: BTreeSet<Held>,
 }
 
 /// Writes until the recording ends. Returns how many rows there were, and why it ended if it was not stopped.
@@ -88,45 +97,55 @@ pub(super) const fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-pub(super) fn answer_word(reason: Option<Reason>) -> String {
-    reason.map_or("slot", Reason::as_str).to_owned()
+pub(super) const fn answer_word(reason: Option<Reason>) -> &'static str {
+    match reason {
+        None => "slot",
+        Some(reason) => reason.as_str(),
+    }
 }
 
 impl Names {
+    /// Follows a row about a request, and says it without names; `None` for other rows.
+    pub(super) fn brief(&mut self, step: &Step) -> Option<Brief> {
+        let says = |verb, id| Brief { verb, id, gets: None, outcome: None };
+        Some(match *step {
+            Step::Arrive(ref arrive) => {
+                let (id, gets) = self.comes(arrive.gets);
+                Brief { gets: Some(gets), ..says(Verb::Arrive, Some(id)) }
+            }
+            Step::Claim { place, gets } => {
+                let id = self.waiting.get(&place).copied();
+                Brief { gets: Some(self.gets(id, gets)), ..says(Verb::Claim, id) }
+            }
+            Step::Leave { place } => says(Verb::Leave, self.waiting.get(&place).copied()),
+            Step::Observe { slot, outcome } => {
+                let id = self.take(slot, false);
+                self.slots.extend(id.map(|id| (slot, true, id)));
+                Brief { outcome: Some(outcome_word(outcome)), ..says(Verb::Observe, id) }
+            }
+            Step::Overload { slot } => says(Verb::Overload, self.find(slot, true).map(|(.., id)| id)),
+            Step::Finish { slot, outcome } => {
+                let id = self.take(slot, outcome.is_none());
+                Brief { outcome: outcome.map(outcome_word), ..says(Verb::Finish, id) }
+            }
+            Step::Tick => says(Verb::Tick, None),
+            _ => return None,
+        })
+    }
+
+    /// Returns the limit, if it moved.
+    pub(super) fn moved(&mut self, limit: usize) -> Option<usize> {
+        (std::mem::replace(&mut self.limit, limit) != limit).then_some(limit)
+    }
+
     pub(super) fn line(&mut self, row: Row) -> CaptureRow {
         let mut line = CaptureRow { t: row.at.as_nanos(), ..CaptureRow::default() };
+        if let Some(brief) = self.brief(&row.step) {
+            (line.verb, line.id) = (brief.verb, brief.id);
+            (line.gets, line.outcome) = (brief.gets.map(str::to_owned), brief.outcome.map(str::to_owned));
+        }
         match row.step {
-            Step::Arrive(arrive) => self.arrive(&mut line, *arrive),
-            Step::Claim { place, gets } => {
-                line.verb = Verb::Claim;
-                line.id = self.waiting.get(&place).copied();
-                self.gets(&mut line, gets);
-            }
-            Step::Leave { place } => {
-                line.verb = Verb::Leave;
-                line.id = self.waiting.get(&place).copied();
-            }
-            Step::Observe { slot, outcome } => {
-                line.verb = Verb::Observe;
-                line.outcome = Some(outcome_word(outcome).to_owned());
-                line.id = self.find(slot, false, |alike, at| {
-                    alike[at].1 = true;
-                    alike[at].0
-                });
-            }
-            Step::Overload { slot } => {
-                line.verb = Verb::Overload;
-                line.id = self.find(slot, true, |alike, at| alike[at].0);
-            }
-            Step::Finish { slot, outcome } => {
-                line.verb = Verb::Finish;
-                line.outcome = outcome.map(|outcome| outcome_word(outcome).to_owned());
-                line.id = self.find(slot, outcome.is_none(), |alike, at| alike.swap_remove(at).0);
-                if self.slots.get(&slot).is_some_and(Vec::is_empty) {
-                    self.slots.remove(&slot);
-                }
-            }
-            Step::Tick => line.verb = Verb::Tick,
+            Step::Arrive(arrive) => self.name(&mut line, *arrive),
             Step::Mode(mode) => {
                 line.verb = Verb::Mode;
                 line.mode = Some(mode.as_str().to_owned());
@@ -157,81 +176,92 @@ impl Names {
                 line.verb = Verb::Gap;
                 line.count = Some(now.missed);
             }
+            // Said already.
+            _ => {}
         }
         let ended = row.ended.into_iter();
-        line.ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, answer_word(why)))).collect();
-        line.limit = (row.limit != self.limit).then_some(row.limit);
-        self.limit = row.limit;
+        let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place)?, answer_word(why).to_owned())));
+        line.ended = ended.collect();
+        line.limit = self.moved(row.limit);
         line
     }
 
-    /// Begins with what is there. Requests of before are not known any more.
-    pub(super) fn begin(&mut self, now: Checkpoint) -> Vec<CaptureRow> {
+    /// Begins with what is there: requests, with their numbers and what they have got, and rows about all else. Requests of
+    /// before are not known any more.
+    pub(super) fn begin(&mut self, now: Checkpoint) -> (Vec<(u64, &'static str, Present)>, Vec<CaptureRow>) {
         (self.limit, self.partitions) = (now.limit, now.partitions.into_iter().collect());
         self.waiting.clear();
         self.slots.clear();
-        let at = now.at.as_nanos();
-        let mut rows = Vec::with_capacity(now.present.len());
-        for Present { since, is_observed, asked } in now.present {
-            let mut row = CaptureRow { t: at, since: Some(since.as_nanos().min(at)), ..CaptureRow::default() };
-            let slot = match asked.gets {
-                Gets::Slot(slot) => Some(slot),
-                Gets::Place(_) | Gets::Rejection(_) => None,
-            };
-            self.arrive(&mut row, asked);
-            row.verb = Verb::Present;
-            if let Some(alike) = slot.and_then(|slot| self.slots.get_mut(&slot)?.last_mut()) {
-                alike.1 = is_observed;
+        let present = now.present.into_iter().map(|present| {
+            let (id, gets) = self.comes(present.asked.gets);
+            if let Gets::Slot(slot) = present.asked.gets
+                && present.is_observed
+            {
+                self.slots.remove(&(slot, false, id));
+                self.slots.insert((slot, true, id));
             }
-            rows.push(row);
-        }
-        rows.extend(now.unseen.into_iter().map(|(partition, count)| CaptureRow {
-            t: at,
+            (id, gets, present)
+        });
+        let present = present.collect();
+        let unseen = now.unseen.into_iter().map(|(partition, count)| CaptureRow {
+            t: now.at.as_nanos(),
             verb: Verb::Present,
             partition: Some(partition),
             count: Some(count as u64),
             ..CaptureRow::default()
-        }));
+        });
+        let mut rows: Vec<_> = unseen.collect();
         rows.extend(now.workers.into_iter().map(|worker| {
             let row = Row { at: now.at, step: Step::Worker(Box::new(worker)), ended: Vec::new(), limit: now.limit };
             self.line(row)
         }));
-        rows
+        (present, rows)
     }
 
-    fn arrive(&mut self, line: &mut CaptureRow, arrive: Arrive) {
-        let Arrive { waits, partition, number, class, namespace, label, run, criticality, deadline: at, gets } = arrive;
-        // A request that was on its way here when a reload added its partition went to the default one.
-        let partition = partition.filter(|name| number != PartitionId::DEFAULT || !self.partitions.contains(name));
-        self.requests += 1;
-        line.verb = Verb::Arrive;
-        line.id = Some(self.requests);
+    /// Returns the partition that a request asked for. A request that was on its way here when a reload added its partition went
+    /// to the default one.
+    pub(super) fn partition<'a>(&self, arrive: &'a Arrive) -> Option<&'a str> {
+        let name = arrive.partition.as_deref()?;
+        (arrive.number != PartitionId::DEFAULT || !self.partitions.contains(name)).then_some(name)
+    }
+
+    fn name(&self, line: &mut CaptureRow, arrive: Arrive) {
+        line.partition = self.partition(&arrive).map(str::to_owned);
+        let Arrive { waits, class, namespace, label, run, criticality, deadline: at, .. } = arrive;
         line.waits = Some(waits);
-        (line.partition, line.class, line.label, line.run) = (partition, class, label, run);
+        (line.class, line.label, line.run) = (class, label, run);
         line.namespace = Some(namespace).filter(|it| !it.is_empty());
         line.criticality = Some(criticality.as_str().to_owned());
         line.deadline = deadline(at);
-        self.gets(line, gets);
     }
 
-    fn gets(&mut self, line: &mut CaptureRow, gets: Gets) {
-        let id = line.id.unwrap_or_default();
-        line.gets = Some(match gets {
+    fn comes(&mut self, gets: Gets) -> (u64, &'static str) {
+        self.requests += 1;
+        (self.requests, self.gets(Some(self.requests), gets))
+    }
+
+    fn gets(&mut self, id: Option<u64>, gets: Gets) -> &'static str {
+        let id = id.unwrap_or_default();
+        match gets {
             Gets::Slot(slot) => {
-                self.slots.entry(slot).or_default().push((id, false));
+                self.slots.insert((slot, false, id));
                 answer_word(None)
             }
             Gets::Place(place) => {
                 self.waiting.insert(place, id);
-                "place".to_owned()
+                "place"
             }
             Gets::Rejection(reason) => answer_word(Some(reason)),
-        });
+        }
     }
 
-    fn find(&mut self, slot: [u64; 4], observed: bool, take: impl FnOnce(&mut Alike, usize) -> u64) -> Option<u64> {
-        let alike = self.slots.get_mut(&slot)?;
-        let at = alike.iter().position(|&(_, it)| it == observed)?;
-        Some(take(alike, at))
+    fn find(&self, slot: [u64; 4], observed: bool) -> Option<Held> {
+        self.slots.range((slot, observed, 0)..=(slot, observed, u64::MAX)).next().copied()
+    }
+
+    fn take(&mut self, slot: [u64; 4], observed: bool) -> Option<u64> {
+        let held = self.find(slot, observed)?;
+        self.slots.remove(&held);
+        Some(held.2)
     }
 }

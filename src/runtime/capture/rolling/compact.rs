@@ -1,6 +1,6 @@
 //! Rows in few bytes: names once per segment, times and numbers as differences.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::runtime::capture::line::{CaptureRow, Verb};
 
@@ -31,18 +31,49 @@ const SINCE: u8 = 1 << 6;
 /// The whole row follows as JSON: those are rare.
 const JSON: u8 = 1 << 7;
 
-/// What many requests have in common.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Shape {
-    waits: Option<bool>,
-    names: [Option<String>; 6],
-}
+/// What many requests have in common, in bytes: whether they wait, and their names, each with its length. Empty for rows that are
+/// not about a request that arrives.
+#[derive(Debug, Default)]
+pub(super) struct Shape(Vec<u8>);
 
 /// Names that rows refer to by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    shapes: Vec<Shape>,
+    shapes: Vec<Arc<[u8]>>,
     words: Vec<String>,
+}
+
+/// A row that is not rare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Parts<'a> {
+    pub(super) t: u64,
+    pub(super) verb: Verb,
+    pub(super) id: Option<u64>,
+    pub(super) shape: &'a [u8],
+    pub(super) deadline: Option<u64>,
+    pub(super) gets: Option<&'a str>,
+    pub(super) outcome: Option<&'a str>,
+    pub(super) limit: Option<usize>,
+    pub(super) since: Option<u64>,
+}
+
+impl Shape {
+    /// Writes what a request asked for over what was here. The names are those of a row, in its order.
+    pub(super) fn set(&mut self, waits: Option<bool>, names: [Option<&str>; 6]) {
+        self.0.clear();
+        if waits.is_none() && names == [None; 6] {
+            return;
+        }
+        self.0.push(waits.map_or(0, |waits| 1 + u8::from(waits)));
+        for name in names {
+            put_number(&mut self.0, name.map_or(0, |name| 1 + name.len() as u64));
+            self.0.extend_from_slice(name.unwrap_or_default().as_bytes());
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// What the next row is told as a difference from.
@@ -57,10 +88,9 @@ pub(super) struct Last {
 pub(super) struct Encoder {
     pub(super) bytes: Vec<u8>,
     pub(super) names: Names,
-    shapes: HashMap<Shape, u64>,
-    words: HashMap<String, u64>,
+    shapes: HashMap<Arc<[u8]>, u64>,
     last: Last,
-    /// Memory that the names take, twice: here and in the table.
+    /// Memory that the names take, here and in the table.
     names_bytes: usize,
 }
 
@@ -75,33 +105,60 @@ impl Encoder {
         Self { bytes: self.bytes.clone(), names: self.names.clone(), ..Self::default() }
     }
 
+    /// Puts any row.
     pub(super) fn put(&mut self, mut row: CaptureRow) {
-        let verb = VERBS.iter().position(|&verb| verb == row.verb).unwrap_or_default();
         let is_rare = matches!(row.verb, Verb::Mode | Verb::Drain | Verb::Worker | Verb::WorkerGone | Verb::Reload);
-        let shape = Shape {
-            waits: row.waits.take(),
-            names: [
-                &mut row.partition,
-                &mut row.class,
-                &mut row.namespace,
-                &mut row.label,
-                &mut row.run,
-                &mut row.criticality,
-            ]
-            .map(|name| if is_rare { None } else { name.take() }),
+        let mut shape = Shape::default();
+        let names = [
+            &mut row.partition,
+            &mut row.class,
+            &mut row.namespace,
+            &mut row.label,
+            &mut row.run,
+            &mut row.criticality,
+        ];
+        let names = names.map(|name| if is_rare { None } else { name.take() });
+        shape.set(row.waits.take(), names.each_ref().map(Option::as_deref));
+        let (gets, outcome) = (row.gets.take(), row.outcome.take());
+        let parts = Parts {
+            t: row.t,
+            verb: row.verb,
+            id: row.id,
+            shape: shape.bytes(),
+            deadline: row.deadline,
+            gets: gets.as_deref(),
+            outcome: outcome.as_deref(),
+            limit: row.limit,
+            since: row.since,
         };
-        let has_shape = shape != Shape::default();
+        let is_json = is_rare || row.count.is_some();
+        self.put_parts(&parts, if is_json { JSON } else { 0 });
+        if is_json {
+            let json = serde_json::to_vec(&row).unwrap_or_default();
+            self.number(json.len() as u64);
+            self.bytes.extend(json);
+        }
+    }
+
+    /// Puts a row about a request. Returns what the request has in common with others, for a row with that.
+    pub(super) fn put_brief(&mut self, parts: &Parts<'_>) -> Option<&Arc<[u8]>> {
+        let shape = self.put_parts(parts, 0)?;
+        self.names.shapes.get(usize::try_from(shape).ok()?)
+    }
+
+    /// Puts all of a row but its JSON. Returns the number of its shape, if it has one.
+    fn put_parts(&mut self, row: &Parts<'_>, more: u8) -> Option<u64> {
+        let verb = VERBS.iter().position(|&verb| verb == row.verb).unwrap_or_default();
         let mask = [
             (ID, row.id.is_some()),
-            (SHAPE, has_shape),
+            (SHAPE, !row.shape.is_empty()),
             (DEADLINE, row.deadline.is_some()),
             (GETS, row.gets.is_some()),
             (OUTCOME, row.outcome.is_some()),
             (LIMIT, row.limit.is_some()),
             (SINCE, row.since.is_some()),
-            (JSON, is_rare || row.count.is_some()),
         ];
-        let mask = mask.into_iter().fold(0, |all, (bit, is_set)| if is_set { all | bit } else { all });
+        let mask = mask.into_iter().fold(more, |all, (bit, is_set)| if is_set { all | bit } else { all });
         self.bytes.push(u8::try_from(verb).unwrap_or_default());
         self.bytes.push(mask);
         self.signed(row.t, self.last.t);
@@ -110,14 +167,14 @@ impl Encoder {
             self.signed(id, self.last.id);
             self.last.id = id;
         }
-        if has_shape {
-            let number = self.shape(shape);
+        let shape = (!row.shape.is_empty()).then(|| self.shape(row.shape));
+        if let Some(number) = shape {
             self.number(number);
         }
         if let Some(deadline) = row.deadline {
             self.signed(deadline, row.t);
         }
-        for word in [row.gets.take(), row.outcome.take()].into_iter().flatten() {
+        for word in [row.gets, row.outcome].into_iter().flatten() {
             let number = self.word(word);
             self.number(number);
         }
@@ -127,11 +184,7 @@ impl Encoder {
         if let Some(since) = row.since {
             self.signed(since, row.t);
         }
-        if mask & JSON != 0 {
-            let json = serde_json::to_vec(&row).unwrap_or_default();
-            self.number(json.len() as u64);
-            self.bytes.extend(json);
-        }
+        shape
     }
 
     /// From here on, differences begin anew.
@@ -139,26 +192,26 @@ impl Encoder {
         self.last = Last::default();
     }
 
-    fn shape(&mut self, shape: Shape) -> u64 {
-        let next = self.names.shapes.len() as u64;
-        if let Some(&number) = self.shapes.get(&shape) {
+    fn shape(&mut self, bytes: &[u8]) -> u64 {
+        if let Some(&number) = self.shapes.get(bytes) {
             return number;
         }
-        let text: usize = shape.names.iter().flatten().map(String::len).sum();
-        self.names_bytes += 2 * (size_of::<Shape>() + text);
-        self.names.shapes.push(shape.clone());
-        self.shapes.insert(shape, next);
+        let (next, bytes) = (self.names.shapes.len() as u64, Arc::<[u8]>::from(bytes));
+        // The bytes with two counts, a reference here, and one with its number and a byte in the table.
+        self.names_bytes += bytes.len() + 2 * size_of::<usize>() + 2 * size_of::<Arc<[u8]>>() + size_of::<u64>() + 1;
+        self.names.shapes.push(Arc::clone(&bytes));
+        self.shapes.insert(bytes, next);
         next
     }
 
-    fn word(&mut self, word: String) -> u64 {
-        let next = self.names.words.len() as u64;
-        if let Some(&number) = self.words.get(&word) {
-            return number;
-        }
-        self.names.words.push(word.clone());
-        self.words.insert(word, next);
-        next
+    /// Words are few, and come from here.
+    fn word(&mut self, word: &str) -> u64 {
+        let words = &mut self.names.words;
+        let known = words.iter().position(|known| known == word).unwrap_or_else(|| {
+            words.push(word.to_owned());
+            words.len() - 1
+        });
+        known as u64
     }
 
     fn signed(&mut self, value: u64, base: u64) {
@@ -166,14 +219,18 @@ impl Encoder {
         self.number(((difference << 1) ^ (difference >> 63)).cast_unsigned());
     }
 
-    /// Seven bits a byte, the lowest first.
-    fn number(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value.to_le_bytes()[0] | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value.to_le_bytes()[0]);
+    fn number(&mut self, value: u64) {
+        put_number(&mut self.bytes, value);
     }
+}
+
+/// Seven bits a byte, the lowest first.
+fn put_number(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
 }
 
 /// Reads rows.
@@ -199,9 +256,8 @@ impl Decoder<'_> {
         }
         if has(SHAPE) {
             let number = self.index()?;
-            let shape = self.names.shapes.get(number)?.clone();
-            row.waits = shape.waits;
-            [row.partition, row.class, row.namespace, row.label, row.run, row.criticality] = shape.names;
+            let bytes = self.names.shapes.get(number)?;
+            Decoder { bytes, names: self.names, last: Last::default() }.shape(&mut row)?;
         }
         if has(DEADLINE) {
             row.deadline = Some(self.signed(t)?);
@@ -236,6 +292,25 @@ impl Decoder<'_> {
         Some(row)
     }
 
+    fn shape(&mut self, row: &mut CaptureRow) -> Option<()> {
+        row.waits = self.byte()?.checked_sub(1).map(|waits| waits > 0);
+        let names = [
+            &mut row.partition,
+            &mut row.class,
+            &mut row.namespace,
+            &mut row.label,
+            &mut row.run,
+            &mut row.criticality,
+        ];
+        for name in names {
+            let Some(length) = self.index()?.checked_sub(1) else { continue };
+            let (text, rest) = self.bytes.split_at_checked(length)?;
+            self.bytes = rest;
+            *name = Some(std::str::from_utf8(text).ok()?.to_owned());
+        }
+        Some(())
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
@@ -262,76 +337,5 @@ impl Decoder<'_> {
         let value = self.number()?.cast_signed();
         let difference = (value.cast_unsigned() >> 1).cast_signed() ^ -(value & 1);
         Some(base.wrapping_add(difference.cast_unsigned()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows() -> Vec<CaptureRow> {
-        let text = |it: &str| Some(it.to_owned());
-        let row = |t, verb| CaptureRow { t, verb, ..CaptureRow::default() };
-        vec![
-            CaptureRow { id: Some(7), since: Some(3), waits: Some(true), gets: text("slot"), ..row(9, Verb::Present) },
-            CaptureRow { partition: text("web"), count: Some(4), ..row(9, Verb::Present) },
-            CaptureRow {
-                id: Some(8),
-                label: text("noisy"),
-                criticality: text("critical"),
-                waits: Some(false),
-                deadline: Some(u64::MAX - 1),
-                gets: text("limit"),
-                ..row(u64::MAX / 3, Verb::Arrive)
-            },
-            CaptureRow { id: Some(7), outcome: text("success"), limit: Some(90), ..row(5, Verb::Finish) },
-            CaptureRow {
-                label: text("a"),
-                worker: text("w"),
-                slots: Some(3),
-                valid_for: Some(9),
-                ..row(6, Verb::Worker)
-            },
-            CaptureRow { policy: Some(serde_json::json!({"queue": 4})), limit: Some(3), ..row(7, Verb::Reload) },
-            CaptureRow { mode: text("observe"), ..row(7, Verb::Mode) },
-            CaptureRow { count: Some(77), ..row(7, Verb::Gap) },
-            row(8, Verb::Tick),
-        ]
-    }
-
-    fn read(encoder: &Encoder, bytes: &[u8]) -> Vec<CaptureRow> {
-        let mut decoder = Decoder { bytes, names: &encoder.names, last: Last::default() };
-        std::iter::from_fn(|| decoder.next()).collect()
-    }
-
-    #[test]
-    fn rows_are_read_as_they_were_written() {
-        let mut encoder = Encoder::default();
-        rows().into_iter().for_each(|row| encoder.put(row));
-        assert_eq!(read(&encoder, &encoder.bytes), rows());
-        // The control: a byte less is a row less, and a byte that is changed is another row.
-        let bytes = &encoder.bytes;
-        assert_eq!(read(&encoder, &bytes[..bytes.len() - 1]).len(), rows().len() - 1);
-        let mut changed = bytes.clone();
-        changed[2] ^= 2;
-        assert_ne!(read(&encoder, &changed), rows());
-    }
-
-    #[test]
-    fn a_rejection_in_a_flood_takes_few_bytes() {
-        let mut encoder = Encoder::default();
-        for i in 0..10_000 {
-            encoder.put(CaptureRow {
-                t: i * 62_500,
-                verb: Verb::Arrive,
-                id: Some(i),
-                waits: Some(true),
-                label: Some(format!("tenant-{}", i % 50)),
-                criticality: Some("critical".to_owned()),
-                gets: Some("gate_full".to_owned()),
-                ..CaptureRow::default()
-            });
-        }
-        assert!(encoder.bytes.len() < 90_000, "{} bytes for 10,000 rows", encoder.bytes.len());
     }
 }

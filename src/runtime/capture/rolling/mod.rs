@@ -1,11 +1,13 @@
 //! The last minutes of a handle, in memory: for incidents that are looked at afterwards.
 //!
 //! ```text
-//! turn (under the lock) ─▶ Tape ─▶ bounded channel ─▶ a thread: Row ─▶ CaptureRow ─▶ compact ─▶ ring of segments
-//!                                                                      CapturedLines ◀─ lines of JSON ◀─┘
+//! turn (under the lock) ─▶ Tape ─▶ bounded channel ─▶ a thread: Row ─▶ compact ─▶ ring of segments
+//!                                                      CapturedLines ◀─ CaptureRow ◀──┘
 //! ```
 
 mod compact;
+#[cfg(test)]
+mod compact_tests;
 #[cfg(test)]
 mod gap_tests;
 mod lines;

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
-use super::compact::{Decoder, Encoder, Last, Names};
+use super::compact::{Decoder, Encoder, Last, Names, Parts, Shape};
 use crate::{
     runtime::{
         capture::{
             line::{CaptureRow, Header, ROLLING, Verb},
-            writer,
+            writer::{self, Brief},
         },
-        core::{Checkpoint, Row, Step},
+        core::{Arrive, Checkpoint, Row, Step, deadline},
     },
     time::nanos,
 };
@@ -69,6 +69,15 @@ impl Segment {
     }
 }
 
+/// A request that runs or waits.
+#[derive(Debug)]
+struct Open {
+    shape: Arc<[u8]>,
+    since: u64,
+    deadline: Option<u64>,
+    gets: &'static str,
+}
+
 /// The capture as it goes on.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -81,7 +90,7 @@ pub(super) struct Ring {
     names: writer::Names,
     /// The state after the newest row: settings, mode, limit, requests, workers.
     head: Header,
-    open: BTreeMap<u64, CaptureRow>,
+    open: BTreeMap<u64, Open>,
     workers: BTreeMap<[Option<String>; 4], CaptureRow>,
     done: VecDeque<Arc<Segment>>,
     done_size: usize,
@@ -91,6 +100,8 @@ pub(super) struct Ring {
     now_missed: u64,
     now_start: usize,
     now_head: Header,
+    /// What the newest request asked for.
+    shape: Shape,
 }
 
 impl Ring {
@@ -113,6 +124,7 @@ impl Ring {
             now_last: 0,
             now_missed: 0,
             now_start: 0,
+            shape: Shape::default(),
         };
         ring.begin(checkpoint);
         ring
@@ -124,18 +136,54 @@ impl Ring {
             self.finish_segment();
             return self.begin(*checkpoint);
         }
-        let mut line = self.names.line(row);
-        line.ended = Vec::new();
-        if line.verb == Verb::Tick && line.limit.is_none() {
+        let t = row.at.as_nanos();
+        let Some(brief) = self.names.brief(&row.step) else {
+            let line = CaptureRow { ended: Vec::new(), ..self.names.line(row) };
+            self.make_room(t);
+            self.note(&line);
+            return self.now.put(line);
+        };
+        let limit = self.names.moved(row.limit);
+        if brief.verb == Verb::Tick && limit.is_none() {
             return;
         }
-        if self.is_over(line.t) {
-            self.finish_segment();
-            self.begin_segment(line.t, 0, Vec::new());
+        self.make_room(t);
+        self.head.limit = row.limit;
+        let arrive = if let Step::Arrive(arrive) = &row.step { Some(&**arrive) } else { None };
+        let until = arrive.and_then(|arrive| deadline(arrive.deadline));
+        self.shape(arrive);
+        let Brief { verb, id, gets, outcome } = brief;
+        let shape = self.shape.bytes();
+        let parts = Parts { t, verb, id, shape, deadline: until, gets, outcome, limit, since: None };
+        let shape = self.now.put_brief(&parts);
+        let Some(id) = id else { return };
+        match (verb, gets) {
+            (Verb::Arrive, Some(gets @ ("slot" | "place"))) => {
+                let open = shape.map(|shape| Open { shape: Arc::clone(shape), since: t, deadline: until, gets });
+                self.open.extend(open.map(|open| (id, open)));
+            }
+            (Verb::Claim, Some(gets @ "slot")) => self.open.get_mut(&id).into_iter().for_each(|open| open.gets = gets),
+            (Verb::Claim | Verb::Leave | Verb::Finish, _) => drop(self.open.remove(&id)),
+            _ => {}
         }
-        self.note(&line);
-        (self.rows, self.now_last) = (self.rows + 1, line.t);
-        self.now.put(line);
+    }
+
+    /// Begins a new segment if this one is over, and counts a row.
+    fn make_room(&mut self, t: u64) {
+        if self.is_over(t) {
+            self.finish_segment();
+            self.begin_segment(t, 0, Vec::new());
+        }
+        (self.rows, self.now_last) = (self.rows + 1, t);
+    }
+
+    /// Writes down what a request asked for.
+    fn shape(&mut self, arrive: Option<&Arrive>) {
+        let Some(it) = arrive else { return self.shape.set(None, [None; 6]) };
+        let namespace = Some(&*it.namespace).filter(|it| !it.is_empty());
+        let (class, label, run) = (it.class.as_deref(), it.label.as_deref(), it.run.as_deref());
+        let names = [self.names.partition(it), class, namespace, label, run, Some(it.criticality.as_str())];
+        self.shape.set(Some(it.waits), names);
     }
 
     /// Whether the present segment has had its time or its memory.
@@ -150,7 +198,13 @@ impl Ring {
         self.missed += missed;
         self.open.clear();
         self.workers.clear();
-        let unseen: Vec<_> = self.names.begin(checkpoint).into_iter().filter_map(|row| self.note(&row)).collect();
+        let (present, others) = self.names.begin(checkpoint);
+        for (id, gets, it) in present {
+            self.shape(Some(&it.asked));
+            let (since, deadline) = (it.since.as_nanos().min(at), deadline(it.asked.deadline));
+            self.open.insert(id, Open { shape: self.shape.bytes().into(), since, deadline, gets });
+        }
+        let unseen = others.into_iter().filter_map(|row| self.note(&row)).collect();
         self.begin_segment(at, missed, unseen);
     }
 
@@ -159,8 +213,11 @@ impl Ring {
         (self.now_first, self.now_last, self.now_missed) = (t, t, missed);
         self.now_head = self.head.clone();
         self.workers.retain(|_, row| row.t.saturating_add(row.valid_for.unwrap_or_default()) > t);
-        for row in self.open.values() {
-            self.now.put(CaptureRow { t, ..row.clone() });
+        for (&id, open) in &self.open {
+            let (id, since, gets) = (Some(id), Some(open.since), Some(open.gets));
+            let (shape, deadline) = (&*open.shape, open.deadline);
+            let present = Parts { t, verb: Verb::Present, id, shape, deadline, gets, since, ..Parts::default() };
+            self.now.put_brief(&present);
         }
         for row in self.workers.values() {
             let left = (row.t + row.valid_for.unwrap_or_default()).saturating_sub(t);
@@ -171,30 +228,18 @@ impl Ring {
         self.now_start = self.now.bytes.len();
     }
 
-    /// Follows what is there. Returns a row that is about no request in particular.
+    /// Follows what is there besides requests. Returns a row that says how many requests there are.
     fn note(&mut self, row: &CaptureRow) -> Option<CaptureRow> {
         if let Some(limit) = row.limit {
             self.head.limit = limit;
         }
-        let gets_slot = row.gets.as_deref() == Some("slot");
-        let is_there = gets_slot || row.gets.as_deref() == Some("place");
-        match (row.verb, row.id) {
-            (Verb::Arrive | Verb::Present, Some(id)) if is_there => {
-                let since = Some(row.since.unwrap_or(row.t));
-                self.open.insert(id, CaptureRow { verb: Verb::Present, since, limit: None, ..row.clone() });
-            }
-            (Verb::Present, None) => return Some(row.clone()),
-            (Verb::Claim, Some(id)) if gets_slot => {
-                if let Some(open) = self.open.get_mut(&id) {
-                    open.gets.clone_from(&row.gets);
-                }
-            }
-            (Verb::Claim | Verb::Leave | Verb::Finish, Some(id)) => drop(self.open.remove(&id)),
-            (Verb::Mode, _) => self.head.mode = row.mode.clone().unwrap_or_default(),
-            (Verb::Reload, _) => {
+        match row.verb {
+            Verb::Present => return Some(row.clone()),
+            Verb::Mode => self.head.mode = row.mode.clone().unwrap_or_default(),
+            Verb::Reload => {
                 (self.head.policy, self.head.without_policy) = (row.policy.clone(), row.without_policy.clone());
             }
-            (Verb::Worker | Verb::WorkerGone, _) => {
+            Verb::Worker | Verb::WorkerGone => {
                 let key = [&row.namespace, &row.label, &row.class, &row.worker].map(Option::clone);
                 if row.verb == Verb::Worker {
                     self.workers.insert(key, row.clone());
