@@ -91,9 +91,9 @@ impl Telemetry {
 
     #[inline(never)]
     fn note_time_in_row(&mut self, label: LabelId, kind: TimeKind, time: Duration) {
-        let row = self.totals(label).row;
+        let row = self.totals.get(label.index() as usize).map_or(0, |totals| usize::from(totals.row));
         if row > 0
-            && let Some(times) = self.sampled.times.get_mut(usize::from(row))
+            && let Some(times) = self.sampled.times.get_mut(row)
         {
             times[kind as usize].record(time);
         }
