@@ -7,11 +7,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
 use futures_util::Stream;
 use http::{Request, Response, uri::PathAndQuery};
-use http_body::Body;
 use tonic::{
     Status, Streaming,
+    body::Body,
     client::Grpc as GrpcClient,
     server::{Grpc, NamedService},
     transport::Channel,
@@ -19,25 +20,37 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
-type Codec = ProstCodec<String, String>;
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// Messages are strings.
+pub type Codec = ProstCodec<String, String>;
 
-/// Answers each call of one message with what the function says.
-#[derive(Clone, Debug)]
-pub struct Unary<F>(pub F);
+/// The methods of a service.
+pub trait Methods: Clone + Send + Sync + 'static {
+    /// Name of the service, as in its paths.
+    const NAME: &'static str;
 
-impl<F> NamedService for Unary<F> {
-    const NAME: &'static str = "test.Unary";
+    /// Answers a call of the method with this name.
+    fn answer(
+        self,
+        method: &str,
+        grpc: Grpc<Codec>,
+        request: Request<Body>,
+    ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-impl<F, A, B> Service<Request<B>> for Unary<F>
+/// Serves methods.
+#[derive(Clone, Debug)]
+pub struct Served<M>(pub M);
+
+impl<M: Methods> NamedService for Served<M> {
+    const NAME: &'static str = M::NAME;
+}
+
+impl<M, B> Service<Request<B>> for Served<M>
 where
-    F: Fn(String) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Result<String, Status>> + Send + 'static,
-    B: Body<Error: Into<BoxError> + Send> + Send + 'static,
-    B::Data: Send,
+    M: Methods,
+    B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
-    type Response = Response<tonic::body::Body>;
+    type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -46,14 +59,31 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let answer = self.0.clone();
+        let methods = self.0.clone();
         Box::pin(async move {
-            let answers = service_fn(move |request: tonic::Request<String>| {
-                let answered = answer(request.into_inner());
-                async { answered.await.map(tonic::Response::new) }
-            });
-            Ok(Grpc::new(Codec::default()).unary(answers, request).await)
+            let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            Ok(methods.answer(&method, Grpc::new(Codec::default()), request.map(Body::new)).await)
         })
+    }
+}
+
+/// Answers each call of one message with what the function says.
+#[derive(Clone, Debug)]
+pub struct Unary<F>(pub F);
+
+impl<F, A> Methods for Unary<F>
+where
+    F: Fn(String) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Result<String, Status>> + Send + 'static,
+{
+    const NAME: &'static str = "test.Unary";
+
+    async fn answer(self, _: &str, mut grpc: Grpc<Codec>, request: Request<Body>) -> Response<Body> {
+        let answers = service_fn(move |request: tonic::Request<String>| {
+            let answered = self.0(request.into_inner());
+            async { answered.await.map(tonic::Response::new) }
+        });
+        grpc.unary(answers, request).await
     }
 }
 
@@ -61,30 +91,19 @@ where
 #[derive(Clone, Debug)]
 pub struct Many<F>(pub F);
 
-impl<F, M, B> Service<Request<B>> for Many<F>
+impl<F, M> Methods for Many<F>
 where
     F: Fn(String) -> M + Clone + Send + Sync + 'static,
     M: Stream<Item = Result<String, Status>> + Send + 'static,
-    B: Body<Error: Into<BoxError> + Send> + Send + 'static,
-    B::Data: Send,
 {
-    type Response = Response<tonic::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    const NAME: &'static str = "test.Many";
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let answer = self.0.clone();
-        Box::pin(async move {
-            let answers = service_fn(move |request: tonic::Request<String>| {
-                let messages = answer(request.into_inner());
-                async { Ok::<_, Status>(tonic::Response::new(messages)) }
-            });
-            Ok(Grpc::new(Codec::default()).server_streaming(answers, request).await)
-        })
+    async fn answer(self, _: &str, mut grpc: Grpc<Codec>, request: Request<Body>) -> Response<Body> {
+        let answers = service_fn(move |request: tonic::Request<String>| {
+            let messages = self.0(request.into_inner());
+            async { Ok::<_, Status>(tonic::Response::new(messages)) }
+        });
+        grpc.server_streaming(answers, request).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use admission_testkit::grpc::{MANY, Many, call_many};
+use admission_testkit::grpc::{MANY, Many, Served, call_many};
 use axum::{Router, body::Body, routing::get};
 use bytes::Bytes;
 use futures_util::stream;
@@ -61,8 +61,10 @@ impl Instance {
                 (sent < 20).then(|| (Ok("piece".to_owned()), sent + 1))
             })
         };
-        let app =
-            Router::new().route("/", get(quick)).route("/stream", get(pieces)).route_service(MANY, Many(messages));
+        let app = Router::new()
+            .route("/", get(quick))
+            .route("/stream", get(pieces))
+            .route_service(MANY, Served(Many(messages)));
         let app = app.layer(AdmissionLayer::new(&admission));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use admission_testkit::grpc::Served;
 use axum::{Extension, Router, routing::get};
 use tower::Layer;
 use tower_admission::{
@@ -141,14 +142,14 @@ async fn a_detached_request_is_driven_to_its_end() {
 async fn a_detached_call_of_tonic_is_driven_to_its_end() {
     let (admission, probe) = (four_run(), Probe::closed());
     let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission).detach());
-    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
     assert_eq!(come_and_leave(server, Caller::Grpc, &admission, &probe).await, LIMIT);
     assert_eq!((probe.peak(), probe.started()), (LIMIT, LIMIT as u64));
     eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
 
     let (admission, probe) = (four_run(), Probe::closed());
     let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
     assert_eq!(come_and_leave(server, Caller::Grpc, &admission, &probe).await, 0, "it stops");
     assert!(probe.started() > LIMIT as u64, "each came to its turn");
 }

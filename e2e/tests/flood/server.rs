@@ -10,7 +10,7 @@ use std::{
 };
 
 use admission_testkit::{
-    grpc::Unary,
+    grpc::{Served, Unary},
     process::{Process, say},
 };
 use axum::{Router, routing::get};
@@ -134,13 +134,13 @@ async fn server() {
     let of_web = work.clone();
     let app = Router::new().route("/work", get(async move || of_web.run().await));
     let of_grpc = work.clone();
-    let calls = Unary(move |message: String| {
+    let calls = Served(Unary(move |message: String| {
         let work = of_grpc.clone();
         async move {
             work.run().await;
             Ok(message)
         }
-    });
+    }));
     // Layers of different types.
     macro_rules! serve {
         ($layer:expr) => {{

@@ -1,80 +1,48 @@
 //! A gRPC service without generated code, and its client.
 
-use std::{
-    convert::Infallible,
-    error::Error,
-    future::Future,
-    net::SocketAddr,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{error::Error, net::SocketAddr};
 
+use admission_testkit::grpc::{Codec, Methods};
 use futures_util::{StreamExt, stream};
 use http::{Request, Response, uri::PathAndQuery};
-use http_body::Body;
 use tokio::time::sleep;
-use tonic::{
-    Status, Streaming,
-    client::Grpc as GrpcClient,
-    server::{Grpc, NamedService},
-    transport::Endpoint,
-};
-use tonic_prost::ProstCodec;
-use tower::{Service, service_fn};
+use tonic::{Status, Streaming, body::Body, client::Grpc as GrpcClient, server::Grpc, transport::Endpoint};
+use tower::service_fn;
 
 use crate::{ms, server::Handlers};
-
-type Codec = ProstCodec<String, String>;
 
 /// `Say` answers once after some milliseconds, `Chat` answers each message until the client has no more.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls(pub(crate) Handlers);
 
-impl NamedService for Calls {
+impl Methods for Calls {
     const NAME: &'static str = "soak.Calls";
-}
 
-impl<B> Service<Request<B>> for Calls
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
-    B::Data: Send,
-{
-    type Response = Response<tonic::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let handlers = self.0.clone();
-        let mut grpc = Grpc::new(Codec::default());
-        Box::pin(async move {
-            if request.uri().path().ends_with("/Chat") {
-                let chat = service_fn(move |request: tonic::Request<Streaming<String>>| {
-                    let running = handlers.enter();
-                    let answers = request.into_inner().then(move |message| {
-                        let _running = &running;
-                        async move {
-                            sleep(ms(5)).await;
-                            message
-                        }
-                    });
-                    async { Ok::<_, Status>(tonic::Response::new(answers)) }
+    async fn answer(self, method: &str, mut grpc: Grpc<Codec>, request: Request<Body>) -> Response<Body> {
+        let Self(handlers) = self;
+        if method == "Chat" {
+            let chat = service_fn(move |request: tonic::Request<Streaming<String>>| {
+                let running = handlers.enter();
+                let answers = request.into_inner().then(move |message| {
+                    let _running = &running;
+                    async move {
+                        sleep(ms(5)).await;
+                        message
+                    }
                 });
-                return Ok(grpc.streaming(chat, request).await);
-            }
-            let say = service_fn(move |request: tonic::Request<String>| {
-                let handlers = handlers.clone();
-                async move {
-                    let _running = handlers.enter();
-                    sleep(ms(20)).await;
-                    Ok(tonic::Response::new(request.into_inner()))
-                }
+                async { Ok::<_, Status>(tonic::Response::new(answers)) }
             });
-            Ok(grpc.unary(say, request).await)
-        })
+            return grpc.streaming(chat, request).await;
+        }
+        let say = service_fn(move |request: tonic::Request<String>| {
+            let handlers = handlers.clone();
+            async move {
+                let _running = handlers.enter();
+                sleep(ms(20)).await;
+                Ok(tonic::Response::new(request.into_inner()))
+            }
+        });
+        grpc.unary(say, request).await
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::grpc::Served;
 use admission_testkit::process::say;
 use axum::{
     Router,
@@ -119,7 +120,7 @@ impl Generation {
         let app = routes(handlers).layer(layer.clone());
         let web = axum::serve(web, app).with_graceful_shutdown(stopped());
         let mut server = tonic::transport::Server::builder().layer(layer);
-        let calls = server.add_service(Calls(handlers.clone()));
+        let calls = server.add_service(Served(Calls(handlers.clone())));
         let grpc = calls.serve_with_incoming_shutdown(TcpIncoming::from(grpc).with_nodelay(Some(true)), stopped());
         let servers = [tokio::spawn(web.into_future().map(Result::unwrap)), tokio::spawn(grpc.map(Result::unwrap))];
         Self { admission, leases, stop, servers }

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::grpc::Served;
 use admission_testkit::process::{Process, say};
 use axum::{Router, routing::get};
 use http::Response;
@@ -233,7 +234,7 @@ async fn server() {
         "tonic" => {
             let server = tonic::transport::Server::builder().max_concurrent_streams(10_000);
             let mut server = server.layer(ledger.layer()).layer(AdmissionLayer::new(&admission));
-            let server = server.add_service(Greeter(probe.clone()));
+            let server = server.add_service(Served(Greeter(probe.clone())));
             server.serve_with_incoming_shutdown(TcpIncoming::from(listener), stop).await.unwrap();
         }
         other => panic!("{other}"),

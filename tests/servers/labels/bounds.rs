@@ -1,3 +1,4 @@
+use admission_testkit::grpc::Served;
 use tonic::{Code, transport::Server as TonicServer};
 use tower_admission::{Admission, AdmissionLayer, Labels, limit::Fixed};
 
@@ -64,7 +65,7 @@ async fn a_label_and_a_run_that_have_as_many_waiting_as_may_are_exhausted_on_ton
     let (admission, probe) = (two_may_wait(), Probe::open());
     let layer = AdmissionLayer::new(&admission).classify(classify());
     let mut server = TonicServer::builder().layer(probe.arrivals()).layer(layer);
-    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
     let held = hold(&admission, &probe);
     let channel = grpc::connect(server.address).await;
     let call =

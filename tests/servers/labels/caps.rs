@@ -1,3 +1,4 @@
+use admission_testkit::grpc::Served;
 use tonic::transport::Server as TonicServer;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Labels, limit::Fixed};
 
@@ -57,7 +58,7 @@ async fn a_label_at_its_cap_waits_and_others_go_on_on_tonic() {
     let (admission, probe) = (capped().build().unwrap(), Probe::closed());
     let layer = AdmissionLayer::new(&admission).classify(classify());
     let mut server = TonicServer::builder().layer(probe.arrivals()).layer(layer);
-    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
     let channel = grpc::connect(server.address).await;
     let call = |method, tenant| tokio::spawn(grpc::call(channel.clone(), method, &[("x-tenant", tenant)], None));
     let capped: Vec<_> = (0..CAPPED).map(|_| call(grpc::SAY, "capped")).collect();

@@ -4,6 +4,7 @@ mod twice;
 
 use std::{convert::Infallible, future::Future};
 
+use admission_testkit::grpc::Served;
 use axum::{
     Router,
     routing::{MethodRouter, get},
@@ -145,7 +146,7 @@ async fn connections_of_tonic_share_the_limit_of_the_server() {
     let routes = tonic::transport::Server::builder()
         .layer(probe.arrivals())
         .layer(AdmissionLayer::new(&admission))
-        .add_service(Greeter(probe.clone()));
+        .add_service(Served(Greeter(probe.clone())));
     let server = Server::tonic(routes).await;
     let address = server.address;
     at_most_two_run(&admission, &probe, |_| grpc::say_once(address)).await;
@@ -155,7 +156,7 @@ async fn connections_of_tonic_share_the_limit_of_the_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_of_tonic_share_the_limit_of_one_service() {
     let (admission, probe) = (two_run().build().unwrap(), Probe::closed());
-    let greeter = AdmissionLayer::new(&admission).named_layer(Greeter(probe.clone()));
+    let greeter = AdmissionLayer::new(&admission).named_layer(Served(Greeter(probe.clone())));
     let routes = tonic::transport::Server::builder().layer(probe.arrivals()).add_service(greeter);
     let server = Server::tonic(routes).await;
     let address = server.address;
@@ -166,7 +167,7 @@ async fn connections_of_tonic_share_the_limit_of_one_service() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_and_http_in_one_axum_app_share_the_limit() {
     let (admission, probe) = (two_run().build().unwrap(), Probe::closed());
-    let grpc = Routes::new(Greeter(probe.clone())).into_axum_router();
+    let grpc = Routes::new(Served(Greeter(probe.clone()))).into_axum_router();
     // Both routers have a fallback; that of tonic's answers "unimplemented".
     let app = grpc.route("/0", held(&probe)).layer(AdmissionLayer::new(&admission)).layer(probe.arrivals());
     let server = Server::axum(app).await;

@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use admission_testkit::grpc::Served;
 use axum::{
     Router,
     http::StatusCode,
@@ -134,7 +135,7 @@ async fn rejections_of_a_handle_within_are_not_learned_as_overloads_in_grpc_eith
     let held = inner.try_admit(Ticket::new()).unwrap();
     let mut server =
         tonic::transport::Server::builder().layer(AdmissionLayer::new(&outer)).layer(AdmissionLayer::new(&inner));
-    let server = Server::tonic(server.add_service(Greeter(Probe::open()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(Probe::open())))).await;
     let channel = grpc::connect(server.address).await;
     for _ in 0..10 {
         grpc::say(channel.clone(), None).await.unwrap_err();
@@ -158,7 +159,7 @@ async fn overloads_of_the_service_itself_lower_the_limit() {
 async fn an_overload_that_shows_only_in_the_trailers_lowers_the_limit() {
     let admission = adaptive(NEVER);
     let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Greeter(Probe::open()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(Probe::open())))).await;
     let channel = grpc::connect(server.address).await;
     for _ in 0..10 {
         grpc::say(channel.clone(), None).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use admission_testkit::grpc::Served;
 use axum::{Router, body::Body, response::Response, routing::get};
 use h2::client;
 use http::Request;
@@ -35,7 +36,7 @@ fn one_runs() -> Admission {
 async fn a_call_that_runs_into_its_grpc_timeout_leaves_the_line() {
     let (admission, probe) = (one_runs(), Probe::open());
     let mut server = tonic::transport::Server::builder().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Greeter(probe.clone()))).await;
+    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
     probe.count_arrival();
     let held = admission.try_admit(Ticket::new()).unwrap();
     let channel = grpc::connect(server.address).await;

@@ -1,5 +1,6 @@
 //! Calls of all four kinds, which are given up in each of their phases.
 
+use admission_testkit::grpc::Served;
 use futures_util::{StreamExt, future::join_all, stream};
 use http::uri::PathAndQuery;
 use tokio::sync::mpsc;
@@ -119,7 +120,7 @@ async fn given_up<T: std::fmt::Debug>(
 async fn serve(admission: &Admission, kinds: &Kinds) -> Server {
     let server = tonic::transport::Server::builder();
     let mut server = server.layer(kinds.probe.arrivals()).layer(AdmissionLayer::new(admission));
-    Server::tonic(server.add_service(kinds.clone())).await
+    Server::tonic(server.add_service(Served(kinds.clone()))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,7 +155,7 @@ async fn without_a_limit_more_calls_run_at_once() {
     let probe = Probe::open();
     let kinds = Kinds::new(&probe);
     let mut server = tonic::transport::Server::builder();
-    let server = Server::tonic(server.add_service(kinds.clone())).await;
+    let server = Server::tonic(server.add_service(Served(kinds.clone()))).await;
     let workers = join_all((0..WORKERS).map(async |_| {
         let mut client = GrpcClient::new(connect(server.address).await);
         client.ready().await.unwrap();

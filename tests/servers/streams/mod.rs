@@ -5,28 +5,20 @@ mod web;
 
 use std::{
     collections::HashMap,
-    convert::Infallible,
-    error::Error,
-    future::{Future, pending},
+    future::pending,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
 };
 
+use admission_testkit::grpc::{Codec, Methods};
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
-use http_body::Body;
 use tokio::sync::oneshot;
-use tonic::{
-    Status, Streaming,
-    server::{Grpc, NamedService},
-};
-use tonic_prost::ProstCodec;
-use tower::{Service, service_fn};
+use tonic::{Status, Streaming, body::Body, server::Grpc};
+use tower::service_fn;
 
 use crate::support::probe::{Probe, Running};
 
-type Codec = ProstCodec<String, String>;
 type Answers = Pin<Box<dyn stream::Stream<Item = Result<String, Status>> + Send>>;
 
 /// A service with a method of each kind. A call is counted as running until its last message is out.
@@ -39,10 +31,6 @@ type Answers = Pin<Box<dyn stream::Stream<Item = Result<String, Status>> + Send>
 struct Kinds {
     probe: Probe,
     meetings: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
-}
-
-impl NamedService for Kinds {
-    const NAME: &'static str = "test.Kinds";
 }
 
 impl Kinds {
@@ -108,54 +96,39 @@ impl Kinds {
     }
 }
 
-impl<B> Service<Request<B>> for Kinds
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
-    B::Data: Send,
-{
-    type Response = Response<tonic::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+impl Methods for Kinds {
+    const NAME: &'static str = "test.Kinds";
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let kinds = self.clone();
-        let mut grpc = Grpc::new(Codec::default());
-        Box::pin(async move {
-            let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-            Ok(match method.as_str() {
-                "Upload" => {
-                    let upload = service_fn(move |request| {
-                        let kinds = kinds.clone();
-                        async move { kinds.upload(request).await }
-                    });
-                    grpc.client_streaming(upload, request).await
-                }
-                "Download" => {
-                    let download = service_fn(move |request| {
-                        let answers = kinds.download(&request);
-                        async { Ok(answers) }
-                    });
-                    grpc.server_streaming(download, request).await
-                }
-                "Chat" => {
-                    let chat = service_fn(move |request| {
-                        let answers = kinds.chat(request);
-                        async { Ok(answers) }
-                    });
-                    grpc.streaming(chat, request).await
-                }
-                _ => {
-                    let unary = service_fn(move |request| {
-                        let kinds = kinds.clone();
-                        async move { kinds.unary(request).await }
-                    });
-                    grpc.unary(unary, request).await
-                }
-            })
-        })
+    async fn answer(self, method: &str, mut grpc: Grpc<Codec>, request: Request<Body>) -> Response<Body> {
+        match method {
+            "Upload" => {
+                let upload = service_fn(move |request| {
+                    let kinds = self.clone();
+                    async move { kinds.upload(request).await }
+                });
+                grpc.client_streaming(upload, request).await
+            }
+            "Download" => {
+                let download = service_fn(move |request| {
+                    let answers = self.download(&request);
+                    async { Ok(answers) }
+                });
+                grpc.server_streaming(download, request).await
+            }
+            "Chat" => {
+                let chat = service_fn(move |request| {
+                    let answers = self.chat(request);
+                    async { Ok(answers) }
+                });
+                grpc.streaming(chat, request).await
+            }
+            _ => {
+                let unary = service_fn(move |request| {
+                    let kinds = self.clone();
+                    async move { kinds.unary(request).await }
+                });
+                grpc.unary(unary, request).await
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! gRPC-Web, over HTTP/1 as browsers speak it, and with the client of tonic.
 
+use admission_testkit::grpc::Served;
 use bytes::Bytes;
 use http::{Request, uri::PathAndQuery};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
@@ -27,7 +28,7 @@ enum Side {
 const SIDES: [Side; 2] = [Side::Outside, Side::Inside];
 
 async fn serve(side: Side, admission: &Admission, probe: &Probe) -> Server {
-    let (kinds, layer) = (Kinds::new(probe), AdmissionLayer::new(admission));
+    let (kinds, layer) = (Served(Kinds::new(probe)), AdmissionLayer::new(admission));
     match side {
         Side::Outside => {
             let layers = ServiceBuilder::new().layer(probe.arrivals()).layer(layer).layer(GrpcWebLayer::new());

@@ -1,29 +1,19 @@
 //! A gRPC service without generated code, and its client.
 
-use std::{
-    convert::Infallible,
-    error::Error,
-    future::Future,
-    net::SocketAddr,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
+use admission_testkit::grpc::{Codec, Methods};
 use http::{Request, Response, uri::PathAndQuery};
-use http_body::Body;
 use tonic::{
     Code, Status,
+    body::Body,
     client::Grpc as GrpcClient,
-    server::{Grpc, NamedService},
+    server::Grpc,
     transport::{Channel, Endpoint},
 };
-use tonic_prost::ProstCodec;
-use tower::{Service, service_fn};
+use tower::service_fn;
 
 use super::probe::Probe;
-
-type Codec = ProstCodec<String, String>;
 
 pub(crate) const SAY: &str = "/test.Greeter/Say";
 pub(crate) const ECHO: &str = "/test.Greeter/Echo";
@@ -33,46 +23,29 @@ pub(crate) const ECHO: &str = "/test.Greeter/Echo";
 #[derive(Clone, Debug)]
 pub(crate) struct Greeter(pub(crate) Probe);
 
-impl NamedService for Greeter {
+impl Methods for Greeter {
     const NAME: &'static str = "test.Greeter";
-}
 
-impl<B> Service<Request<B>> for Greeter
-where
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
-    B::Data: Send,
-{
-    type Response = Response<tonic::body::Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let probe = self.0.clone();
-        let mut grpc = Grpc::new(Codec::default());
-        Box::pin(async move {
-            if request.uri().path().ends_with("/Overload") {
-                let overload = service_fn(|_: tonic::Request<String>| async {
-                    let messages = [Ok("one".to_owned()), Err(Status::resource_exhausted("full"))];
-                    Ok(tonic::Response::new(tokio_stream::iter(messages)))
-                });
-                return Ok(grpc.server_streaming(overload, request).await);
-            }
-            let waits = request.uri().path() == SAY;
-            let say = service_fn(move |request: tonic::Request<String>| {
-                let probe = probe.clone();
-                async move {
-                    if waits {
-                        probe.run().await;
-                    }
-                    Ok(tonic::Response::new(request.into_inner()))
-                }
+    async fn answer(self, method: &str, mut grpc: Grpc<Codec>, request: Request<Body>) -> Response<Body> {
+        let Self(probe) = self;
+        if method == "Overload" {
+            let overload = service_fn(|_: tonic::Request<String>| async {
+                let messages = [Ok("one".to_owned()), Err(Status::resource_exhausted("full"))];
+                Ok(tonic::Response::new(tokio_stream::iter(messages)))
             });
-            Ok(grpc.unary(say, request).await)
-        })
+            return grpc.server_streaming(overload, request).await;
+        }
+        let waits = request.uri().path() == SAY;
+        let say = service_fn(move |request: tonic::Request<String>| {
+            let probe = probe.clone();
+            async move {
+                if waits {
+                    probe.run().await;
+                }
+                Ok(tonic::Response::new(request.into_inner()))
+            }
+        });
+        grpc.unary(say, request).await
     }
 }
 

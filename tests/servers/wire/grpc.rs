@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use admission_testkit::grpc::Served;
 use h2::client;
 use http::{HeaderMap, Request, Response};
 use tokio::{
@@ -26,7 +27,7 @@ const PATH: &str = "/test.Greeter/Say";
 
 async fn tonic_server(layer: AdmissionLayer) -> Server {
     let mut server = tonic::transport::Server::builder().layer(layer);
-    Server::tonic(server.add_service(Greeter(Probe::open()))).await
+    Server::tonic(server.add_service(Served(Greeter(Probe::open())))).await
 }
 
 async fn hyper_server(layer: AdmissionLayer) -> Server {
