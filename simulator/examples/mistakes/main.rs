@@ -79,10 +79,9 @@ fn run(seeds: &str, only: &[String]) -> Result<bool, String> {
 /// Runs the copy, in which this mistake is made.
 fn simulate(program: &Path, seeds: &str, mistake: &str) -> Result<String, String> {
     let output = Command::new(program)
-        .args(["--world", "3..8", "--seeds", seeds, "--no-shrink"])
-        .env(CHOICE, mistake)
         // Some mistakes make a world stand still.
-        .env("FLEET_PATIENCE", "30")
+        .args(["--world", "3..8", "--seeds", seeds, "--no-shrink", "--stalls-after", "30"])
+        .env(CHOICE, mistake)
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -20,6 +20,7 @@ and compares what is seen from outside with what is promised. Each seed is a wor
   --keep NAMES     only these callers and faults of a world, such as c3,c7,f0
   --twice          runs each world twice, and compares the hashes
   --print          prints the plan of each world, and runs none
+  --stalls-after N seconds that a world may take before it counts as one that stands still: 600 unless set
   --no-shrink      prints the first world with a broken promise as it is, rather than the shortest one that breaks it
   --trace          prints the hash of each world
   --log            prints all that is seen";
@@ -31,6 +32,7 @@ struct Options {
     keep: Option<String>,
     is_twice: bool,
     prints: bool,
+    stalls_after: Duration,
     shrinks: bool,
     traces: bool,
     tells: bool,
@@ -45,6 +47,7 @@ impl Options {
             keep: None,
             is_twice: false,
             prints: false,
+            stalls_after: STALLS_AFTER,
             shrinks: true,
             traces: false,
             tells: false,
@@ -64,6 +67,7 @@ impl Options {
                 "--keep" => options.keep = Some(value()?.clone()),
                 "--twice" => options.is_twice = true,
                 "--print" => options.prints = true,
+                "--stalls-after" => options.stalls_after = stalls_after(value()?)?,
                 "--no-shrink" => options.shrinks = false,
                 "--trace" => options.traces = true,
                 "--log" => options.tells = true,
@@ -125,17 +129,21 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
+fn stalls_after(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+    let wrong = || format!("--stalls-after: found {text}, allowed is a number of seconds from 1 to 86400");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
+
 /// Ends the process where a world stands still: its tasks wake each other, and no virtual time passes.
 struct Watch(Sender<String>);
 
-/// Time that a world may take; the largest takes a tenth of it.
-const STANDS_STILL: Duration = Duration::from_secs(600);
+/// Time that a world may take unless it is set; the largest takes a tenth of it.
+const STALLS_AFTER: Duration = Duration::from_secs(600);
 
 impl Watch {
-    fn start() -> Self {
+    fn start(patience: Duration) -> Self {
         let (sender, worlds) = mpsc::channel();
-        let is_for_all = std::env::var("FLEET_PATIENCE").ok().and_then(|it| it.parse().ok()).map(Duration::from_secs);
-        let patience = is_for_all.unwrap_or(STANDS_STILL);
         std::thread::spawn(move || {
             let mut world: Option<String> = None;
             loop {
@@ -177,7 +185,7 @@ pub(super) fn run(arguments: &[String]) -> Result<bool, String> {
     #[expect(clippy::disallowed_methods, reason = "says how fast this was")]
     let began = Instant::now();
     let (mut attempts, mut time, mut instances, mut hash) = (Attempts::default(), 0, 0, 0_u64);
-    let watch = Watch::start();
+    let watch = Watch::start(options.stalls_after);
     for seed in options.seeds.clone() {
         let plan = options.plan(seed)?;
         watch.look_at(format!(
