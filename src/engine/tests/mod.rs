@@ -8,3 +8,5 @@ mod model_tests;
 mod rule_tests;
 mod sample_tests;
 mod shadow_tests;
+#[cfg(feature = "introspect")]
+mod story_tests;

@@ -15,24 +15,15 @@ mod server;
 mod steps;
 mod worlds;
 
-use std::{env, fmt::Write as _, fs, path::Path, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 use super::{
     Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, QueueSize, TwoPoint, Vegas, Windowed,
 };
+use crate::kept_tests::assert_kept;
 
-/// Compares a text with the file that keeps it; `UPDATE_SNAPSHOTS=1` writes the file instead.
-fn assert_kept(file: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/limit/path_tests").join(file);
-    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        return fs::write(path, text).unwrap();
-    }
-    let kept = fs::read_to_string(&path).unwrap();
-    if let Some((line, (old, new))) = kept.lines().zip(text.lines()).enumerate().find(|(_, (old, new))| old != new) {
-        let world = text.lines().take(line + 1).filter(|it| it.starts_with('#')).last().unwrap_or_default();
-        panic!("{file}:{}: {world}\nkept: {old}\nnow:  {new}\nUPDATE_SNAPSHOTS=1 writes the file anew", line + 1);
-    }
-    assert_eq!(kept.len(), text.len(), "{file} ended elsewhere; UPDATE_SNAPSHOTS=1 writes it anew");
+fn keep(file: &str, text: &str) {
+    assert_kept(&format!("src/engine/limit/path_tests/{file}"), text);
 }
 
 /// Runs a law through all worlds, and compares its path with the kept one.
@@ -45,7 +36,7 @@ fn assert_path<L: LimitAlgorithm>(file: &str, law: impl Fn() -> L) {
         text += &server::path(law(), world, slower);
         text.push('\n');
     }
-    assert_kept(file, &text);
+    keep(file, &text);
 }
 
 fn aimd() -> Aimd {

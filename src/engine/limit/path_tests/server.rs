@@ -1,6 +1,6 @@
 //! A server with clients, in whole numbers: no clock, no random numbers but its own.
 
-use std::{cmp::Reverse, collections::BinaryHeap, fmt::Write as _, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use super::worlds::{Shape, Spread, World};
 use crate::{
