@@ -1,7 +1,7 @@
 //! Small mistakes in a copy of the library, and which of them the tests catch.
 //!
 //! ```text
-//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX] [--again] [--quick]
+//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX]... [--again] [--quick]
 //! ```
 //!
 //! See the README of this folder.
@@ -31,7 +31,7 @@ struct Options {
     minutes: u64,
     most: usize,
     seed: u64,
-    within: String,
+    within: Vec<String>,
     is_again: bool,
     is_quick: bool,
     slowest: f64,
@@ -42,7 +42,7 @@ fn options() -> Options {
         minutes: u64::MAX / 120,
         most: usize::MAX,
         seed: 1,
-        within: String::new(),
+        within: Vec::new(),
         is_again: false,
         is_quick: false,
         slowest: f64::MAX,
@@ -56,7 +56,8 @@ fn options() -> Options {
             "--seed" => options.seed = next().parse().expect("a seed"),
             // Leaves out the few tests that take longest: a run of many mutants says more than a long run of few.
             "--slowest" => options.slowest = next().parse().expect("seconds"),
-            "--in" => options.within = next(),
+            // More than once for several folders.
+            "--in" => options.within.push(next()),
             // Those that survived the last time, after tests were added.
             "--again" => options.is_again = true,
             // The tests of the library alone, without connections.
@@ -146,7 +147,8 @@ fn main() {
     let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).expect("a file for the outcomes");
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);
     let wanted = in_order(&copy.mutants, options.seed);
-    let wanted = wanted.into_iter().filter(|it| it.file.starts_with(&options.within) && !copy.dropped.contains(&it.id));
+    let is_within = |file: &str| options.within.is_empty() || options.within.iter().any(|it| file.starts_with(it));
+    let wanted = wanted.into_iter().filter(|it| is_within(&it.file) && !copy.dropped.contains(&it.id));
     let mut tried: Vec<&Mutant> = Vec::new();
     for mutant in wanted.take(options.most) {
         if Instant::now() > end {
