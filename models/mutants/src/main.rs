@@ -1,7 +1,7 @@
 //! Small mistakes in a copy of the library, and which of them the tests catch.
 //!
 //! ```text
-//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX]... [--again] [--quick]
+//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX]... [--again] [--quick] [--suites A,B]
 //! ```
 //!
 //! See the README of this folder.
@@ -33,7 +33,7 @@ struct Options {
     seed: u64,
     within: Vec<String>,
     is_again: bool,
-    is_quick: bool,
+    suites: Vec<String>,
     slowest: f64,
 }
 
@@ -44,7 +44,7 @@ fn options() -> Options {
         seed: 1,
         within: Vec::new(),
         is_again: false,
-        is_quick: false,
+        suites: SUITES.map(|it| it.1.to_owned()).into(),
         slowest: f64::MAX,
     };
     let mut words = env::args().skip(1);
@@ -61,7 +61,9 @@ fn options() -> Options {
             // Those that survived the last time, after tests were added.
             "--again" => options.is_again = true,
             // The tests of the library alone, without connections.
-            "--quick" => options.is_quick = true,
+            "--quick" => options.suites.truncate(2),
+            // Some of the suites, such as `lib,handle,fleet`.
+            "--suites" => options.suites = next().split(',').map(str::to_owned).collect(),
             _ => panic!("{word} is unknown"),
         }
     }
@@ -101,8 +103,8 @@ fn in_order(mutants: &[Mutant], seed: u64) -> Vec<&Mutant> {
 /// Runs the suites that reach a mutant, until a test catches it.
 fn outcome(mutant: &Mutant, copy: &Copy, known: &[Baseline], slowest: f64) -> (&'static str, String) {
     let mut is_reached = false;
-    for ((suite, baseline), (_, _, rooms)) in copy.suites.iter().zip(known).zip(SUITES) {
-        if !mutant.file.starts_with(rooms) {
+    for (suite, baseline) in copy.suites.iter().zip(known) {
+        if !mutant.file.starts_with(suite.rooms) {
             continue;
         }
         is_reached |= baseline.reached.contains_key(&mutant.id);
@@ -132,7 +134,7 @@ fn main() {
     fs::create_dir_all(&work).expect("a folder for the copy");
     // Cargo runs in the copy: a relative path would be another one there.
     let work = work.canonicalize().expect("the folder is there");
-    let copy = copy::build(repository, &work, if options.is_quick { 2 } else { SUITES.len() });
+    let copy = copy::build(repository, &work, &options.suites);
     let known: Vec<Baseline> = copy.suites.iter().map(|suite| baseline(suite, &work)).collect();
 
     let path = work.join("outcomes.txt");
