@@ -39,7 +39,8 @@ struct Options {
 
 fn options() -> Options {
     let mut options = Options {
-        minutes: u64::MAX / 120,
+        // A year.
+        minutes: 525_600,
         most: usize::MAX,
         seed: 1,
         within: Vec::new(),
