@@ -159,3 +159,28 @@ async fn callers_take_a_lock_in_turns_as_is_kept() {
     spy.note(&format!("gone: {:?}", lock.acquire(LockCaller::new("acme")).await.unwrap_err()));
     keep("locks.txt", &spy);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_store_forgets_is_told_to_its_holders_as_is_kept() {
+    for (file, local_shares) in [("forgets.txt", false), ("forgets_shares.txt", true)] {
+        let spy = Spy::new();
+        let leases = |seed| {
+            let leases = Leases::builder().expiry(millis(400)).wait_budget(millis(300)).local_shares(local_shares);
+            leases.seed(seed).build(spy.store())
+        };
+        let all: Vec<_> = (1..=3).map(leases).collect();
+        let plain = Work { bound: 5, rate: Some(200), workers: 3, requests: 3, time: millis(450), ..Work::default() };
+        let losses = async {
+            for after in [330, 420] {
+                sleep(millis(after)).await;
+                spy.forget();
+            }
+        };
+        let works = [plain, Work { bound: 5, time: millis(200), requests: 5, ..plain }, Work { workers: 1, ..plain }];
+        tokio::join!(losses, work(&spy, all.iter().zip(works)));
+        for leases in &all {
+            spy.note(&format!("holds and uses {:?}, lost {}", leases.local_share(&workers::key()), leases.lost()));
+        }
+        keep(file, &spy);
+    }
+}

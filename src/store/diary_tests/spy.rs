@@ -21,7 +21,8 @@ const TRIP: Duration = Duration::from_micros(1_500);
 
 #[derive(Debug)]
 pub(super) struct Spy {
-    store: MemoryStore,
+    /// The present store; and those before it, of which nothing is left but notices.
+    stores: Mutex<Vec<MemoryStore>>,
     began: Instant,
     is_gone: AtomicBool,
     diary: Mutex<String>,
@@ -30,7 +31,12 @@ pub(super) struct Spy {
 impl Spy {
     pub(super) fn new() -> Arc<Self> {
         let (store, began) = (MemoryStore::new(), Instant::now());
-        Arc::new(Self { store, began, is_gone: AtomicBool::new(false), diary: Mutex::default() })
+        Arc::new(Self {
+            stores: Mutex::new(vec![store]),
+            began,
+            is_gone: AtomicBool::new(false),
+            diary: Mutex::default(),
+        })
     }
 
     pub(super) fn store(self: &Arc<Self>) -> Arc<dyn Store> {
@@ -41,6 +47,16 @@ impl Spy {
     pub(super) fn go(&self, is_gone: bool) {
         self.is_gone.store(is_gone, Ordering::SeqCst);
         self.note(if is_gone { "the store is gone" } else { "the store is back" });
+    }
+
+    /// Lets the store lose all that it counted.
+    pub(super) fn forget(&self) {
+        self.stores.lock().unwrap().push(MemoryStore::new());
+        self.note("the store lost its data");
+    }
+
+    fn present(&self) -> MemoryStore {
+        self.stores.lock().unwrap().last().unwrap().clone()
     }
 
     pub(super) fn note(&self, what: &str) {
@@ -75,7 +91,7 @@ impl Store for Spy {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
         let what = format!("acquire {}{}", request.claims.as_slice().len(), if request.waits { ", waits" } else { "" });
         Box::pin(async move {
-            let answer = self.ask(what.clone(), async || self.store.acquire(request).await).await?;
+            let answer = self.ask(what.clone(), async || self.present().acquire(request).await).await?;
             match &answer {
                 Acquired::Granted(lease) => self.note(&format!("{what}: granted for {:?}", lease.expiry)),
                 Acquired::Full(full) => self.note(&format!("{what}: {full:?}")),
@@ -87,20 +103,20 @@ impl Store for Spy {
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
         let what = format!("renew {}", leases.len());
         Box::pin(async move {
-            let answer = self.ask(what.clone(), async || self.store.renew(leases).await).await?;
+            let answer = self.ask(what.clone(), async || self.present().renew(leases).await).await?;
             self.note(&format!("{what}: lost {:?}, unknown {:?}", answer.lost, answer.unknown));
             Ok(answer)
         })
     }
 
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
-        Box::pin(async move { self.store.release(leases).await })
+        Box::pin(async move { self.present().release(leases).await })
     }
 
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
         let what = of_allotment(request);
         Box::pin(async move {
-            let answer = self.ask(what.clone(), async || self.store.reserve(request).await).await?;
+            let answer = self.ask(what.clone(), async || self.present().reserve(request).await).await?;
             let Allotment { units, wanted, target, retry_after, .. } = answer;
             let wanted = if wanted { format!(", wanted down to {target}") } else { String::new() };
             self.note(&format!("{what}: {units} units{wanted}, first over in {retry_after:?}"));
@@ -111,7 +127,7 @@ impl Store for Spy {
     fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
         let what = format!("draw {most}");
         Box::pin(async move {
-            let answer = self.ask(what.clone(), async || self.store.draw(rate, most).await).await?;
+            let answer = self.ask(what.clone(), async || self.present().draw(rate, most).await).await?;
             self.note(&format!("{what}: {} units, {:?}", answer.units, answer.after));
             Ok(answer)
         })
@@ -119,18 +135,18 @@ impl Store for Spy {
 
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
         Box::pin(async move {
-            let answer = self.ask("lock".to_owned(), async || self.store.lock(request).await).await?;
+            let answer = self.ask("lock".to_owned(), async || self.present().lock(request).await).await?;
             self.note(&format!("lock: {answer:?}"));
             Ok(answer)
         })
     }
 
     fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { self.ask("extend".to_owned(), async || self.store.extend(lock).await).await })
+        Box::pin(async move { self.ask("extend".to_owned(), async || self.present().extend(lock).await).await })
     }
 
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { self.ask("unlock".to_owned(), async || self.store.unlock(lock).await).await })
+        Box::pin(async move { self.ask("unlock".to_owned(), async || self.present().unlock(lock).await).await })
     }
 
     fn settle(&self, debt: PendingRelease) {
@@ -141,12 +157,12 @@ impl Store for Spy {
         };
         self.note(&format!("gives back {what}"));
         if !self.is_gone.load(Ordering::SeqCst) {
-            self.store.settle(debt);
+            self.present().settle(debt);
         }
     }
 
     fn notices(&self) -> Notices {
-        self.store.notices()
+        self.stores.lock().unwrap()[0].notices()
     }
 
     fn health(&self) -> Health {

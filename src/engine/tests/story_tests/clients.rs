@@ -12,7 +12,8 @@ use super::shown;
 use crate::{
     criticality::Criticality,
     engine::{
-        Arrival, Ask, Counted, Engine, NoRoom, PartitionId, Place, Refusal, Slot, StoreState, Subject,
+        Arrival, Ask, Counted, Engine, JournalEvent, NoRoom, PartitionId, Place, Refusal, Slot, StoreState, Subject,
+        Wanted,
         plan::{Mode, Plan},
     },
     outcome::Outcome,
@@ -63,6 +64,8 @@ pub(super) struct Clients {
     slots: BTreeMap<u64, Slot>,
     ends: BinaryHeap<Reverse<(Timestamp, u64)>>,
     number: u64,
+    /// The last entry of the journal that was told of.
+    heard: u64,
     /// What happened in this second, by what it was.
     tally: BTreeMap<String, u64>,
 }
@@ -84,6 +87,7 @@ impl Clients {
             slots: BTreeMap::new(),
             ends: BinaryHeap::new(),
             number: 0,
+            heard: 0,
             tally: BTreeMap::new(),
         }
     }
@@ -262,6 +266,24 @@ impl Clients {
                 write!(self.told, "; {count} {what}").unwrap();
             }
             self.told.push('\n');
+            self.tell_what_was_in_the_way();
+        }
+    }
+
+    /// Tells of this second: of each bound that was in the way, how often, and how much of it was used the last time.
+    fn tell_what_was_in_the_way(&mut self) {
+        let mut bounds = BTreeMap::new();
+        for entry in self.engine.journal_since(self.heard, 1_000, Wanted::Decisions) {
+            self.heard = entry.sequence;
+            let JournalEvent::Decision(it) = entry.event else { continue };
+            let Some(rule) = it.rule else { continue };
+            let one = bounds.entry((rule, format!("{:?}", it.decision))).or_insert((0, None, None, 0.0));
+            *one = (one.0 + 1, it.used, it.bound, it.waited_seconds);
+        }
+        for ((rule, decision), (count, used, bound, waited)) in bounds {
+            let (used, bound) = (used.unwrap_or_default(), bound.unwrap_or_default());
+            writeln!(self.told, "    {decision} by {rule} {count} times: {used} of {bound} after {waited:.3} s")
+                .unwrap();
         }
     }
 

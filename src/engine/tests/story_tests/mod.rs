@@ -10,6 +10,7 @@
 //! ```
 
 mod clients;
+mod lent;
 mod plans;
 mod shown;
 

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-fn fixed(limit: usize) -> Box<dyn LimitAlgorithm> {
+pub(super) fn fixed(limit: usize) -> Box<dyn LimitAlgorithm> {
     Limit::from(Fixed::new(limit)).into_law()
 }
 
@@ -21,7 +21,7 @@ fn aimd(initial: usize) -> Box<dyn LimitAlgorithm> {
     Limit::from(crate::engine::limit::Windowed::new(law).min_time(Duration::from_millis(400))).into_law()
 }
 
-fn partition(name: &str, percent: u32, mode: PartitionMode, observes: bool) -> PartitionPlan {
+pub(super) fn partition(name: &str, percent: u32, mode: PartitionMode, observes: bool) -> PartitionPlan {
     PartitionPlan { name: Arc::from(name), part: WHOLE / 100 * percent, mode, observes }
 }
 
