@@ -27,9 +27,10 @@ pub struct Suite {
 }
 
 /// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 6] = [
+pub const SUITES: [(&str, &str, &str); 7] = [
     ("tower-admission", "lib", "src/"),
     ("tower-admission", "handle", "src/"),
+    ("admission-simulator", "capture", "src/"),
     ("admission-simulator", "scenarios", "src/"),
     ("admission-simulator", "fleet", "src/"),
     ("tower-admission", "servers", "src/"),

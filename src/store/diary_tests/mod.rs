@@ -14,7 +14,7 @@ mod workers;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use self::{
     spy::Spy,
@@ -183,4 +183,52 @@ async fn what_a_store_forgets_is_told_to_its_holders_as_is_kept() {
         }
         keep(file, &spy);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_with_a_line_of_its_own_looks_again_as_is_kept() {
+    let spy = Spy::new();
+    let build = |seed| {
+        let leases = Leases::builder().expiry(millis(2_000)).wait_budget(millis(600)).local_shares(true);
+        leases.seed(seed).build(spy.store())
+    };
+    let (holder, other) = (build(1), build(2));
+    let claims = workers::claims(&Work { bound: 2, ..Work::default() });
+    let mut held = vec![holder.admit(&claims).await.unwrap(), holder.admit(&claims).await.unwrap()];
+    let refused = other.ask(&claims).await.unwrap_err();
+    spy.note(&format!("{refused:?}, {refused}"));
+    let mut looks = 0;
+    let watch = other.watch(claims.as_slice()[0].key(), || {
+        looks += 1;
+        spy.note(&format!("looks, with {} in line", other.waiting(&workers::key())));
+        looks < 9
+    });
+    let release = async {
+        sleep(millis(130)).await;
+        spy.note("gives one back");
+        drop(held.pop());
+    };
+    tokio::join!(watch, release);
+    for _ in 0..3 {
+        let began = Instant::now();
+        let (asked, recall) = (other.ask(&claims).await, other.recall(&claims, refused.clone()).await);
+        spy.note(&format!("asked {}, recalled {} in {:?}", asked.is_ok(), recall.is_ok(), began.elapsed()));
+        held.pop();
+        sleep(millis(20)).await;
+    }
+    keep("watch.txt", &spy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_notices_were_missed_the_first_of_each_line_looks() {
+    let lines = crate::store::poll_queue::PollQueues::default();
+    let keys = ["x", "y"].map(|name| workers::keys().cap("a", "label", name));
+    let (one, other) = (lines.stand(&keys[0]).await, lines.stand(&keys[1]).await);
+    lines.ring(keys[0].as_str());
+    assert!(timeout(millis(9), one.freed()).await.is_ok() && timeout(millis(9), other.freed()).await.is_err());
+    lines.ring_all();
+    assert!(timeout(millis(9), one.freed()).await.is_ok() && timeout(millis(9), other.freed()).await.is_ok());
+    assert!(one.failure().is_none() && other.failure().is_none());
+    one.fail(&crate::store::StoreError::Unavailable);
+    assert!(one.failure().is_some() && other.failure().is_none(), "of this line alone");
 }

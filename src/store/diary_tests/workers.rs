@@ -36,7 +36,7 @@ pub(super) fn key() -> Key {
     keys().cap("a", "label", "x")
 }
 
-fn claims(work: &Work) -> Claims {
+pub(super) fn claims(work: &Work) -> Claims {
     let mut claims = vec![Claim::cap(key(), NonZeroU32::new(work.bound).unwrap()).when_gone(work.when_gone)];
     if let Some(rate) = work.rate {
         let burst = NonZeroU32::new(3).unwrap();
@@ -56,6 +56,10 @@ async fn worker(spy: Arc<Spy>, leases: Leases, work: Work, name: String, number:
         // Every third request asks once, and the others wait.
         let held = match here {
             Some(held) => Ok(held),
+            None if request % 3 == 2 && number % 2 == 1 => match leases.ask(&claims).await {
+                Err(refused) => leases.recall(&claims, refused).await,
+                held => held,
+            },
             None if request % 3 == 2 => leases.admit(&claims).await,
             None => leases.wait(&claims).await,
         };

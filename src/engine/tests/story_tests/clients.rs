@@ -55,6 +55,8 @@ pub(super) struct Clients {
     pub(super) is_slow: bool,
     /// Whether requests have deadlines soon.
     pub(super) is_impatient: bool,
+    /// Whether nearly all requests are of one partition.
+    pub(super) is_noisy: bool,
     /// Milliseconds that the store takes for an answer.
     pub(super) store_takes: u64,
     engine: Engine,
@@ -79,6 +81,7 @@ impl Clients {
             names: 4,
             is_slow: false,
             is_impatient: false,
+            is_noisy: false,
             store_takes: 3,
             engine,
             now: Timestamp::ZERO,
@@ -114,7 +117,8 @@ impl Clients {
 
     fn arrive(&mut self) {
         let class = ["", "bulk", "report", "other"][self.dice.below(4) as usize];
-        let partition = PartitionId::from_index(self.dice.below(5).min(2) as usize).unwrap();
+        let partition = if self.is_noisy && !self.dice.one_in(12) { 1 } else { self.dice.below(5).min(2) as usize };
+        let partition = PartitionId::from_index(partition).unwrap();
         let levels = Criticality::ALL;
         let criticality = levels[if self.dice.one_in(3) { self.dice.below(4) as usize } else { 1 }];
         let label = LABELS[(self.dice.below(self.names * 2) as usize).min(self.names as usize - 1)];

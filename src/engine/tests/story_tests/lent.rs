@@ -60,6 +60,7 @@ fn lent_slots_count_and_learn_as_is_kept() {
     for (name, plan) in [("that learns", quiet), ("that lets requests wait", waits), ("that sheds", sheds)] {
         writeln!(text, "# a server {name}").unwrap();
         let mut engine = Engine::new(plan);
+        writeln!(text, "fresh {}", engine.is_fresh()).unwrap();
         engine.tick(at(1));
         told(&engine, &mut text);
         for (partition, most) in [(default, 3), (batch, 9), (gold, 2), (default, 99)] {

@@ -133,3 +133,21 @@ fn what_is_shown_of_a_line_that_turns_around_is_what_is_kept() {
         keep(file, &clients);
     }
 }
+
+#[test]
+fn what_is_shown_of_a_noisy_neighbour_is_what_is_kept() {
+    let mut clients = Clients::new(plans::with_a_neighbour(10, 1));
+    clients.seconds(3, 40);
+    clients.is_noisy = true;
+    clients.seconds(8, 330);
+    clients.look();
+    clients.reload(plans::with_a_neighbour(10, 4));
+    clients.seconds(6, 330);
+    clients.look();
+    clients.is_noisy = false;
+    clients.seconds(5, 190);
+    clients.look();
+    clients.seconds(12, 30);
+    clients.look();
+    keep("neighbour.txt", &clients);
+}

@@ -95,6 +95,24 @@ pub(super) fn that_sheds() -> Plan {
     }
 }
 
+/// Partitions of which one may send far more than its share, labels that take turns by weight, and a rate to wait for.
+pub(super) fn with_a_neighbour(limit: usize, weight: u32) -> Plan {
+    let partitions = vec![
+        partition("default", 40, PartitionMode::Burst, false),
+        partition("gold", 40, PartitionMode::Burst, false),
+        partition("batch", 20, PartitionMode::Burst, false),
+    ];
+    let limits = ClassLimits::new().max_per_minute(Rate::from(240).smooth().when_full(WhenFull::Queue));
+    let plain = Plan::plain(aimd(limit), partitions, bound(25, 800), bound(0, 0));
+    let rule = |weight| LabelRule { cap: Some(6), weight };
+    let own = HashMap::from([((None, "a".into()), rule(weight)), ((None, "d".into()), rule(2))]);
+    Plan {
+        labels: LabelPlan { rules: own, max_waiting: 15, ..labels() },
+        rules: rules(Rules::new().class("bulk", limits), None),
+        ..plain
+    }
+}
+
 /// Entries for six labels, and first come, first served.
 pub(super) fn with_few_entries() -> Plan {
     let partitions = vec![

@@ -51,6 +51,7 @@ pub(super) fn all(engine: &Engine, slot: Option<&Slot>, told: &mut String) {
         line(status.as_str(), partition);
     }
     (snapshot.verdict, snapshot.limit_state, snapshot.shadow) = Default::default();
+    line("available, utilisation", &(snapshot.available(), snapshot.utilisation()));
     line("whole", &snapshot);
     for label in engine.all_labels() {
         line("label", &label);
@@ -58,6 +59,9 @@ pub(super) fn all(engine: &Engine, slot: Option<&Slot>, told: &mut String) {
     let mut rows = Vec::new();
     engine.label_rows(0, 5, &mut rows);
     line("rows", &rows);
+    let of_rows: Vec<_> = rows.iter().map(|it| engine.label_of_row(it).map(|it| it.name)).collect();
+    let in_all = engine.label_in_all_classes(&Subject::new("ns", "a", None));
+    line("of rows, and of a in all classes", &(of_rows, in_all.iter().map(|it| &*it.class).collect::<Vec<_>>()));
     for label in ["a", "b"] {
         if let Some((waiters, count)) = engine.waiters_of(&Subject::new("ns", label, None), 1, 3) {
             line("waiters", &(label, waiters, count));
