@@ -143,6 +143,7 @@ async fn callers_take_a_lock_in_turns_as_is_kept() {
         }
         for lock in &processes {
             spy.note(&format!("{} requests, {:?}", lock.requests(), lock.waits()));
+            assert_eq!(lock.times().len(), lock.waits().len(), "what is published is what is told");
         }
     }
     spy.note("# a holder that died, and one that is slow");

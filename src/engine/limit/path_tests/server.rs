@@ -82,7 +82,7 @@ fn sample(it: Running, running: usize, refused: bool) -> Sample {
     };
     let sample = Sample::new(Timestamp::from_nanos(it.start), rtt, it.in_flight, outcome);
     // An overload in the trailers and a client that left early bring no time.
-    let is_untimed = it.how == 3 || it.how == 1 && it.start % 2 == 0;
+    let is_untimed = it.how == 3 || it.how == 1 && it.start.is_multiple_of(2);
     Sample { rtt: (!is_untimed).then_some(rtt), running, refused, ..sample }
 }
 

@@ -281,6 +281,28 @@ fn what_two_points_say_is_what_is_kept() {
             }
         }
     }
+    writeln!(text, "# behind a delay").unwrap();
+    let mut shown = Shown::NOTHING;
+    for second in 0..12 {
+        let at = Timestamp::ZERO.after(Duration::from_secs(second));
+        shown.learn(&Point { at, ..point(10.0 + second as f64, 0.01) });
+    }
+    for (high, low) in [(0.2, 0.16), (0.16, 0.16), (0.15, 0.16), (0.08, 0.07), (0.03, 0.021), (0.02, 0.019), (0.3, 0.3)]
+    {
+        for (crowd, few) in [(400.0, 200.0), (250.0, 90.0), (60.0, 30.0)] {
+            let (high, low) = (point(crowd, high), point(few, low));
+            let it = Comparison::new(&high, &low, 0.2);
+            write!(text, "{crowd} in {} against {few} in {}: ", high.rtt / 1e9, low.rtt / 1e9).unwrap();
+            let delay = shown.delay(&high, &low, &it, 1.5);
+            if let Some(delay) = delay {
+                let (above, below) = delay.inside(&high, &low);
+                let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
+                let growth = [1.05, 1.5, 2.0, 4.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                write!(text, "inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
+            }
+            writeln!(text, "{}", if delay.is_none() { "no delay" } else { "" }).unwrap();
+        }
+    }
     assert_kept("src/engine/limit/path_tests/points.txt", &text);
 }
 
