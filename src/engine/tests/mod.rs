@@ -2,6 +2,7 @@
 
 mod check_tests;
 mod conformance_tests;
+mod edge_tests;
 mod fairness_tests;
 mod incident_tests;
 mod model_tests;
