@@ -5,7 +5,7 @@
 //! changed. Where it should, write the files anew, and read the difference:
 //!
 //! ```text
-//! UPDATE_SNAPSHOTS=1 cargo test --workspace --all-features --lib path_tests
+//! UPDATE_SNAPSHOTS=1 cargo test --workspace --all-features --lib kept
 //! ```
 //!
 //! Service times are drawn in whole numbers, and what is written is rounded, so that libraries of mathematics which differ in

@@ -143,7 +143,7 @@ fn right() -> Vec<Box<dyn LimitAlgorithm>> {
 }
 
 #[test]
-fn what_is_wrong_with_the_settings_of_a_law_is_said_and_the_edges_are_allowed() {
+fn what_is_wrong_with_the_settings_of_a_law_is_said_as_is_kept_and_the_edges_are_allowed() {
     for law in right() {
         assert_eq!(law.problems(), [], "{law:?}");
     }
