@@ -97,6 +97,8 @@ pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
 mod introspect;
+#[cfg(test)]
+mod kept_tests;
 mod keys;
 mod matching;
 mod outcome;

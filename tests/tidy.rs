@@ -27,6 +27,7 @@ const ROOMS: &[(&str, u8)] = &[
     ("keys", 0),
     ("capacity", 0),
     ("arbitrary_tests", 0),
+    ("kept_tests", 0),
     ("engine", 1),
     ("config", 3),
     ("clock", 3),

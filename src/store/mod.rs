@@ -16,6 +16,8 @@
 
 mod api;
 mod backoff;
+#[cfg(test)]
+mod diary_tests;
 mod leases;
 mod lock;
 mod memory;

@@ -22,12 +22,15 @@ pub struct Suite {
     pub name: &'static str,
     pub program: PathBuf,
     pub folder: PathBuf,
+    /// Beginning of the files whose mutants it is asked about.
+    pub rooms: &'static str,
 }
 
 /// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 6] = [
-    ("tower-admission", "tower_admission", "src/"),
+pub const SUITES: [(&str, &str, &str); 7] = [
+    ("tower-admission", "lib", "src/"),
     ("tower-admission", "handle", "src/"),
+    ("admission-simulator", "capture", "src/"),
     ("admission-simulator", "scenarios", "src/"),
     ("admission-simulator", "fleet", "src/"),
     ("tower-admission", "servers", "src/"),
@@ -147,7 +150,9 @@ fn forget_others(repository: &Path, work: &Path) {
 }
 
 /// Builds the first test programs without those mutants that the compiler refuses.
-pub fn build(repository: &Path, work: &Path, count: usize) -> Copy {
+pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
+    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.1)).collect();
+    assert!(!wanted.is_empty(), "none of the suites is known: {SUITES:?}");
     let copy = work.join("copy");
     let list = work.join("dropped.txt");
     forget_others(repository, work);
@@ -158,7 +163,7 @@ pub fn build(repository: &Path, work: &Path, count: usize) -> Copy {
         println!("{} mutants, {} dropped: building", mutants.len(), dropped.len());
         let mut command = Command::new("cargo");
         command.args(["test", "--workspace", "--all-features", "--no-run", "--lib", "--message-format=json"]);
-        for (_, target, _) in &SUITES[1..count] {
+        for (_, target, _) in wanted.iter().filter(|it| it.1 != "lib") {
             command.args(["--test", target]);
         }
         // Cargo takes the copy's artefacts for the repository's where both share a folder.
@@ -167,7 +172,7 @@ pub fn build(repository: &Path, work: &Path, count: usize) -> Copy {
         let messages: Vec<Value> =
             String::from_utf8_lossy(&built.stdout).lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
         if built.status.success() {
-            return Copy { mutants, dropped, constant, suites: suites(&messages, count) };
+            return Copy { mutants, dropped, constant, suites: suites(&messages, &wanted) };
         }
         let before = dropped.len();
         for message in messages.iter().map(|it| &it["message"]).filter(|it| it["level"] == "error") {
@@ -193,8 +198,9 @@ pub fn build(repository: &Path, work: &Path, count: usize) -> Copy {
     }
 }
 
-fn suites(messages: &[Value], count: usize) -> Vec<Suite> {
-    let find = |(package, target, _): (&str, &'static str, &str)| {
+fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static str)]) -> Vec<Suite> {
+    let find = |&(package, name, rooms): &(&str, &'static str, &'static str)| {
+        let target = if name == "lib" { "tower_admission" } else { name };
         let built = messages.iter().find(|it| {
             let manifest = it["manifest_path"].as_str().unwrap_or_default();
             let folder = package.rsplit('-').next().unwrap_or_default();
@@ -207,10 +213,11 @@ fn suites(messages: &[Value], count: usize) -> Vec<Suite> {
         let built = built.unwrap_or_else(|| panic!("{package} {target} was not built"));
         let folder = Path::new(built["manifest_path"].as_str().expect("a manifest")).parent().expect("a folder");
         Suite {
-            name: if target == "tower_admission" { "lib" } else { target },
+            name,
+            rooms,
             program: built["executable"].as_str().expect("a program").into(),
             folder: folder.to_owned(),
         }
     };
-    SUITES.into_iter().take(count).map(find).collect()
+    wanted.iter().map(find).collect()
 }

@@ -1,7 +1,7 @@
 //! Small mistakes in a copy of the library, and which of them the tests catch.
 //!
 //! ```text
-//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX] [--again] [--quick]
+//! cargo run --release --manifest-path models/Cargo.toml -p admission-mutants -- [--minutes N] [--most N] [--seed S] [--in PREFIX]... [--again] [--quick] [--suites A,B]
 //! ```
 //!
 //! See the README of this folder.
@@ -31,20 +31,21 @@ struct Options {
     minutes: u64,
     most: usize,
     seed: u64,
-    within: String,
+    within: Vec<String>,
     is_again: bool,
-    is_quick: bool,
+    suites: Vec<String>,
     slowest: f64,
 }
 
 fn options() -> Options {
     let mut options = Options {
-        minutes: u64::MAX / 120,
+        // A year.
+        minutes: 525_600,
         most: usize::MAX,
         seed: 1,
-        within: String::new(),
+        within: Vec::new(),
         is_again: false,
-        is_quick: false,
+        suites: SUITES.map(|it| it.1.to_owned()).into(),
         slowest: f64::MAX,
     };
     let mut words = env::args().skip(1);
@@ -56,11 +57,14 @@ fn options() -> Options {
             "--seed" => options.seed = next().parse().expect("a seed"),
             // Leaves out the few tests that take longest: a run of many mutants says more than a long run of few.
             "--slowest" => options.slowest = next().parse().expect("seconds"),
-            "--in" => options.within = next(),
+            // More than once for several folders.
+            "--in" => options.within.push(next()),
             // Those that survived the last time, after tests were added.
             "--again" => options.is_again = true,
             // The tests of the library alone, without connections.
-            "--quick" => options.is_quick = true,
+            "--quick" => options.suites.truncate(2),
+            // Some of the suites, such as `lib,handle,fleet`.
+            "--suites" => options.suites = next().split(',').map(str::to_owned).collect(),
             _ => panic!("{word} is unknown"),
         }
     }
@@ -100,8 +104,8 @@ fn in_order(mutants: &[Mutant], seed: u64) -> Vec<&Mutant> {
 /// Runs the suites that reach a mutant, until a test catches it.
 fn outcome(mutant: &Mutant, copy: &Copy, known: &[Baseline], slowest: f64) -> (&'static str, String) {
     let mut is_reached = false;
-    for ((suite, baseline), (_, _, rooms)) in copy.suites.iter().zip(known).zip(SUITES) {
-        if !mutant.file.starts_with(rooms) {
+    for (suite, baseline) in copy.suites.iter().zip(known) {
+        if !mutant.file.starts_with(suite.rooms) {
             continue;
         }
         is_reached |= baseline.reached.contains_key(&mutant.id);
@@ -131,7 +135,7 @@ fn main() {
     fs::create_dir_all(&work).expect("a folder for the copy");
     // Cargo runs in the copy: a relative path would be another one there.
     let work = work.canonicalize().expect("the folder is there");
-    let copy = copy::build(repository, &work, if options.is_quick { 2 } else { SUITES.len() });
+    let copy = copy::build(repository, &work, &options.suites);
     let known: Vec<Baseline> = copy.suites.iter().map(|suite| baseline(suite, &work)).collect();
 
     let path = work.join("outcomes.txt");
@@ -146,7 +150,8 @@ fn main() {
     let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).expect("a file for the outcomes");
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);
     let wanted = in_order(&copy.mutants, options.seed);
-    let wanted = wanted.into_iter().filter(|it| it.file.starts_with(&options.within) && !copy.dropped.contains(&it.id));
+    let is_within = |file: &str| options.within.is_empty() || options.within.iter().any(|it| file.starts_with(it));
+    let wanted = wanted.into_iter().filter(|it| is_within(&it.file) && !copy.dropped.contains(&it.id));
     let mut tried: Vec<&Mutant> = Vec::new();
     for mutant in wanted.take(options.most) {
         if Instant::now() > end {

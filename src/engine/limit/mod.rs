@@ -15,6 +15,8 @@ mod two_point;
 mod vegas;
 mod windowed;
 
+#[cfg(test)]
+mod path_tests;
 #[cfg(any(test, kani))]
 mod proof_tests;
 #[cfg(test)]

@@ -2,9 +2,12 @@
 
 mod check_tests;
 mod conformance_tests;
+mod edge_tests;
 mod fairness_tests;
 mod incident_tests;
 mod model_tests;
 mod rule_tests;
 mod sample_tests;
 mod shadow_tests;
+#[cfg(feature = "introspect")]
+mod story_tests;

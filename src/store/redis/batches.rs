@@ -130,3 +130,7 @@ fn batches(leases: &[Lease], cluster: bool) -> Vec<Vec<Numbered<'_>>> {
     let of_one = all.chunk_by(|(_, one), (_, other)| tag(one) == tag(other));
     of_one.flat_map(|of| of.chunks(BATCH)).map(<[_]>::to_vec).collect()
 }
+
+#[cfg(test)]
+#[path = "batches_tests.rs"]
+mod tests;

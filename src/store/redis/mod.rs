@@ -3,6 +3,8 @@
 //! One multiplexed connection, one script per request. [`RedisClient`](client::RedisClient) owns the connection, the
 //! time limit and the breaker; this file turns requests into scripts and the server's answers into ours.
 
+#[cfg(test)]
+mod answers_tests;
 mod batches;
 mod breaker;
 mod builder;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{
     super::{LimitAlgorithm, Sample},
@@ -10,7 +10,7 @@ use super::{
     rules::Rules,
     space::Shown,
 };
-use crate::{outcome::Outcome, time::Timestamp};
+use crate::{kept_tests::assert_kept, outcome::Outcome, time::Timestamp};
 
 const RTT: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -230,4 +230,134 @@ fn each_rule_has_a_name_and_can_be_switched_off() {
         assert!(TwoPoint::new().without(name).is_some(), "{name}");
     }
     assert!(TwoPoint::new().without("magic").is_none());
+}
+
+/// Rounded to four digits: what is beyond is a matter of rounding.
+fn short(value: f64) -> String {
+    format!("{value:.3e}")
+}
+
+/// All that two points say, over a grid of pairs of them. The limit goes by nothing else.
+#[test]
+fn what_two_points_say_is_what_is_kept() {
+    let mut text = String::new();
+    for (high, low) in [(0.2, 0.1), (0.1, 0.1), (0.1, 0.2), (0.35, 0.1), (0.5, 0.4), (0.011, 0.01)] {
+        for (crowd, few) in [(40.0, 20.0), (40.0, 30.0), (40.0, 5.0), (20.0, 40.0)] {
+            for (samples, scatter) in [(100.0, 0.1), (16.0, 2.0)] {
+                let (high, low) = (scattered(crowd, high, samples, scatter), scattered(few, low, samples * 2.0, 0.3));
+                let it = Comparison::new(&high, &low, 0.2);
+                writeln!(text, "# {crowd} in {} against {few} in {}, scatter {scatter}", high.rtt / 1e9, low.rtt / 1e9)
+                    .unwrap();
+                let [g, margin, halvings, error] = [it.g, it.margin, it.halvings, it.error].map(short);
+                write!(
+                    text,
+                    "g {g}, margin {margin}, halvings {halvings}, error {error}, at least {}",
+                    short(it.at_least())
+                )
+                .unwrap();
+                let above = [1.0, 1.5, 1.7, 2.2].map(|bound| [0.0, 0.6, 2.0].map(|errors| it.is_above(bound, errors)));
+                writeln!(text, ", above {above:?}").unwrap();
+                let both = high.pooled(&low);
+                let [n, rtt, scatter, samples] = [both.concurrency, both.rtt, both.scatter, both.samples].map(short);
+                writeln!(text, "pooled: {n} in {rtt}, scatter {scatter}, {samples} samples, {} cohorts", both.cohorts)
+                    .unwrap();
+                let mut shown = Shown::NOTHING;
+                for (second, seconds) in (0..24).zip([0.03, 0.05, 0.02, 0.04].into_iter().cycle()) {
+                    let at = Timestamp::ZERO.after(Duration::from_secs(second * 6));
+                    shown.learn(&Point { at, ..point(30.0 + second as f64, seconds) });
+                    if second % 5 != 0 {
+                        continue;
+                    }
+                    let most = short(shown.most_growth(50.0, &high, &low));
+                    write!(text, "shown after {second}: grows by {most}").unwrap();
+                    if let Some(delay) = shown.delay(&high, &low, &it, 1.5) {
+                        let (above, below) = delay.inside(&high, &low);
+                        let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
+                        let growth = [1.05, 1.5, 2.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                        write!(text, ", inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
+                    }
+                    text.push('\n');
+                }
+            }
+        }
+    }
+    writeln!(text, "# behind a delay").unwrap();
+    let mut shown = Shown::NOTHING;
+    for second in 0..12 {
+        let at = Timestamp::ZERO.after(Duration::from_secs(second));
+        shown.learn(&Point { at, ..point(10.0 + second as f64, 0.01) });
+    }
+    for (high, low) in [(0.2, 0.16), (0.16, 0.16), (0.15, 0.16), (0.08, 0.07), (0.03, 0.021), (0.02, 0.019), (0.3, 0.3)]
+    {
+        for (crowd, few) in [(400.0, 200.0), (250.0, 90.0), (60.0, 30.0)] {
+            let (high, low) = (point(crowd, high), point(few, low));
+            let it = Comparison::new(&high, &low, 0.2);
+            write!(text, "{crowd} in {} against {few} in {}: ", high.rtt / 1e9, low.rtt / 1e9).unwrap();
+            let delay = shown.delay(&high, &low, &it, 1.5);
+            if let Some(delay) = delay {
+                let (above, below) = delay.inside(&high, &low);
+                let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
+                let growth = [1.05, 1.5, 2.0, 4.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                write!(text, "inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
+            }
+            writeln!(text, "{}", if delay.is_none() { "no delay" } else { "" }).unwrap();
+        }
+    }
+    assert_kept("src/engine/limit/path_tests/points.txt", &text);
+}
+
+/// What cohorts of requests of all kinds are judged to be, and after how many requests.
+#[test]
+fn what_a_cohort_says_is_what_is_kept() {
+    let mut text = String::new();
+    let mut state = 7_u64;
+    let mut below = |bound: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % bound
+    };
+    for number in 0..60_u32 {
+        let habit =
+            Habit { answer: [0.0, 4e6, 1e7][number as usize % 3], scatter: [0.1, 0.5, 1.4, 3.0][number as usize % 4] };
+        let (older, wanted, hurry) = (number % 5 * 3, 10 + number % 7 * 8, number % 4 == 1);
+        let opened = Timestamp::ZERO.after(Duration::from_millis(500));
+        let mut cohort = Cohort::open(opened, older, wanted, hurry, habit, Rules::ALL);
+        writeln!(text, "# {habit:?}, {older} older, {wanted} wanted{}", if hurry { ", in a hurry" } else { "" })
+            .unwrap();
+        let (limit, slow) = (8 + below(30), 1 + below(30));
+        for step in 1..400_u64 {
+            let end = opened.after(Duration::from_millis(step * 3));
+            let rtt = Duration::from_micros(500 + below(6_000) * if below(8) == 0 { slow } else { 1 });
+            let outcome = match below(12) {
+                0 => Outcome::Overload,
+                1..=3 if number % 6 == 5 => Outcome::Cancelled,
+                1 => Outcome::Cancelled,
+                _ if number % 10 == 9 => Outcome::Cancelled,
+                _ => Outcome::Success,
+            };
+            let start = end.before(rtt);
+            let mut sample = Sample::new(start, rtt, 1 + below(limit) as usize, outcome);
+            (sample.end, sample.running, sample.refused) = (end, 1 + below(limit) as usize, below(9) == 0);
+            if below(10) == 0 {
+                sample.rtt = None;
+            }
+            if let Some(it) = cohort.add(&sample, limit as usize) {
+                let numbers =
+                    [it.concurrency, it.rtt, it.pace, it.answer, it.answered, it.at_least, it.scatter, it.samples];
+                let parts = [it.saturation, it.refused, it.overloads].map(short);
+                let (numbers, Point { finished, length, at, .. }) = (numbers.map(short), it);
+                let is = (it.is_by_shares(), it.says_nothing(), it.drowns());
+                writeln!(
+                    text,
+                    "{step}: {}; {}; {finished} {length:?} {at:?} {is:?}",
+                    numbers.join(" "),
+                    parts.join(" ")
+                )
+                .unwrap();
+                break;
+            }
+        }
+    }
+    assert_kept("src/engine/limit/path_tests/cohorts.txt", &text);
 }

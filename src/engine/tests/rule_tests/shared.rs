@@ -276,3 +276,16 @@ fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
     assert_eq!(status(OnStoreFailure::FailClosed), (LabelStatus::Unavailable, Some("store")));
     assert_eq!(status(OnStoreFailure::FailOpen), (LabelStatus::Accepting, None));
 }
+
+#[test]
+fn rules_that_a_reload_begins_to_share_are_asked_for() {
+    let mut desk = Desk::new(10, Rules::new());
+    let _before = desk.runs("a");
+    let shared = || plan_shared(10, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
+    desk.engine.reload(desk.now, shared());
+    let _place = desk.asks("a");
+    desk.engine.reload(desk.now, super::plan(10, Rules::new()));
+    let _after = desk.runs("a");
+    desk.engine.reload(desk.now, shared());
+    let _again = desk.asks("a");
+}
