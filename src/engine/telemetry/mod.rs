@@ -259,6 +259,8 @@ impl Telemetry {
             counts.rtt.record(rtt);
             #[cfg(feature = "introspect")]
             self.note_time(label, TimeKind::RoundTrip, rtt);
+            #[cfg(not(feature = "introspect"))]
+            let _ = label;
         }
         if self.series.is_on() {
             self.series.count(series, |series| {
