@@ -257,7 +257,13 @@ fn who(it: &VerdictSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
     });
     let mut parts: Vec<_> = partitions.collect();
     if parts.is_empty() {
-        parts.push(format!("{} refused", text::rate(it.refused_per_second)));
+        // The word outlives what it is about by some seconds.
+        let rate = it.refused_per_second;
+        parts.push(if rate > 0.0 {
+            format!("{} refused", text::rate(rate))
+        } else {
+            "none refused any more".to_owned()
+        });
     }
     if let Some(label) = label {
         parts.push(format!("most of them of {}", full_name(label)));
