@@ -243,8 +243,8 @@ impl Telemetry {
         self.journal.sequence()
     }
 
-    /// Counts how a request of a partition ended, and how long it took. The label is that of the request, unless its slot was taken
-    /// back before: the label may be forgotten by then.
+    /// Counts how a request of a partition ended, and how long it took. The label is that of the request, unless its slot is not
+    /// counted or was taken back before: the label may be forgotten by then.
     pub(crate) fn ended(
         &mut self,
         partition: PartitionId,

@@ -79,10 +79,12 @@ impl Engine {
         }
     }
 
-    /// Returns the label of a request with a slot; none where the slot was taken back, because another label may have its number now.
+    /// Returns the label of a request with a slot; none where the slot is not counted or was taken back, because another label may
+    /// have its number now.
     #[inline]
     fn label_that_ends(&self, slot: &Slot) -> LabelId {
-        if slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl)) { LabelId::DEFAULT } else { slot.label }
+        let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
+        if is_kept { slot.label } else { LabelId::DEFAULT }
     }
 
     pub(super) fn learn(
