@@ -93,6 +93,14 @@ pub(super) struct CaptureRow {
     pub(super) error: Option<String>,
 }
 
+impl CaptureRow {
+    /// Returns the names of a request.
+    pub(super) const fn names_mut(&mut self) -> [&mut Option<String>; 6] {
+        let Self { partition, class, namespace, label, run, criticality, .. } = self;
+        [partition, class, namespace, label, run, criticality]
+    }
+}
+
 /// The verb that the engine is told.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -109,15 +109,7 @@ impl Encoder {
     pub(super) fn put(&mut self, mut row: CaptureRow) {
         let is_rare = matches!(row.verb, Verb::Mode | Verb::Drain | Verb::Worker | Verb::WorkerGone | Verb::Reload);
         let mut shape = Shape::default();
-        let names = [
-            &mut row.partition,
-            &mut row.class,
-            &mut row.namespace,
-            &mut row.label,
-            &mut row.run,
-            &mut row.criticality,
-        ];
-        let names = names.map(|name| if is_rare { None } else { name.take() });
+        let names = row.names_mut().map(|name| if is_rare { None } else { name.take() });
         shape.set(row.waits.take(), names.each_ref().map(Option::as_deref));
         let (gets, outcome) = (row.gets.take(), row.outcome.take());
         let parts = Parts {
@@ -294,15 +286,7 @@ impl Decoder<'_> {
 
     fn shape(&mut self, row: &mut CaptureRow) -> Option<()> {
         row.waits = self.byte()?.checked_sub(1).map(|waits| waits > 0);
-        let names = [
-            &mut row.partition,
-            &mut row.class,
-            &mut row.namespace,
-            &mut row.label,
-            &mut row.run,
-            &mut row.criticality,
-        ];
-        for name in names {
+        for name in row.names_mut() {
             let Some(length) = self.index()?.checked_sub(1) else { continue };
             let (text, rest) = self.bytes.split_at_checked(length)?;
             self.bytes = rest;
