@@ -145,6 +145,7 @@ impl Policy {
             let share = percent(partition.required("percent", partition.number("percent", 0.0..=100.0)));
             let mode = partition.one_of("mode", &modes).unwrap_or_default();
             let share = share.with_mode(mode);
+            let share = share.lend(partition.number("lend", 0.0..=100.0).unwrap_or(100.0));
             let observes = partition.flag("observe").unwrap_or(false);
             builder = builder.partition(name, if observes { share.observe() } else { share });
             partition.finish();

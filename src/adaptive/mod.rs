@@ -13,7 +13,7 @@ use crate::{
 
 /// Learns how many requests the service can run at once, and sheds all further requests.
 ///
-/// Nothing waits: where a queue is wanted, give the law to [`Admission::builder`] and use an [`AdmissionLayer`]. The
+/// No request waits, unless it is within the share of a partition whose slots others use. Where a queue is wanted, give the law to [`Admission::builder`] and use an [`AdmissionLayer`]. The
 /// state is made here, once, and shared by everything the layer is applied to.
 ///
 /// ```

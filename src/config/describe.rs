@@ -56,7 +56,8 @@ impl Settings {
         put("aging", self.values.aging.map_or_else(|| json!("never"), |turns| json!(turns)));
         let partitions = self.shares.iter().map(|(name, share)| {
             let mode = PartitionMode::as_str(share.mode());
-            json!({"name": name, "percent": share.as_percent(), "mode": mode, "observe": share.observes()})
+            let (percent, observe, lend) = (share.as_percent(), share.observes(), share.lends());
+            json!({"name": name, "percent": percent, "mode": mode, "observe": observe, "lend": lend})
         });
         put("partitions", partitions.collect());
         put("labels", labels(&self.values.labels)?);

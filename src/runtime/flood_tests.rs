@@ -98,8 +98,6 @@ fn requests_that_ask_for_more_than_a_slot_ask_the_engine() {
         Ticket::new().class("report"),
         Ticket::new().timeout(Duration::ZERO),
         Ticket::new().criticality(crate::Criticality::Sheddable),
-        // Below its share: something is held back for it.
-        Ticket::new().partition("web"),
     ];
     for ticket in others {
         let of_label = ticket.label_name().is_some();
@@ -108,6 +106,10 @@ fn requests_that_ask_for_more_than_a_slot_ask_the_engine() {
         assert_eq!(by.reason().as_str() == "deadline", ticket.remaining().is_some(), "{ticket:?}");
         assert!(!of_label || admission.label("", "tenant").is_some());
     }
+    // Below its share: it waits in the room for guarantees.
+    let mut web = pin!(admission.admit(Ticket::new().partition("web")));
+    assert!(web.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(taken(&admission), before);
 }
 
 #[test]

@@ -105,7 +105,15 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
                 rest = rest.saturating_sub(part);
                 total += share.as_percent();
                 let (mode, observes) = (share.mode(), share.observes());
-                plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode, observes });
+                let withheld = share.withheld().unwrap_or_else(|| {
+                    let found = share.lends();
+                    problems.push(Problem::new(
+                        format!("partitions.{name}.lend"),
+                        format!("found {found} %, allowed is from 0 to 100"),
+                    ));
+                    0
+                });
+                plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode, observes, withheld });
             }
             None => problems.push(Problem::new(
                 path(),
@@ -121,7 +129,7 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
     }
     let default = Arc::from(DEFAULT_PARTITION);
     let (mode, observes) = (values.default_partition_mode, values.default_partition_observe);
-    plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes });
+    plans.insert(0, PartitionPlan { name: default, part: rest, mode, observes, withheld: 0 });
     if total >= 100.0 - ROUNDING {
         make_whole(&mut plans);
     }

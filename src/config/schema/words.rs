@@ -162,24 +162,26 @@ impl Setting for Share {
         if at.table().is_none() {
             return Percent::read(at).map(|it| Self::written(it.0));
         }
-        at.fields(&["percent", "mode", "observe"])?;
+        at.fields(&["percent", "mode", "observe", "lend"])?;
         if at.get("percent").is_none() {
             at.problem(format!("percent is missing, allowed is {A_PERCENTAGE}"));
         }
         let mode = at.field("mode").unwrap_or_default();
         let share = Self::written(at.field::<Percent>("percent")?.0).with_mode(mode);
+        let share = at.field::<Percent>("lend").map_or(share, |lent| share.lend(lent.0));
         Some(if at.field("observe").unwrap_or_default() { share.observe() } else { share })
     }
 
     fn write(&self) -> Value {
         let percent = Percent(self.as_percent()).write();
         let mode = Some(self.mode()).filter(|mode| *mode != PartitionMode::Burst);
-        if mode.is_none() && !self.observes() {
+        let lend = (self.lends() < 100.0).then(|| ("lend", Percent(self.lends()).write()));
+        if mode.is_none() && !self.observes() && lend.is_none() {
             return percent;
         }
         let observe = self.observes().then(|| ("observe", true.write()));
         Value::table(
-            [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe].into_iter().flatten(),
+            [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe, lend].into_iter().flatten(),
         )
     }
 
@@ -191,6 +193,11 @@ impl Setting for Share {
                 "observe",
                 "Whether it only observes (dry run): its decisions are counted, not enforced.".to_owned(),
                 bool::schema(),
+            ),
+            (
+                "lend",
+                "The part of the share that others may use while it is idle; all of it unless set.".to_owned(),
+                Percent::schema(),
             ),
         ]);
         table["required"] = json!(["percent"]);

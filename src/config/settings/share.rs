@@ -9,6 +9,8 @@ pub struct Share {
     percent: f64,
     mode: PartitionMode,
     observes: bool,
+    /// Part of the share that others may use, in percent.
+    lends: f64,
     /// Whether it was written with its unit, so that it can't be a part of one.
     has_unit: bool,
 }
@@ -16,7 +18,7 @@ pub struct Share {
 impl PartialEq for Share {
     /// Shares that do the same are equal, however they were written.
     fn eq(&self, other: &Self) -> bool {
-        (self.percent, self.mode, self.observes) == (other.percent, other.mode, other.observes)
+        (self.percent, self.mode, self.observes, self.lends) == (other.percent, other.mode, other.observes, other.lends)
     }
 }
 
@@ -39,7 +41,7 @@ pub fn percent(value: impl Into<f64>) -> Share {
 impl Share {
     /// So many percent, as a configuration says it.
     pub(in crate::config) const fn written(percent: f64) -> Self {
-        Self { percent, mode: PartitionMode::Burst, observes: false, has_unit: true }
+        Self { percent, mode: PartitionMode::Burst, observes: false, lends: 100.0, has_unit: true }
     }
 
     /// Whether it looks like a part of one that was taken for a percentage.
@@ -55,6 +57,21 @@ impl Share {
     /// Admits requests below the share even at the limit: [`PartitionMode::Overcommit`].
     pub const fn overcommit(self) -> Self {
         self.with_mode(PartitionMode::Overcommit)
+    }
+
+    /// Lends others at most `percent` of the share while it is idle: 100 unless set, and 0 makes it a reserve that stays free.
+    ///
+    /// A request for a slot that was lent waits for the next slot that comes free. What is not lent is there at once, and is idle
+    /// while the partition does not use it. Worth it where requests run for long and a partition can't wait for the next one to
+    /// end. A value has to be from 0 to 100, else building the handle fails.
+    ///
+    /// ```
+    /// use tower_admission::percent;
+    ///
+    /// let checkout = percent(40).lend(50); // 20 % of the limit are always free for it
+    /// ```
+    pub fn lend(self, percent: impl Into<f64>) -> Self {
+        Self { lends: percent.into(), ..self }
     }
 
     /// Sets the mode.
@@ -73,6 +90,17 @@ impl Share {
 
     pub(in crate::config) const fn observes(self) -> bool {
         self.observes
+    }
+
+    /// Returns the percentage of the share that others may use.
+    pub(in crate::config) const fn lends(self) -> f64 {
+        self.lends
+    }
+
+    /// Returns the part of the share that is not lent, in parts per million; `None` where that is not from 0 to 100 %.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+    pub(in crate::config) fn withheld(self) -> Option<u32> {
+        (0.0..=100.0).contains(&self.lends).then(|| ((1.0 - self.lends / 100.0) * f64::from(WHOLE)).round() as u32)
     }
 
     pub(in crate::config) const fn as_percent(self) -> f64 {

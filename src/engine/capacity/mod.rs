@@ -4,20 +4,25 @@
 //! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is
 //! at least 1; no more slots are held back than the limit allows, and no slot is held back for ever.
 
+mod for_partitions;
 mod partition;
 mod reservation;
 mod reservations;
+mod room;
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 pub(crate) use self::partition::Partition;
-use self::reservations::{Below, Reservations};
+use self::{
+    reservations::{Below, Reservations},
+    room::most_beyond,
+};
 use crate::{
     engine::{
         ids::{Level, PartitionId},
         plan::{PartitionMode, PartitionPlan},
         shares::allocate,
-        tokens::{Holder, Marks},
+        tokens::{Ask, Claim, Holder, Marks},
     },
     time::Timestamp,
 };
@@ -34,6 +39,8 @@ pub(crate) struct Capacity {
     parts: Vec<u32>,
     shares: Vec<usize>,
     reserved: Reservations,
+    /// Free slots that partitions don't lend.
+    withheld: usize,
     /// Whether any partition may run beyond the limit.
     overcommits: bool,
     /// Running requests by level of importance.
@@ -50,6 +57,7 @@ impl Capacity {
             parts: Vec::new(),
             shares: Vec::new(),
             reserved: Reservations::none(),
+            withheld: 0,
             overcommits: false,
             levels: [0; Level::COUNT],
         };
@@ -67,6 +75,7 @@ impl Capacity {
             it.plan.part = 0;
             it.plan.mode = PartitionMode::Burst;
             it.plan.observes = false;
+            it.plan.withheld = 0;
         }
         let mut added = Vec::new();
         for plan in plans {
@@ -92,6 +101,7 @@ impl Capacity {
         for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
             it.resize(self.limit, share);
         }
+        self.withheld = self.partitions.iter().map(Partition::idle_withheld).sum();
         if self.has_reserved() {
             self.reserved.trim(self.limit);
         }
@@ -159,9 +169,38 @@ impl Capacity {
     #[inline]
     pub(crate) fn may_run(&self, partition: PartitionId, cost: usize) -> bool {
         let it = &self.partitions[partition.index()];
-        let reserved = if it.running < it.owed { 0 } else { self.reserved.slots_for_partitions() };
+        let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
+        let reserved = reserved + self.withheld_from(it);
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
         (in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit
+    }
+
+    /// Returns how many free slots other partitions don't lend to this one.
+    #[inline]
+    const fn withheld_from(&self, it: &Partition) -> usize {
+        self.withheld - it.idle_withheld()
+    }
+
+    /// Counts requests of a partition that start.
+    #[inline]
+    fn add(&mut self, partition: PartitionId, level: Level, cost: usize) {
+        let it = &mut self.partitions[partition.index()];
+        let idle = it.idle_withheld();
+        it.running += cost;
+        self.withheld -= idle - it.idle_withheld();
+        self.running += cost;
+        self.levels[level.index()] += cost;
+    }
+
+    /// Counts requests of a partition that end.
+    #[inline]
+    fn subtract(&mut self, partition: PartitionId, level: Level, cost: usize) {
+        let it = &mut self.partitions[partition.index()];
+        let idle = it.idle_withheld();
+        it.running -= cost;
+        self.withheld += it.idle_withheld() - idle;
+        self.running -= cost;
+        self.levels[level.index()] -= cost;
     }
 
     /// Whether anything is held back.
@@ -187,10 +226,13 @@ impl Capacity {
     /// Returns how many slots are held back, from requests that are beyond all shares of their own.
     pub(crate) fn kept(&self) -> usize {
         if !self.has_reserved() {
-            return 0;
+            return self.withheld;
         }
         let for_levels = self.reserved.slots_above(Level::LAST, self.limit);
-        self.reserved.slots_for_partitions().max(self.reserved.slots_for_labels()).max(for_levels).min(self.limit)
+        (self.withheld + self.reserved.partitions().count())
+            .max(self.reserved.slots_for_labels())
+            .max(for_levels)
+            .min(self.limit)
     }
 
     /// Counts a request that takes a slot; returns how many requests run then. `is_label_below` its fair share is only
@@ -207,35 +249,30 @@ impl Capacity {
         let it = &mut self.partitions[holder.partition.index()];
         if self.reserved.next_decay() != Timestamp::NEVER {
             let left = self.limit.saturating_sub(self.running);
-            self.reserved.draw_on_slots(left, it.running < it.owed, is_label_below(), level);
+            let owed = (it.running < it.owed).then_some(holder.partition);
+            self.reserved.draw_on_slots(left, owed, is_label_below(), level);
         }
-        it.running += cost;
-        self.running += cost;
-        self.levels[level.index()] += cost;
+        self.add(holder.partition, level, cost);
         number(self.running)
     }
 
     /// The same for a request of the limit, while nothing is held back; and when it started.
     #[inline]
     pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: PartitionId, level: Level, cost: usize) -> u32 {
-        let it = &mut self.partitions[partition.index()];
-        it.running += cost;
-        it.stall.started(now);
-        self.running += cost;
-        self.levels[level.index()] += cost;
+        self.partitions[partition.index()].stall.started(now);
+        self.add(partition, level, cost);
         u32::try_from(self.running).unwrap_or(u32::MAX)
     }
 
     /// Counts up to `most` slots of a partition as running, as many as it may run; returns how many.
     pub(crate) fn lend(&mut self, partition: PartitionId, level: Level, most: usize) -> usize {
-        let it = &mut self.partitions[partition.index()];
+        let it = &self.partitions[partition.index()];
         if it.retired {
             return 0;
         }
-        let lent = most.min(it.cap.saturating_sub(it.running)).min(self.limit.saturating_sub(self.running));
-        it.running += lent;
-        self.running += lent;
-        self.levels[level.index()] += lent;
+        let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
+        let lent = most.min(it.cap.saturating_sub(it.running)).min(free);
+        self.add(partition, level, lent);
         lent
     }
 
@@ -261,9 +298,7 @@ impl Capacity {
         if let Some(since) = busy_since {
             it.stall.started(since);
         }
-        it.running -= back;
-        self.running -= back;
-        self.levels[level.index()] -= back;
+        self.subtract(partition, level, back);
     }
 
     /// Notes when a request took a slot of the limit.
@@ -281,10 +316,8 @@ impl Capacity {
             it.over_limit -= cost;
             return;
         }
-        it.running -= cost;
         it.stall.freed();
-        self.running -= cost;
-        self.levels[holder.level.index()] -= cost;
+        self.subtract(holder.partition, holder.level, cost);
     }
 
     /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share
@@ -297,26 +330,67 @@ impl Capacity {
         partition: PartitionId,
         level: Level,
         is_label_below: Option<bool>,
+        may_wait: bool,
     ) {
         if self.running >= self.limit {
-            self.reserved.reserve_slot(now, hold, self.limit, self.below(partition, level, is_label_below));
+            let below = self.below(partition, level, is_label_below, may_wait);
+            self.reserved.reserve_slot(now, hold, self.limit, below);
         }
     }
 
     /// Whether [`reserve_slot`](Self::reserve_slot) would reserve one.
-    pub(crate) fn reserves_slot(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>) -> bool {
-        self.running >= self.limit && self.below(partition, level, is_label_below).is_any()
+    pub(crate) fn reserves_slot(
+        &self,
+        partition: PartitionId,
+        level: Level,
+        is_label_below: Option<bool>,
+        may_wait: bool,
+    ) -> bool {
+        self.running >= self.limit && self.below(partition, level, is_label_below, may_wait).is_any()
     }
 
     /// Returns which shares of its own a rejected request is below.
-    fn below(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>) -> Below {
+    fn below(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>, may_wait: bool) -> Below {
         let it = &self.partitions[partition.index()];
         let for_all = is_label_below.filter(|_| it.running < it.cap);
         Below {
-            partition: it.running < it.owed && it.plan.mode != PartitionMode::Overcommit,
+            partition: (!may_wait && it.running < it.owed && it.plan.mode != PartitionMode::Overcommit)
+                .then_some(partition),
             label: for_all == Some(true),
             level: for_all.filter(|_| level.below().any(|it| self.levels[it.index()] > 0)).map(|_| level),
         }
+    }
+
+    /// Compares how much of their shares two partitions use.
+    pub(crate) fn compare_use(&self, one: PartitionId, other: PartitionId) -> Ordering {
+        let [one, other] = [one, other].map(|it| &self.partitions[it.index()]);
+        (one.running as u128 * other.owed as u128).cmp(&(other.running as u128 * one.owed as u128))
+    }
+
+    /// Returns what a further request of a partition may count on in the room for guarantees while so many `wait`, if there is a
+    /// place for it: see [`room`](self::room).
+    pub(crate) fn claim(&self, partition: PartitionId, waiting: usize, hold: Duration) -> Option<Claim> {
+        let it = &self.partitions[partition.index()];
+        let inside = it.running + waiting + Ask::COST;
+        if it.plan.mode == PartitionMode::Overcommit {
+            return None;
+        }
+        if inside <= it.owed {
+            return Some(Claim::Share);
+        }
+        let is_calm = it.running <= it.owed && inside <= it.owed + most_beyond(it.owed);
+        (is_calm && it.credit.pays(hold)).then_some(Claim::Beyond)
+    }
+
+    /// Notes that a request of a partition within its share got a slot after a wait.
+    pub(crate) fn waited(&mut self, now: Timestamp, partition: PartitionId, wait: Duration, hold: Duration) {
+        let it = &mut self.partitions[partition.index()];
+        it.credit.earn(now, wait, hold, it.owed);
+    }
+
+    /// Notes that a request of a partition waits in the room beyond its share.
+    pub(crate) fn pay(&mut self, partition: PartitionId, hold: Duration) {
+        self.partitions[partition.index()].credit.spend(hold);
     }
 
     /// Returns the share that a partition has of so many places in line.
@@ -353,7 +427,13 @@ impl Capacity {
         assert_eq!(self.running, self.levels.iter().sum::<usize>(), "running requests have a level");
         assert!(self.limit >= 1, "the limit is never below 1");
         self.reserved.check_all(self.limit);
+        assert_eq!(self.withheld, sum(Partition::idle_withheld), "what is not lent is counted");
         assert!(!all_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
+    }
+
+    /// Whether a partition has paid for a request beyond its share.
+    pub(crate) fn pays(&self, partition: PartitionId, hold: Duration) -> bool {
+        self.partitions[partition.index()].credit.pays(hold)
     }
 
     /// Returns how many requests of each level run.

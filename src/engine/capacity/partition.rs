@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::room::Credit;
 use crate::engine::shares::{WHOLE, ceil_share};
 use crate::engine::{
     plan::{PartitionMode, PartitionPlan},
@@ -23,7 +24,11 @@ pub(crate) struct Partition {
     pub(super) cap: usize,
     /// Requests that it may run whatever the limit says.
     pub(super) overcommit: usize,
+    /// Slots of its share that others never use.
+    pub(super) withheld: usize,
     pub(super) running: usize,
+    /// What the waits for slots that it lent are worth.
+    pub(super) credit: Credit,
     /// Requests that run besides, because its decisions don't bind.
     pub(super) over_limit: usize,
     /// Time since one of its slots came free.
@@ -39,7 +44,9 @@ impl Partition {
             owed: 0,
             cap: usize::MAX,
             overcommit: 0,
+            withheld: 0,
             running: 0,
+            credit: Credit::default(),
             over_limit: 0,
             stall: Stall::default(),
         }
@@ -113,6 +120,7 @@ impl Partition {
         self.share = share;
         self.owed = share.max(usize::from(self.plan.part > 0));
         (self.cap, self.overcommit) = (usize::MAX, 0);
+        self.withheld = fraction(self.owed, self.plan.withheld);
         match self.plan.mode {
             PartitionMode::Burst => {}
             PartitionMode::HardCap => self.cap = self.owed,
@@ -124,6 +132,12 @@ impl Partition {
         }
     }
 
+    /// Returns how many slots are free and not lent to others.
+    #[inline]
+    pub(super) const fn idle_withheld(&self) -> usize {
+        self.withheld.saturating_sub(self.running)
+    }
+
     /// Whether there is something to say about the partition.
     pub(crate) const fn is_shown(&self) -> bool {
         !self.retired || self.running + self.over_limit > 0
@@ -131,10 +145,15 @@ impl Partition {
 
     /// Returns its share of so many places in line.
     pub(super) fn share_of(&self, places: usize) -> usize {
-        // No line has trillions of places; beyond that, rounding first is exact enough.
-        match places.checked_mul(self.plan.part as usize) {
-            Some(product) => product / WHOLE as usize,
-            None => places / WHOLE as usize * self.plan.part as usize,
-        }
+        fraction(places, self.plan.part)
+    }
+}
+
+/// Returns a part of a count, in parts per million, rounded down.
+fn fraction(count: usize, part: u32) -> usize {
+    // No line has trillions of places; beyond that, rounding first is exact enough.
+    match count.checked_mul(part as usize) {
+        Some(product) => product / WHOLE as usize,
+        None => count / WHOLE as usize * part as usize,
     }
 }

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use crate::time::{Timestamp, nanos};
 
-/// Returns how many of so many slots may be held back: a fiftieth, so that a flooded server uses 98 % of them whatever
-/// is held back. Of fewer than fifty that would be none, so it may be three there, and never more than a quarter.
+/// Returns how many of so many slots may be held back for labels, and for levels: a fiftieth, so that a flooded server uses 98 %
+/// of them whatever is held back, or three where that is more, and never more than a quarter.
 pub(super) fn most_slots(limit: usize) -> usize {
-    if limit < 50 { (limit / 4).clamp(1, 3) } else { limit / 50 }
+    (limit / 50).max(3).min(limit / 4).max(1)
 }
 
 #[derive(Clone, Copy, Debug)]

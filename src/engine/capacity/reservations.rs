@@ -10,13 +10,19 @@
 
 use std::time::Duration;
 
-use super::reservation::{Reservation, most_slots};
-use crate::{engine::ids::Level, time::Timestamp};
+use super::{
+    for_partitions::ForPartitions,
+    reservation::{Reservation, most_slots},
+};
+use crate::{
+    engine::ids::{Level, PartitionId},
+    time::Timestamp,
+};
 
 /// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
-    partitions: Reservation,
+    partitions: ForPartitions,
     labels: Reservation,
     levels: [Reservation; Level::COUNT],
     /// Time when any of them may shrink by itself; never, where nothing is held back.
@@ -40,10 +46,10 @@ impl Reservations {
     /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
     #[cfg(test)]
     pub(super) fn check_all(&self, limit: usize) {
-        let next = self.all().map(Reservation::next_decay).min();
-        assert_eq!(Some(self.next_decay), next, "the next decay is known");
-        let of_slots = [&self.partitions, &self.labels].into_iter().chain(&self.levels);
-        assert!(of_slots.map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
+        let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+        assert_eq!(self.next_decay, next.min(self.partitions.next_decay()), "the next decay is known");
+        assert!(self.all().map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
+        assert!(self.partitions.count() <= (limit / 4).max(1), "{self:?}");
         assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
     }
 
@@ -54,22 +60,24 @@ impl Reservations {
     }
 
     fn all(&self) -> impl Iterator<Item = &Reservation> {
-        [&self.partitions, &self.labels].into_iter().chain(&self.levels)
+        std::iter::once(&self.labels).chain(&self.levels)
     }
 
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Reservation> {
-        [&mut self.partitions, &mut self.labels].into_iter().chain(&mut self.levels)
+        std::iter::once(&mut self.labels).chain(&mut self.levels)
     }
 
     fn find_next_decay(&mut self) {
-        self.next_decay = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+        let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+        self.next_decay = next.min(self.partitions.next_decay());
     }
 
-    /// Returns how many slots are held back for partitions, for labels, and for requests more important than `level`.
-    pub(super) fn slots_for_partitions(&self) -> usize {
-        self.partitions.count()
+    /// The slots that are held back for partitions.
+    pub(super) const fn partitions(&self) -> &ForPartitions {
+        &self.partitions
     }
 
+    /// Returns how many slots are held back for labels, and for requests more important than `level`.
     pub(super) fn slots_for_labels(&self) -> usize {
         self.labels.count()
     }
@@ -84,8 +92,8 @@ impl Reservations {
             return;
         }
         let most = most_slots(limit);
-        if below.partition {
-            self.partitions.reserve(now, hold, most);
+        if let Some(partition) = below.partition {
+            self.partitions.reserve(now, hold, limit, partition);
         }
         if below.label {
             self.labels.reserve(now, hold, most);
@@ -96,10 +104,11 @@ impl Reservations {
         self.find_next_decay();
     }
 
-    /// Notes on which reservations a request draws that takes one of the `left` slots.
-    pub(super) fn draw_on_slots(&mut self, left: usize, is_owed: bool, is_label_below: bool, level: Level) {
-        if is_owed {
-            self.partitions.take(left);
+    /// Notes on which reservations a request draws that takes one of the `left` slots. With its partition, if that runs less
+    /// than it is owed.
+    pub(super) fn draw_on_slots(&mut self, left: usize, owed: Option<PartitionId>, is_label_below: bool, level: Level) {
+        if let Some(partition) = owed {
+            self.partitions.take(left, partition);
         }
         if is_label_below {
             self.labels.take(left);
@@ -111,27 +120,29 @@ impl Reservations {
     /// Shrinks each reservation by what was not needed lately.
     pub(super) fn decay(&mut self, now: Timestamp) {
         self.all_mut().for_each(|it| it.decay(now));
+        self.partitions.decay(now);
         self.find_next_decay();
     }
 
     /// Shrinks all reservations to what this limit allows.
     pub(super) fn trim(&mut self, limit: usize) {
         let most = most_slots(limit);
-        let slots = [&mut self.partitions, &mut self.labels].into_iter();
-        slots.chain(&mut self.levels).for_each(|it| it.trim(most));
+        self.all_mut().for_each(|it| it.trim(most));
+        self.partitions.trim(limit);
+        self.find_next_decay();
     }
 }
 
 /// The shares that a request rejected for want of a slot is below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Below {
-    pub(super) partition: bool,
+    pub(super) partition: Option<PartitionId>,
     pub(super) label: bool,
     pub(super) level: Option<Level>,
 }
 
 impl Below {
     pub(super) const fn is_any(&self) -> bool {
-        self.partition || self.label || self.level.is_some()
+        self.partition.is_some() || self.label || self.level.is_some()
     }
 }

@@ -270,6 +270,8 @@ pub(crate) struct PartitionPlan {
     pub(crate) mode: PartitionMode,
     /// Whether it observes: it only counts what it would do.
     pub(crate) observes: bool,
+    /// Part of its share that is not lent, in parts per million.
+    pub(crate) withheld: u32,
 }
 
 impl PartitionPlan {

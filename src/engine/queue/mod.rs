@@ -19,7 +19,7 @@ use crate::{
         deadlines::Deadlines,
         ids::{FlowKey, JobId, Key, LabelId, Level, PartitionId},
         plan::{Bound, Discipline, QueuePlan},
-        tokens::{Ask, DryRunOutcome, Marks, Refusal, Stage, Standing, Waiter},
+        tokens::{Ask, Claim, DryRunOutcome, Marks, Refusal, Stage, Standing, Waiter},
     },
     time::Timestamp,
 };
@@ -46,6 +46,9 @@ pub(crate) struct WaitQueue {
     flows: FairQueue,
     jobs: Jobs,
     deadlines: Deadlines,
+    passed_over: bool,
+    /// Waiters of each partition that have a place in the room for guarantees.
+    in_room: Vec<usize>,
     /// The number of the last waiter that came.
     sequence: u64,
 }
@@ -77,6 +80,8 @@ impl WaitQueue {
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
             jobs: Jobs::default(),
             deadlines: Deadlines::default(),
+            passed_over: false,
+            in_room: vec![0; partitions],
             sequence: 0,
         }
     }
@@ -87,6 +92,7 @@ impl WaitQueue {
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
         self.patience = patience;
         self.allowances.resize_with(partitions, BurstAllowance::default);
+        self.in_room.resize(partitions, 0);
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
     }
 
@@ -115,6 +121,11 @@ impl WaitQueue {
 
     pub(crate) fn at_gate_of(&self, partition: PartitionId) -> usize {
         self.flows.at_gate(partition)
+    }
+
+    /// Returns how many requests of a partition wait in the room for guarantees.
+    pub(crate) fn in_room_of(&self, partition: PartitionId) -> usize {
+        self.in_room[partition.index()]
     }
 
     /// Returns how many places the line has under this limit.
@@ -146,10 +157,10 @@ impl WaitQueue {
         self.at_gate < self.gate.places.count(limit)
     }
 
-    /// Whether there is a place for any waiter, taken or not: in line, or before the gate.
+    /// Whether there is a place for waiters, taken or not: in line, or before the gate.
     #[inline]
     pub(crate) fn takes_any(&self, limit: usize) -> bool {
-        !self.is_empty() || self.places(limit) > 0 || self.gate.places.count(limit) > 0
+        self.places(limit) > 0 || self.gate.places.count(limit) > 0
     }
 
     pub(crate) fn get(&self, key: Key) -> &Waiter {
@@ -217,10 +228,21 @@ impl WaitQueue {
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
     /// own, for gate and line together.
-    pub(crate) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, standing: Standing, own: Option<Duration>) {
+    pub(crate) fn stand(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        stage: Stage,
+        standing: Standing,
+        (own, in_room): (Option<Duration>, Option<Duration>),
+        claim: Claim,
+    ) {
         self.flows.enlist(key, stage, standing);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
-        self.begin_wait(now, key, stage, own);
+        let waiter = self.flows.get_mut(key);
+        waiter.claim = claim;
+        self.in_room[waiter.partition.index()] += usize::from(claim != Claim::None);
+        self.begin_wait(now, key, stage, own, in_room);
     }
 
     /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited;
@@ -235,7 +257,7 @@ impl WaitQueue {
         };
         self.in_line += 1;
         self.flows.enlist_again(key, standing);
-        self.begin_wait(now, key, Stage::Line, own);
+        self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
             self.flows.get_mut(key).deadline = until;
             self.deadlines.set(key.index, until);
@@ -245,12 +267,13 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
     /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
-        let &Waiter { stage, partition, label, job, shadow, .. } = self.flows.get(key);
+        let &Waiter { stage, claim, partition, label, job, shadow, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
+        self.in_room[partition.index()] -= usize::from(claim != Claim::None);
         let start = self.flows.leave(key);
         if self.flows.in_line(partition) == 0 {
             self.allowances[partition.index()].rest();
@@ -258,7 +281,7 @@ impl WaitQueue {
         self.jobs.leave(job, newest);
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
-        (waiter.deadline, waiter.job) = (Timestamp::NEVER, JobId::NONE);
+        (waiter.deadline, waiter.job, waiter.claim) = (Timestamp::NEVER, JobId::NONE, Claim::None);
         Some(Left { label, is_beyond: !shadow.is_empty(), start })
     }
 
@@ -311,8 +334,14 @@ impl WaitQueue {
         self.flows.served(partition, level)
     }
 
+    /// Whether the last turn passed over a waiter that came earlier.
+    pub(crate) const fn was_passed_over(&self) -> bool {
+        self.passed_over
+    }
+
     /// Gives a waiter its turn: the tag of its flow moves on.
-    pub(crate) fn serve(&mut self, now: Timestamp, key: Key) {
+    pub(crate) fn serve(&mut self, now: Timestamp, key: Key, passes_over: bool) {
+        self.passed_over = passes_over;
         self.note_wait(now, key);
         self.flows.serve(key);
     }

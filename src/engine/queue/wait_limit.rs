@@ -51,9 +51,20 @@ impl WaitQueue {
     }
 
     /// Begins the wait of a request that stands in line or at the gate now.
-    pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
+    pub(super) fn begin_wait(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        stage: Stage,
+        own: Option<Duration>,
+        in_room: Option<Duration>,
+    ) {
         let partition = self.flows.get(key).partition;
-        let wait = if stage == Stage::Line { self.wait_limit(now, partition) } else { self.gate.wait };
+        let wait = match in_room {
+            Some(_) => in_room,
+            None if stage == Stage::Line => self.wait_limit(now, partition),
+            None => self.gate.wait,
+        };
         let waiter = self.flows.get_mut(key);
         let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);

@@ -143,7 +143,7 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
         }
     };
     let known = partitions(text);
-    let plan = |name: &str, part, mode| PartitionPlan { name: name.into(), part, mode, observes: false };
+    let plan = |name: &str, part, mode| PartitionPlan { name: name.into(), part, mode, observes: false, withheld: 0 };
     let mut partitions = vec![plan("unknown", 0, PartitionMode::Burst)];
     partitions.extend(known.iter().map(|(name, part)| plan(name, *part, PartitionMode::Overcommit)));
     let closed = Bound { places: Places::Exactly(0), wait: None };

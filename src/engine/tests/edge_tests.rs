@@ -16,9 +16,14 @@ use crate::{
 
 fn engine(limit: usize, small: u32, mode: PartitionMode, observes: bool) -> Engine {
     let none = || Bound { places: Places::Exactly(0), wait: None };
-    let whole =
-        PartitionPlan { name: "default".into(), part: WHOLE - small, mode: PartitionMode::Burst, observes: false };
-    let small = PartitionPlan { name: "small".into(), part: small, mode, observes };
+    let whole = PartitionPlan {
+        name: "default".into(),
+        part: WHOLE - small,
+        mode: PartitionMode::Burst,
+        observes: false,
+        withheld: 0,
+    };
+    let small = PartitionPlan { name: "small".into(), part: small, mode, observes, withheld: 0 };
     Engine::new(Plan::plain(Limit::from(Fixed::new(limit)).into_law(), vec![whole, small], none(), none()))
 }
 
@@ -79,7 +84,13 @@ fn the_verdict_says_what_shared_rules_do_without_their_store() {
         let limits = ClassLimits::new().max_in_flight(Cap::from(4));
         let rules = Rules::new().default_limits(limits).into_plan(Some(way), &mut problems);
         let none = || Bound { places: Places::Exactly(0), wait: None };
-        let whole = PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false };
+        let whole = PartitionPlan {
+            name: "default".into(),
+            part: WHOLE,
+            mode: PartitionMode::Burst,
+            observes: false,
+            withheld: 0,
+        };
         let plain = Plan::plain(Limit::from(Fixed::new(4)).into_law(), vec![whole], none(), none());
         let mut engine = Engine::new(Plan { rules, ..plain });
         engine.tell_store(Timestamp::ZERO, StoreState::Down, Duration::ZERO);

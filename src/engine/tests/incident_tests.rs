@@ -41,8 +41,13 @@ fn plan(slots: usize, queue: Option<usize>) -> Plan {
         None => ((Places::Limit, seconds(30)), (Places::Exactly(0), None)),
         Some(queue) => ((Places::Exactly(queue), None), (Places::Limit, seconds(5))),
     };
-    let partitions =
-        vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false }];
+    let partitions = vec![PartitionPlan {
+        name: "default".into(),
+        part: WHOLE,
+        mode: PartitionMode::Burst,
+        observes: false,
+        withheld: 0,
+    }];
     let bound = |(places, wait)| Bound { places, wait };
     Plan { queue, ..Plan::plain(Limit::from(Fixed::new(slots)).into_law(), partitions, bound(line), bound(gate)) }
 }

@@ -9,5 +9,6 @@ mod model_tests;
 mod rule_tests;
 mod sample_tests;
 mod shadow_tests;
+mod share_tests;
 #[cfg(feature = "introspect")]
 mod story_tests;

@@ -28,7 +28,7 @@ impl LimitAlgorithm for Keeps {
 }
 
 fn engine(mode: PartitionMode, law: &Keeps) -> Engine {
-    let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false };
+    let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
     let none = || Bound { places: Places::Exactly(0), wait: None };
     Engine::new(Plan::plain(Box::new(law.clone()), vec![half("default"), half("other")], none(), none()))
 }

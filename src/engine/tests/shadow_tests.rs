@@ -79,6 +79,7 @@ fn plan(dice: &mut Dice, binds: bool, (time_to_live, sheds): Fixtures) -> Plan {
         part: if name == "default" { WHOLE / 2 } else { WHOLE / 4 },
         mode: modes[dice.roll(3)],
         observes: name != "default" && dice.one_in(2),
+        withheld: 0,
     });
     let bound = |places, seconds| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(seconds)) };
     let rules = Rules::new().default_limits(limits(dice, binds)).class("bulk", limits(dice, binds));

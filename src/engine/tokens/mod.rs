@@ -25,5 +25,5 @@ pub(crate) use self::{
     slot::*,
     standing::{STRIDE, Standing, one_turn},
     store_state::{StoreChange, StoreState},
-    waiter::{Stage, Waiter},
+    waiter::{Claim, Spot, Stage, Waiter},
 };

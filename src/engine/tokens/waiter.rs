@@ -2,7 +2,7 @@
 
 use super::{Ask, DryRunOutcome, Holder, Marks, Refusal, RequestRef};
 use crate::{
-    engine::ids::{ClassId, FlowKey, JobId, LabelId, Level, PartitionId},
+    engine::ids::{ClassId, FlowKey, JobId, Key, LabelId, Level, PartitionId},
     time::Timestamp,
 };
 
@@ -20,10 +20,32 @@ pub(crate) enum Stage {
     Refused(Refusal),
 }
 
+/// Whether a waiter has a place in the room for guarantees.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Claim {
+    /// It has not: it waits in line or at the gate like any other.
+    #[default]
+    None,
+    /// Its partition asks for no more than its share, and gets the next slot that comes free.
+    Share,
+    /// Its partition may wait with more than its share, for slots of its own.
+    Beyond,
+}
+
+/// Where a request may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) stage: Stage,
+    /// The waiter that has to make room for it.
+    pub(crate) victim: Option<Key>,
+    pub(crate) claim: Claim,
+}
+
 /// One waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) stage: Stage,
+    pub(crate) claim: Claim,
     pub(crate) partition: PartitionId,
     pub(crate) class: ClassId,
     pub(crate) level: Level,
@@ -53,6 +75,7 @@ impl Waiter {
     pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
         Self {
             stage: Stage::Line,
+            claim: Claim::None,
             partition: ask.partition,
             class: ask.class,
             level: Level::of(ask.criticality),

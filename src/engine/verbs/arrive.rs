@@ -133,13 +133,17 @@ impl Engine {
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         let partition = ask.partition;
-        if self.capacity.has_reserved() || ask.deadline <= now || self.capacity.may_run(partition, Ask::COST) {
+        if self.capacity.has_reserved()
+            || ask.deadline <= now
+            || self.capacity.may_run(partition, Ask::COST)
+            || self.claim_of_partition(partition).is_some()
+        {
             return None;
         }
         self.telemetry.arrived(partition, LabelId::DEFAULT);
         let reason = self.reason_for_rejecting(partition, LabelId::DEFAULT);
         self.record_rejected(now, RequestRef::new(now, partition, LabelId::DEFAULT), reason, false);
-        self.reserve_slot(now, ask, LabelId::DEFAULT);
+        self.reserve_slot(now, ask, LabelId::DEFAULT, true);
         Some(self.refusal(now, partition, LabelId::DEFAULT, reason))
     }
 

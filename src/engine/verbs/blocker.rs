@@ -8,7 +8,7 @@ use crate::{
         ids::{FlowKey, Key, LabelId, Level, PartitionId},
         plan::{PartitionMode, rules::WhenFull},
         telemetry::{Blocker, BlockingBound},
-        tokens::{Ask, ExhaustedRule, Refusal, Stage},
+        tokens::{Ask, Claim, ExhaustedRule, Refusal, Spot, Stage},
     },
     rejection::Reason,
     time::Timestamp,
@@ -19,12 +19,7 @@ const MARGIN: u32 = 10;
 
 impl Engine {
     /// Returns where a request may wait, and which waiter has to make room for it there.
-    pub(super) fn place_for(
-        &self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-    ) -> Result<(Stage, Option<Key>), Reason> {
+    pub(super) fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<Spot, Reason> {
         if ask.deadline <= now {
             return Err(Reason::Deadline);
         }
@@ -40,12 +35,15 @@ impl Engine {
                 return Err(Reason::RunCap);
             }
         }
+        let at = |stage| Spot { stage, victim: None, claim: Claim::None };
         let found = if self.line_has_room() {
-            (Stage::Line, None)
+            at(Stage::Line)
         } else if let Some(victim) = self.victim_for(ask, label) {
-            (Stage::Line, Some(victim))
+            Spot { victim: Some(victim), ..at(Stage::Line) }
         } else if self.queue.has_room_at_gate(self.capacity.limit()) {
-            (Stage::Gate, None)
+            at(Stage::Gate)
+        } else if let Some(claim) = self.claim_of(now, ask, label) {
+            Spot { claim, ..at(Stage::Line) }
         } else {
             let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             return Err(rule.unwrap_or_else(|| self.reason_for_rejecting(ask.partition, label)));

@@ -1,10 +1,24 @@
 //! Which waiter runs next.
 
 use crate::{
-    engine::{Engine, ids::Key, plan::rules::WhenFull, telemetry::Event, tokens::Marks},
+    engine::{
+        Engine,
+        ids::Key,
+        plan::rules::WhenFull,
+        telemetry::Event,
+        tokens::{Claim, Marks},
+    },
     rejection::Reason,
     time::Timestamp,
 };
+
+/// The turn of a waiter.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    key: Key,
+    /// Whether a waiter came earlier whose partition is below its share too.
+    passes_over: bool,
+}
 
 impl Engine {
     /// Restores what holds after every verb: no waiter may run, and none at the gate may wait in line.
@@ -20,7 +34,7 @@ impl Engine {
             self.queue.choose_order(now);
             loop {
                 match self.next_to_run() {
-                    Some(key) => self.try_grant(now, key),
+                    Some(turn) => self.try_grant(now, turn),
                     None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
                     // Where no waiter in line may run, a waiter that comes in from the gate may.
                     None => match self.next_to_enter() {
@@ -44,7 +58,8 @@ impl Engine {
 
     /// Ends the wait of the waiter whose turn it is, with a slot or a rejection; or has its label wait until a rule has
     /// room.
-    fn try_grant(&mut self, now: Timestamp, key: Key) {
+    fn try_grant(&mut self, now: Timestamp, turn: Turn) {
+        let key = turn.key;
         let waiter = self.queue.get(key);
         let label = waiter.label;
         if waiter.deadline <= now {
@@ -55,17 +70,21 @@ impl Engine {
             match self.exhausted_rule(now, label).filter(|_| self.lifecycle.enforces()) {
                 Some(full) if full.when_full == WhenFull::Queue => self.await_room(now, label, &full),
                 Some(full) => self.reject_waiter_by_rule(now, key, full),
-                None => self.grant(now, key),
+                None => self.grant(now, turn),
             }
         }
     }
 
-    fn grant(&mut self, now: Timestamp, key: Key) {
+    fn grant(&mut self, now: Timestamp, Turn { key, passes_over }: Turn) {
         let waiter = *self.queue.get(key);
         let mut holder = waiter.holder();
         holder.shadow = self.observe_turn(now, key);
-        self.queue.serve(now, key);
+        self.queue.serve(now, key, passes_over);
         self.leave(key);
+        if waiter.claim == Claim::Share {
+            let hold = self.estimates.reservation_time();
+            self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
+        }
         let in_flight = self.take_slot(&mut holder);
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
@@ -77,11 +96,12 @@ impl Engine {
         self.notices.push_back(key);
     }
 
-    /// Returns the waiter that takes the next free slot: of the partitions below their share the waiter that came
-    /// first, else the waiter whose turn it is among all that may run.
-    fn next_to_run(&self) -> Option<Key> {
+    /// Returns the waiter that takes the next free slot. Of the partitions below their share it is the waiter of the partition
+    /// that uses the smallest part of its share, and every other time at least the waiter that came first. Else it is the waiter
+    /// whose turn it is among all that may run.
+    fn next_to_run(&self) -> Option<Turn> {
         if !self.lifecycle.enforces() {
-            return self.queue.anyone();
+            return self.queue.anyone().map(|key| Turn { key, passes_over: false });
         }
         if self.capacity.is_closed_to_all() {
             return None;
@@ -91,9 +111,17 @@ impl Engine {
             served.filter_map(|partition| Some((partition, self.queue.next(partition)?)))
         };
         let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
-        let owed = owed.min_by_key(|&(_, (key, _))| self.queue.get(key).sequence);
-        let (_, (key, _)) = owed.or_else(|| candidates().min_by_key(|&(_, (_, rank))| rank))?;
-        Some(key)
+        let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
+        let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
+            let (_, (key, _)) = candidates().min_by_key(|&(_, (_, rank))| rank)?;
+            return Some(Turn { key, passes_over: false });
+        };
+        if self.queue.was_passed_over() {
+            return Some(Turn { key: oldest, passes_over: false });
+        }
+        let (_, key, _) =
+            owed.min_by(|one, other| self.capacity.compare_use(one.0, other.0).then_with(|| one.2.cmp(&other.2)))?;
+        Some(Turn { key, passes_over: key != oldest })
     }
 
     /// Returns the waiter that came to the gate first, if there is room for it in line.

@@ -60,7 +60,7 @@ impl Engine {
         use Reason::{GateFull, Limit, PartitionCap, QueueFull};
         match place {
             Err(Limit | PartitionCap | QueueFull | GateFull) if may_wait => self.reserve(now, ask, label),
-            Err(Limit | PartitionCap) => self.reserve_slot(now, ask, label),
+            Err(Limit | PartitionCap) => self.reserve_slot(now, ask, label, false),
             _ => {}
         }
     }

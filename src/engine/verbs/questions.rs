@@ -7,7 +7,7 @@ use crate::{
         Engine,
         ids::{ClassId, FlowKey, Key, LabelId, Level, PartitionId},
         plan::rules::WhenFull,
-        tokens::{Ask, ExhaustedRule, InForce, RequestRef, SharedRules},
+        tokens::{Ask, Claim, ExhaustedRule, InForce, RequestRef, SharedRules},
     },
     rejection::Reason,
     time::Timestamp,
@@ -98,6 +98,22 @@ impl Engine {
         let beyond = has_claim.then(|| self.most_beyond_share_of_line()).flatten();
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
         self.queue.victim(key, self.quotas.label(label).weight(), beyond)
+    }
+
+    /// Returns what a request may count on in the room for guarantees, if nothing but a slot is in its way there.
+    pub(super) fn claim_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Claim> {
+        let one = self.quotas.label(label);
+        let is_label_free = one.running() + one.waiting() < one.cap() && self.exhausted_rule(now, label).is_none();
+        if !is_label_free || self.capacity.may_run(ask.partition, Ask::COST) {
+            return None;
+        }
+        self.claim_of_partition(ask.partition)
+    }
+
+    /// The same as far as the partition goes.
+    pub(super) fn claim_of_partition(&self, partition: PartitionId) -> Option<Claim> {
+        let waiting = self.queue.in_line_of(partition) + self.queue.at_gate_of(partition);
+        self.capacity.claim(partition, waiting, self.estimates.reservation_time())
     }
 
     /// Whether a request may run, as far as slots and its label go.

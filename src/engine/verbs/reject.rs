@@ -31,7 +31,7 @@ impl Engine {
         let reason = self.reason_for_not_waiting(ask.partition, label);
         // A request that ran into a bound of its own needs nothing held back.
         if reason != Reason::LabelCap {
-            self.reserve_slot(now, ask, label);
+            self.reserve_slot(now, ask, label, false);
         }
         self.record_rejected(now, request, reason, false);
         self.refusal(now, ask.partition, label, reason)

@@ -8,7 +8,7 @@ use crate::{
         ids::{ClassId, Key, LabelId, Level, PartitionId, RuleClassId},
         quota::{Quotas, Throttle},
         telemetry::Named,
-        tokens::{Ask, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
+        tokens::{Ask, Claim, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
     },
     time::Timestamp,
 };
@@ -80,12 +80,18 @@ impl Engine {
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
-    pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage) {
+    pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, claim: Claim) {
         if self.queue.goes_by_turns() {
             self.queue.note_two_turns(self.estimates.wait(2, self.capacity.limit()));
         }
-        let label = self.queue.get(key).label;
-        self.queue.stand(now, key, stage, self.quotas.standing(label), self.quotas.longest_wait(label));
+        let waiter = self.queue.get(key);
+        let label = waiter.label;
+        let in_room = (claim != Claim::None).then(|| {
+            let left = waiter.caller_deadline.since(now) / 2;
+            self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
+        });
+        let own = self.quotas.longest_wait(label);
+        self.queue.stand(now, key, stage, self.quotas.standing(label), (own, in_room), claim);
     }
 
     /// Moves a waiter from the gate into the line.
@@ -94,7 +100,7 @@ impl Engine {
         if let Some(start) = self.queue.leave_gate(key) {
             self.quotas.goes_on_at(label, start);
         }
-        self.stand(now, key, Stage::Line);
+        self.stand(now, key, Stage::Line, Claim::None);
     }
 
     /// Lets the next request of a label ask, because the last one was admitted, or left before it had an answer.
@@ -116,16 +122,16 @@ impl Engine {
     /// Holds a slot back for a request that is rejected, unless its partition has a share of the line left.
     pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
         if !self.is_below_share_of_line(ask.partition) {
-            self.reserve_slot(now, ask, label);
+            self.reserve_slot(now, ask, label, true);
         }
     }
 
     /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
     /// no reservation.
-    pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
+    pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) {
         let is_label_below = self.is_label_below(label);
         let (hold, level) = (self.estimates.reservation_time(), Level::of(ask.criticality));
-        self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below);
+        self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below, may_wait);
     }
 
     /// Whether a label is below its fair share; `None` where requests may wait.
@@ -137,7 +143,7 @@ impl Engine {
     /// Whether [`reserve`](Self::reserve) would hold anything back.
     pub(super) fn reserves(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         !self.is_below_share_of_line(ask.partition)
-            && self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label))
+            && self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label), true)
     }
 
     /// Has a label wait until the rule that stops it has room.

@@ -6,7 +6,7 @@ use crate::{
         ids::{Key, LabelId},
         plan::Mode,
         telemetry::Event,
-        tokens::{Arrival, Ask, Place, Refusal, Stage},
+        tokens::{Arrival, Ask, Claim, Place, Refusal, Spot, Stage},
     },
     rejection::Reason,
     time::Timestamp,
@@ -65,21 +65,26 @@ impl Engine {
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        (mut stage, victim): (Stage, Option<Key>),
+        Spot { mut stage, victim, mut claim }: Spot,
     ) -> Result<Key, Reason> {
         let range = self.telemetry.journal_range();
         let key = self.queue.join(now, ask, label, range).ok_or(Reason::QueueFull)?;
         if let Some(victim) = victim {
             self.reject_waiter(now, victim, Reason::PushedOut);
-            // The place is for the waiter of the flow that came first, which may be at the gate.
-            if let Some(first) = self.queue.first_of_flow_at_gate(self.queue.get(key).flow_key()) {
-                self.enter_line(now, first);
-                stage = Stage::Gate;
-            }
+        }
+        // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
+        if (victim.is_some() || claim != Claim::None)
+            && let Some(first) = self.queue.first_of_flow_at_gate(self.queue.get(key).flow_key())
+        {
+            self.enter_line(now, first);
+            (stage, claim) = (Stage::Gate, Claim::None);
         }
         let throttle = self.quotas.waits(label);
         self.throttle(label, throttle);
-        self.stand(now, key, stage);
+        if claim == Claim::Beyond {
+            self.capacity.pay(ask.partition, self.estimates.reservation_time());
+        }
+        self.stand(now, key, stage, claim);
         Ok(key)
     }
 }

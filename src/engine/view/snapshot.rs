@@ -29,8 +29,8 @@ pub struct Snapshot {
     pub limit: usize,
     /// Why the limit is what it is.
     pub limit_state: LimitSnapshot,
-    /// Slots that are held back for requests which were rejected below the share of their partition, their label or their
-    /// importance.
+    /// Slots that are held back: those that partitions don't lend, and those for requests which were rejected below the share of
+    /// their partition, their label or their importance.
     pub kept: usize,
     /// Requests that run.
     pub in_flight: usize,
@@ -122,6 +122,8 @@ pub struct PartitionSnapshot {
     pub in_flight_beyond: usize,
     /// Requests that wait in line.
     pub waiting: usize,
+    /// Requests among these that wait in the room for guarantees: a slot of the share was lent, or is their own partition's next.
+    pub in_room: usize,
     /// Requests that wait at the full gate.
     pub at_gate: usize,
     /// Requests that were admitted since the handle was made.
@@ -264,6 +266,7 @@ impl Engine {
             in_flight: it.running(),
             in_flight_beyond: it.over_limit(),
             waiting: self.queue.in_line_of(number),
+            in_room: self.queue.in_room_of(number),
             at_gate: self.queue.at_gate_of(number),
             admitted,
             queued,

@@ -1,6 +1,6 @@
 //! Settings that no request has met: names on which a classifier and the settings are likely to disagree.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::engine::{
     Engine,
@@ -42,6 +42,18 @@ impl Engine {
             partitions,
             classes: classes.map(|(_, name)| (name.into(), self.twin(name))).collect(),
         })
+    }
+
+    /// Returns the partitions whose share is so small, and whose slots are held for so long, that a burst of three requests takes
+    /// longer than their callers wait: each with its share and the time that a slot is held.
+    pub(crate) fn slow_shares(&self) -> Vec<(Arc<str>, usize, Duration)> {
+        let (hold, patience) = (self.estimates.mean_hold(), self.queue.patience().unwrap_or(Duration::MAX));
+        let is_slow = |it: &Partition| {
+            let share = u32::try_from(it.share()).unwrap_or(u32::MAX).max(1);
+            it.is_in_force() && it.part() > 0 && it.share() < self.capacity.limit() && hold * 3 / share > patience
+        };
+        let slow = self.capacity.partitions().filter(|(_, it)| is_slow(it));
+        slow.map(|(_, it)| (Arc::clone(it.name()), it.share(), hold)).collect()
     }
 
     /// Returns a class that requests have and that differs from this one by a slash at its beginning.

@@ -123,6 +123,8 @@ pub struct Partition {
     #[serde(default)]
     pub in_flight_beyond: usize,
     pub waiting: usize,
+    #[serde(default)]
+    pub in_room: usize,
     pub at_gate: usize,
     pub admitted: u64,
     #[serde(default)]
@@ -290,6 +292,7 @@ impl Partition {
             in_flight: partition.in_flight,
             in_flight_beyond: partition.in_flight_beyond,
             waiting: partition.waiting,
+            in_room: partition.in_room,
             at_gate: partition.at_gate,
             admitted: partition.admitted,
             queued: partition.queued,

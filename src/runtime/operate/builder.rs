@@ -65,6 +65,9 @@ impl AdmissionBuilder {
     }
 
     /// Rejects at once what can't run at once. The same as a [`wait_timeout`](Self::wait_timeout) of 0.
+    ///
+    /// A request of a partition that asks for no more than its share waits for the next slot all the same, where others use the
+    /// share: for as long as a slot is held at most, and never longer than 500 ms. See [the guarantees](crate::docs::guarantees).
     pub fn shed(self) -> Self {
         self.wait_timeout(Duration::ZERO)
     }

@@ -1,12 +1,20 @@
-//! Settings that no request has met, in words.
+//! Settings that no request has met, and shares that are too small for how long requests take, in words.
 
 use crate::engine::Unmet;
 use crate::runtime::shared::Shared;
 
 impl Shared {
-    /// Returns the names in the settings that no request has had, once enough requests have come to tell.
+    /// Returns the names in the settings that no request has had, once enough requests have come to tell, and shares that are too
+    /// small.
     pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
-        self.with_engine(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
+        let (unmet, slow) = self.with_engine(|state, _| (state.engine.unmet(), state.engine.slow_shares()));
+        let slow = slow.into_iter().map(|(name, share, hold)| {
+            format!(
+                "the share of the partition {name} is {share} slots, each held for {hold:.0?}: where others use it, a third \
+                 request comes too late for its caller (patience); give it a larger share, or lend less of it (`lend`)"
+            )
+        });
+        unmet.as_ref().map_or_else(Vec::new, in_words).into_iter().chain(slow).collect()
     }
 }
 

@@ -16,7 +16,8 @@ use crate::{
 };
 
 fn plan(limit: impl Into<Limit>, places: usize, labels: usize) -> Plan {
-    let whole = PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false };
+    let whole =
+        PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false, withheld: 0 };
     let bound = |places| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(9)) };
     let labels = LabelPlan { max_labels: labels, ..LabelPlan::default() };
     Plan { labels, ..Plan::plain(limit.into().into_law(), vec![whole], bound(places), bound(0)) }

@@ -21,7 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Two slots and two places in line; `metrics` series, and a table of `max_labels`.
 fn plan(metrics: usize, max_labels: usize, named: &[&str]) -> Plan {
-    let partition = PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false };
+    let partition =
+        PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false, withheld: 0 };
     let line = Bound { places: Places::Exactly(2), wait: Some(5 * SECOND) };
     let gate = Bound { places: Places::Exactly(0), wait: None };
     let mut plan = Plan::plain(Limit::from(Fixed::new(2)).into_law(), vec![partition], line, gate);

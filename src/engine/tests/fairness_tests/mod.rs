@@ -45,8 +45,13 @@ struct Room {
 
 /// Returns a plan of one partition, a line of `places` in front of `slots`, and waits without a bound.
 fn plan(slots: usize, places: usize) -> Plan {
-    let partitions =
-        vec![PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false }];
+    let partitions = vec![PartitionPlan {
+        name: "default".into(),
+        part: WHOLE,
+        mode: PartitionMode::Burst,
+        observes: false,
+        withheld: 0,
+    }];
     let line = Bound { places: Places::Exactly(places), wait: None };
     let gate = Bound { places: Places::Exactly(0), wait: None };
     let labels =

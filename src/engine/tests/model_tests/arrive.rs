@@ -7,6 +7,14 @@ use super::{
 };
 use crate::rejection::Reason;
 
+/// Where a request may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    at: At,
+    victim: Option<usize>,
+    in_room: bool,
+}
+
 impl Model {
     /// Lets a request arrive.
     pub(super) fn arrive(&mut self, ask: &Request, hints: &Hints) -> Answer {
@@ -23,8 +31,8 @@ impl Model {
         match self.place_for(ask, label, hints) {
             // Beyond the limit it runs uncounted.
             Ok(_) if self.mode == Mode::Observe => Answer::Admitted,
-            Ok((at, victim)) => {
-                self.join(ask, label, at, victim, hints);
+            Ok(spot) => {
+                self.join(ask, label, spot, hints);
                 Answer::Waits
             }
             Err(reason) => {
@@ -56,7 +64,7 @@ impl Model {
         match self.why_full(ask.partition, label) {
             Reason::LabelCap => Answer::Rejected(Reason::LabelCap),
             reason => {
-                self.hold_slot_back(ask, label);
+                self.hold_slot_back(ask, label, false);
                 Answer::Rejected(if reason == Reason::PartitionCap { reason } else { Reason::Limit })
             }
         }
@@ -86,7 +94,7 @@ impl Model {
         self.setup.time_to_live.map_or(u64::MAX, |seconds| self.now + seconds * SECOND)
     }
 
-    fn place_for(&self, ask: &Request, label: usize, hints: &Hints) -> Result<(At, Option<usize>), Reason> {
+    fn place_for(&self, ask: &Request, label: usize, hints: &Hints) -> Result<Spot, Reason> {
         if ask.patience == Some(0) {
             return Err(Reason::Deadline);
         }
@@ -103,30 +111,35 @@ impl Model {
             }
         }
         let found = if self.room_in_line() {
-            (At::Line, None)
+            Spot { at: At::Line, victim: None, in_room: false }
         } else if self.setup.line_places() > 0
             && let Some(victim) = self.victim(ask, label, hints.pushed_out)
         {
-            (At::Line, Some(victim))
+            Spot { at: At::Line, victim: Some(victim), in_room: false }
         } else if self.count(At::Gate) < self.setup.gate_places() {
-            (At::Gate, None)
+            Spot { at: At::Gate, victim: None, in_room: false }
+        } else if self.has_claim(ask.partition, label, hints.pays) {
+            Spot { at: At::Line, victim: None, in_room: true }
         } else {
             return Err(self.why_full(ask.partition, label));
         };
         if hints.late { Err(Reason::Deadline) } else { Ok(found) }
     }
 
-    fn join(&mut self, ask: &Request, label: usize, mut at: At, victim: Option<usize>, hints: &Hints) {
+    fn join(&mut self, ask: &Request, label: usize, spot: Spot, hints: &Hints) {
+        let Spot { mut at, victim, mut in_room } = spot;
         let key = (label, ask.partition, ask.level);
         if self.count(At::Line) == 0 {
             self.last_empty = self.now;
         }
         if let Some(victim) = victim {
             self.refuse(victim, Reason::PushedOut);
+        }
+        if victim.is_some() || in_room {
             let first = self.people.iter().position(|it| it.at == At::Gate && Self::key_of(it) == key);
             if let Some(first) = first.filter(|_| self.mistake != Mistake::OvertakesItsOwnGate) {
                 self.let_in(first);
-                at = At::Gate;
+                (at, in_room) = (At::Gate, false);
             }
         }
         self.begin_unless_there(key);
@@ -141,7 +154,9 @@ impl Model {
             run: ask.run_key(),
             since: self.now,
             patience_ends,
-            wait_ends: self.end_of_wait(at).min(self.own_end(self.now, label)).min(patience_ends),
+            wait_ends: if in_room { self.end_in_room(patience_ends) } else { self.end_of_wait(at) }
+                .min(self.own_end(self.now, label))
+                .min(patience_ends),
             at,
         });
     }

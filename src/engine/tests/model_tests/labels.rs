@@ -55,7 +55,7 @@ impl Model {
         self.is_full_with(label, self.running_of(label) + 1)
     }
 
-    fn is_full_with(&self, label: usize, running: usize) -> bool {
+    pub(super) fn is_full_with(&self, label: usize, running: usize) -> bool {
         let workers = &self.labels[label].workers;
         let slots: usize = workers.iter().filter(|worker| worker.active).map(|worker| worker.slots).sum();
         let by_workers = self.setup.labels.enforce_workers && !workers.is_empty() && running >= slots;

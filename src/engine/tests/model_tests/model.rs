@@ -69,6 +69,8 @@ pub(super) struct Model {
     pub(super) newest_first: bool,
     pub(super) flows: Vec<Flow>,
     pub(super) stamp: u64,
+    /// Whether the last turn passed over a waiter that came earlier.
+    pub(super) passed_one_over: bool,
     /// By partition and level: the start tag that was served last, and how often the level was passed over.
     pub(super) served: Vec<[u64; 4]>,
     pub(super) passed_over: Vec<[u32; 4]>,
@@ -101,6 +103,7 @@ impl Model {
             newest_first: false,
             flows: Vec::new(),
             stamp: 0,
+            passed_one_over: false,
             served: vec![[0; 4]; partitions],
             passed_over: vec![[0; 4]; partitions],
             labels: vec![Label::default(), Label::default()],
@@ -193,12 +196,13 @@ impl Model {
                 Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
             };
         }
-        while let Some(next) = self.next() {
+        while let Some((next, passes_over)) = self.next() {
             if self.people[next].wait_ends <= self.now {
                 self.expire(Some(self.people[next].id), true);
             } else if self.is_hopeless(next) {
                 self.refuse(next, Reason::Deadline);
             } else {
+                self.passed_one_over = passes_over;
                 self.grant(next);
             }
         }

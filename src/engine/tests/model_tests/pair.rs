@@ -201,6 +201,7 @@ impl Pair {
             deadline: request.patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
         };
         let late = self.is_late(&ask);
+        let pays = self.engine.capacity.pays(ask.partition, self.engine.estimates.reservation_time());
         self.arrived += u64::from(self.model.mode != Mode::Off || self.model.closed);
         let arrival = if waits {
             self.engine.arrive(now, &ask)
@@ -213,6 +214,7 @@ impl Pair {
         let entry = if let Arrival::Wait(place) = &arrival { place.key().index } else { 0 };
         let hints = Hints {
             late,
+            pays,
             forgotten: before.difference(&self.names()).next().copied(),
             pushed_out: self.pushed_out(),
             entry,

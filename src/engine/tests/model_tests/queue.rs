@@ -101,10 +101,10 @@ impl Model {
         flow.start += turn;
     }
 
-    /// Returns the waiter whose turn it is.
-    pub(super) fn next(&self) -> Option<usize> {
+    /// Returns the waiter whose turn it is, and whether it passes over a waiter that came earlier.
+    pub(super) fn next(&self) -> Option<(usize, bool)> {
         if self.mode != Mode::Enforce {
-            return self.head(*self.flows.iter().min_by_key(|flow| flow.key)?);
+            return Some((self.head(*self.flows.iter().min_by_key(|flow| flow.key)?)?, false));
         }
         let all = 0..self.setup.parts.len();
         let candidates: Vec<(usize, Flow)> = all
@@ -113,9 +113,21 @@ impl Model {
             .collect();
         let is_owed = |partition| self.mistake != Mistake::ForgetsWhoIsOwed && self.is_below_share(partition);
         let owed = candidates.iter().filter(|&&(partition, _)| is_owed(partition));
-        let owed = owed.filter_map(|&(_, flow)| self.head(flow)).min_by_key(|&head| self.people[head].id);
-        let by_turn = || candidates.iter().min_by_key(|(_, flow)| self.rank(*flow));
-        owed.or_else(|| self.head(by_turn()?.1))
+        let owed: Vec<usize> = owed.filter_map(|&(_, flow)| self.head(flow)).collect();
+        let Some(&oldest) = owed.iter().min_by_key(|&&head| self.people[head].id) else {
+            let (_, flow) = candidates.iter().min_by_key(|(_, flow)| self.rank(*flow))?;
+            return Some((self.head(*flow)?, false));
+        };
+        if self.passed_one_over || self.mistake == Mistake::ServesTheRoomByAgeAlone {
+            return Some((oldest, false));
+        }
+        // In 840ths, which all shares of these models divide.
+        let used = |head: usize| {
+            let partition = self.people[head].partition;
+            self.running_in(partition) * 840 / self.share(partition)
+        };
+        let next = owed.into_iter().min_by_key(|&head| (used(head), self.people[head].id))?;
+        Some((next, next != oldest))
     }
 
     /// Returns the flow of a partition whose turn it is: of the most important level, or of a level that was passed

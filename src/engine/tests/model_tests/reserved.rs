@@ -15,6 +15,8 @@ enum Event {
     /// A request took a unit when so many were left.
     Taken(usize),
     Trimmed(usize),
+    /// A request of the partition was served.
+    Served,
     /// The present.
     Now,
 }
@@ -25,22 +27,42 @@ pub(super) struct Held(Vec<(u64, Event)>);
 
 impl Held {
     pub(super) fn count(&self, now: u64) -> usize {
+        self.state(now).0
+    }
+
+    fn lives(&self, now: u64) -> bool {
+        self.state(now).1
+    }
+
+    /// Returns how many requests missed one in a row.
+    fn in_a_row(&self, now: u64) -> u32 {
+        self.state(now).2
+    }
+
+    /// Returns how many units are held back, whether anything is remembered, and how many requests missed one in a row.
+    fn state(&self, now: u64) -> (usize, bool, u32) {
+        let (mut in_a_row, mut served) = (0, false);
         let (mut count, mut taken, mut before, mut missed) = (0, 0, 0, false);
+        let mut lives = false;
         // In this window, and in the window before it.
         let mut at_once = [0, 0];
         let (mut begun, mut length) = (0, 0);
         for &(at, event) in self.0.iter().chain([&(now, Event::Now)]) {
-            while count > 0 && begun + length <= at {
+            while lives && begun + length <= at {
                 begun += length;
-                count = if taken > 0 || missed { count.min(at_once[0].max(at_once[1])) } else { 0 };
+                (in_a_row, served) = (if served { 0 } else { in_a_row }, false);
+                lives = taken > 0 || missed;
+                count = if lives { count.min(at_once[0].max(at_once[1])) } else { 0 };
                 (before, taken, missed, at_once) = (taken, 0, false, [0, at_once[0]]);
             }
             match event {
-                Event::Missed { window, .. } if count == 0 => {
-                    (count, taken, before, missed, at_once) = (1, 0, 0, true, [1, 0]);
-                    (begun, length) = (at, window);
+                Event::Missed { window, most } if count == 0 => {
+                    (count, taken, before, missed, at_once) = (most.min(1), 0, 0, true, [1, 0]);
+                    (begun, length, lives) = (at, window, true);
+                    in_a_row += 1;
                 }
                 Event::Missed { most, .. } => {
+                    in_a_row += 1;
                     count += usize::from(count < most && count < taken + before);
                     (at_once[0], missed) = (at_once[0].max(count), true);
                 }
@@ -49,10 +71,15 @@ impl Held {
                     at_once[0] = at_once[0].max((count + 1).saturating_sub(left)).max(1);
                 }
                 Event::Trimmed(most) => count = count.min(most),
+                Event::Served => served = true,
                 Event::Now => {}
             }
         }
-        count
+        (count, lives, in_a_row)
+    }
+
+    fn trim(&mut self, now: u64, most: usize) {
+        self.0.push((now, Event::Trimmed(most)));
     }
 
     fn missed(&mut self, now: u64, hold: u64, most: usize) {
@@ -72,8 +99,44 @@ fn most_slots(limit: usize) -> usize {
 }
 
 impl Model {
-    pub(super) fn held_for_partitions(&self) -> usize {
-        self.held.partitions.count(self.now)
+    /// Returns how many slots are held back from a partition: those of partitions that were refused more often in a row, or all
+    /// of them from what is beyond its share.
+    pub(super) fn held_back_from(&self, partition: usize, is_beyond: bool) -> usize {
+        let own = self.missed_by(partition).map_or(0, |missed| missed.held.in_a_row(self.now));
+        let held = self.held.partitions.iter().filter(|it| it.held.lives(self.now));
+        let before = held.filter(|it| is_beyond || it.held.in_a_row(self.now) > own);
+        before.map(|it| it.held.count(self.now)).sum()
+    }
+
+    fn missed_by(&self, partition: usize) -> Option<&Missed> {
+        self.held.partitions.iter().find(|it| it.partition == partition && it.held.lives(self.now))
+    }
+
+    fn held_for_partitions(&self) -> usize {
+        self.held_back_from(0, true)
+    }
+
+    /// Notes that a partition missed a slot: it has one more held back, or one of a partition that missed fewer in a row.
+    fn missed_a_slot(&mut self, partition: usize) {
+        let (now, hold, most) = (self.now, self.hold, (self.limit / 4).max(1));
+        self.held.partitions.retain(|it| it.held.lives(now));
+        if self.missed_by(partition).is_none() {
+            self.held.partitions.push(Missed { partition, held: Held::default() });
+        }
+        let total = self.held_for_partitions();
+        let index = self.held.partitions.iter().position(|it| it.partition == partition).unwrap();
+        let own = self.held.partitions[index].held.count(now);
+        let in_a_row = self.held.partitions[index].held.in_a_row(now) + 1;
+        let mut room = most.saturating_sub(total - own);
+        if own == 0 && room == 0 {
+            let others =
+                self.held.partitions.iter_mut().filter(|it| it.held.count(now) > 0 && it.held.in_a_row(now) < in_a_row);
+            if let Some(less) = others.min_by_key(|it| it.held.in_a_row(now)).filter(|it| it.partition != partition) {
+                less.held.trim(now, less.held.count(now) - 1);
+                room += 1;
+            }
+        }
+        self.held.partitions[index].held.missed(now, hold, room);
     }
 
     fn held_above(&self, level: usize) -> usize {
@@ -100,18 +163,18 @@ impl Model {
     /// Reserves for a request that was refused and found nothing left: a slot, unless its partition has places left.
     pub(super) fn hold_back(&mut self, ask: &Request, label: usize) {
         if self.in_line(ask.partition) >= self.share_of_places(ask.partition) {
-            self.hold_slot_back(ask, label);
+            self.hold_slot_back(ask, label, true);
         }
     }
 
-    pub(super) fn hold_slot_back(&mut self, ask: &Request, label: usize) {
+    pub(super) fn hold_slot_back(&mut self, ask: &Request, label: usize, may_wait: bool) {
         if self.used.len() < self.limit {
             return;
         }
         let (now, hold, most, level) = (self.now, self.hold, most_slots(self.limit), ask.level);
         let below = self.is_below_share(ask.partition);
-        if below && !self.overcommits(ask.partition) && self.mistake != Mistake::KeepsNothing {
-            self.held.partitions.missed(now, hold, most);
+        if below && !may_wait && !self.overcommits(ask.partition) && self.mistake != Mistake::KeepsNothing {
+            self.missed_a_slot(ask.partition);
         }
         if self.setup.line_places() > 0 || self.is_at_hard_cap(ask.partition) {
             return;
@@ -131,7 +194,11 @@ impl Model {
     pub(super) fn take_held(&mut self, partition: usize, label: usize, level: usize) {
         let (now, left) = (self.now, self.limit.saturating_sub(self.used.len()));
         if self.is_below_share(partition) {
-            self.held.partitions.take(now, left);
+            let total = self.held_for_partitions();
+            if let Some(it) = self.held.partitions.iter_mut().find(|it| it.partition == partition) {
+                it.held.0.push((now, Event::Served));
+                it.held.take(now, left.saturating_sub(total - it.held.count(now)));
+            }
         }
         if self.is_below_fair_share(label) {
             self.held.labels.take(now, left);
@@ -143,8 +210,13 @@ impl Model {
     /// Shrinks all reservations to a new limit.
     pub(super) fn trim_held(&mut self) {
         let trimmed = (self.now, Event::Trimmed(most_slots(self.limit)));
-        let held = [&mut self.held.partitions, &mut self.held.labels].into_iter();
-        held.chain(&mut self.held.levels).for_each(|held| held.0.push(trimmed));
+        let held = std::iter::once(&mut self.held.labels).chain(&mut self.held.levels);
+        held.for_each(|held| held.0.push(trimmed));
+        let mut most = (self.limit / 4).max(1);
+        for it in &mut self.held.partitions {
+            it.held.trim(self.now, most);
+            most -= it.held.count(self.now);
+        }
     }
 
     /// Ends all reservations: their reason may be gone.
@@ -155,10 +227,17 @@ impl Model {
     }
 }
 
+/// What is held back for a partition, and how many of its requests were refused in a row.
+#[derive(Clone, Debug)]
+struct Missed {
+    partition: usize,
+    held: Held,
+}
+
 /// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllHeld {
-    pub(super) partitions: Held,
+    partitions: Vec<Missed>,
     pub(super) labels: Held,
     pub(super) levels: [Held; 4],
 }

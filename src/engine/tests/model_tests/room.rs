@@ -6,7 +6,7 @@ use super::{
         shares::{WHOLE, allocate, ceil_share},
     },
     model::Model,
-    setup::{At, Mistake, Request},
+    setup::{At, Mistake, Request, SECOND},
 };
 use crate::rejection::Reason;
 
@@ -34,7 +34,7 @@ impl Model {
     pub(super) fn partition_may_run(&self, partition: usize) -> bool {
         let limit = self.limit + usize::from(self.mistake == Mistake::LetsOneTooManyIn);
         let below = self.is_below_share(partition);
-        let held = if below { 0 } else { self.held_for_partitions() };
+        let held = self.held_back_from(partition, !below);
         let free = self.used.len() + held < limit;
         match self.setup.parts[partition].1 {
             PartitionMode::Burst => free,
@@ -84,5 +84,26 @@ impl Model {
             None if self.setup.line_places() == 0 => Reason::Limit,
             None => Reason::QueueFull,
         }
+    }
+
+    /// Whether a partition asks for no more than its share, or may wait with a few more since it `pays` for that.
+    pub(super) fn has_claim(&self, partition: usize, label: usize, pays: bool) -> bool {
+        let is_label_full = self.is_full_with(label, self.running_of(label) + self.waiting_of(label));
+        if is_label_full || self.partition_may_run(partition) || self.overcommits(partition) {
+            return false;
+        }
+        let waiting = self.people.iter().filter(|person| person.partition == partition && person.waits()).count();
+        let (share, inside) = (self.share(partition), self.running_in(partition) + waiting + 1);
+        if inside <= share {
+            return self.mistake != Mistake::RefusesWithinTheShare;
+        }
+        let more = (1..=share).find(|more| more * more >= share).unwrap_or(0);
+        let pays = pays || self.mistake == Mistake::WaitsBeyondTheShare;
+        pays && self.running_in(partition) <= share && inside <= share + more
+    }
+
+    /// Returns when a wait in the room ends that begins now.
+    pub(super) fn end_in_room(&self, patience_ends: u64) -> u64 {
+        self.now + self.hold.min((patience_ends - self.now) / 2).min(SECOND / 2)
     }
 }

@@ -49,8 +49,9 @@ impl Setup {
         let wait = |seconds| Some(Duration::from_secs(seconds));
         let partitions = self.parts.iter().enumerate();
         let name = |index: usize| std::sync::Arc::from(index.to_string());
-        let partitions =
-            partitions.map(|(i, &(part, mode))| PartitionPlan { name: name(i), part, mode, observes: false }).collect();
+        let partitions = partitions
+            .map(|(i, &(part, mode))| PartitionPlan { name: name(i), part, mode, observes: false, withheld: 0 })
+            .collect();
         let line = Bound { places: Places::Exactly(self.line_places()), wait: self.line_wait.and_then(wait) };
         let gate = Bound { places: Places::Exactly(self.gate_places()), wait: wait(self.gate_wait) };
         Plan {
@@ -133,6 +134,8 @@ pub(super) struct Hints {
     pub(super) late: bool,
     /// Label that was forgotten.
     pub(super) forgotten: Option<Name>,
+    /// Whether its partition may wait with more than its share.
+    pub(super) pays: bool,
     /// Waiter that was pushed out of the line.
     pub(super) pushed_out: Option<u64>,
     /// Number of the waiter whose wait ends first where several end at the same time: the smaller one.
@@ -188,10 +191,13 @@ pub(super) enum Mistake {
     HoldsBackAcrossReloads,
     ReopensADrain,
     HopesForEver,
+    RefusesWithinTheShare,
+    WaitsBeyondTheShare,
+    ServesTheRoomByAgeAlone,
 }
 
 impl Mistake {
-    pub(super) const ALL: [Self; 29] = [
+    pub(super) const ALL: [Self; 32] = [
         Self::LastComeFirstServed,
         Self::ForgetsWhoIsOwed,
         Self::KeepsNothing,
@@ -221,5 +227,8 @@ impl Mistake {
         Self::HoldsBackAcrossReloads,
         Self::ReopensADrain,
         Self::HopesForEver,
+        Self::RefusesWithinTheShare,
+        Self::WaitsBeyondTheShare,
+        Self::ServesTheRoomByAgeAlone,
     ];
 }

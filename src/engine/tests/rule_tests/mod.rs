@@ -32,7 +32,13 @@ fn plan(limit: usize, rules: Rules) -> Plan {
 
 /// Like `plan`, where rules are counted for all instances.
 fn plan_shared(limit: usize, rules: Rules, shared: Option<OnStoreFailure>) -> Plan {
-    let whole = PartitionPlan { name: Arc::from("default"), part: WHOLE, mode: PartitionMode::Burst, observes: false };
+    let whole = PartitionPlan {
+        name: Arc::from("default"),
+        part: WHOLE,
+        mode: PartitionMode::Burst,
+        observes: false,
+        withheld: 0,
+    };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
     let rules = rules.into_plan(shared, &mut problems);

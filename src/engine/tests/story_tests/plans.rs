@@ -22,7 +22,7 @@ fn aimd(initial: usize) -> Box<dyn LimitAlgorithm> {
 }
 
 pub(super) fn partition(name: &str, percent: u32, mode: PartitionMode, observes: bool) -> PartitionPlan {
-    PartitionPlan { name: Arc::from(name), part: WHOLE / 100 * percent, mode, observes }
+    PartitionPlan { name: Arc::from(name), part: WHOLE / 100 * percent, mode, observes, withheld: 0 }
 }
 
 const fn bound(places: usize, millis: u64) -> Bound {

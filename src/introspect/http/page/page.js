@@ -154,7 +154,8 @@ function showView(state, label, waiters) {
     const one = state.partitions.find(it => it.name === view.partition);
     return showTiles($('view-tiles'), one ? [
       ['Status', words(one.admission.status)], ['Share', whole(one.share)], ['In flight', whole(one.in_flight)],
-      ['Waiting', whole(one.waiting + one.at_gate)], ['Admitted / s', rate(one.recent.admitted_per_second)],
+      ['Waiting', whole(one.waiting + one.at_gate)], ['of these within its share', whole(one.in_room)],
+      ['Admitted / s', rate(one.recent.admitted_per_second)],
       ['Refused / s', rate(one.recent.refused_per_second)], ['Refused below its share', one.recent.refused_below_share ? 'yes' : 'no'],
     ] : [['Status', 'no such partition']]);
   }

@@ -78,7 +78,8 @@ impl Recorder {
             gauge!("admission_partition_observes", labels.clone()).set(f64::from(u8::from(partition.observes)));
             gauge!("admission_in_flight", labels.clone()).set(partition.in_flight as f64);
             gauge!("admission_in_flight_beyond", labels.clone()).set(partition.in_flight_beyond as f64);
-            gauge!("admission_waiting", with("stage", "line")).set(partition.waiting as f64);
+            gauge!("admission_waiting", with("stage", "line")).set((partition.waiting - partition.in_room) as f64);
+            gauge!("admission_waiting", with("stage", "room")).set(partition.in_room as f64);
             gauge!("admission_waiting", with("stage", "gate")).set(partition.at_gate as f64);
             counter!("admission_requests_total", labels.clone()).absolute(counts.arrived);
             counter!("admission_admitted_total", labels.clone()).absolute(counts.admitted);
