@@ -4,6 +4,8 @@
 //! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is
 //! at least 1; no more slots are held back than the limit allows, and no slot is held back for ever.
 
+#[cfg(test)]
+mod check_tests;
 mod for_partitions;
 mod partition;
 mod reservation;
@@ -13,16 +15,13 @@ mod room;
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 pub(crate) use self::partition::Partition;
-use self::{
-    reservations::{Below, Reservations},
-    room::most_beyond,
-};
+use self::reservations::{Below, Reservations};
 use crate::{
     engine::{
         ids::{Level, PartitionId},
         plan::{PartitionMode, PartitionPlan},
         shares::allocate,
-        tokens::{Ask, Claim, Holder, Marks},
+        tokens::{Holder, Marks},
     },
     time::Timestamp,
 };
@@ -367,32 +366,6 @@ impl Capacity {
         (one.running as u128 * other.owed as u128).cmp(&(other.running as u128 * one.owed as u128))
     }
 
-    /// Returns what a further request of a partition may count on in the room for guarantees while so many `wait`, if there is a
-    /// place for it: see [`room`](self::room).
-    pub(crate) fn claim(&self, partition: PartitionId, waiting: usize, hold: Duration) -> Option<Claim> {
-        let it = &self.partitions[partition.index()];
-        let inside = it.running + waiting + Ask::COST;
-        if it.plan.mode == PartitionMode::Overcommit {
-            return None;
-        }
-        if inside <= it.owed {
-            return Some(Claim::Share);
-        }
-        let is_calm = it.running <= it.owed && inside <= it.owed + most_beyond(it.owed);
-        (is_calm && it.credit.pays(hold)).then_some(Claim::Beyond)
-    }
-
-    /// Notes that a request of a partition within its share got a slot after a wait.
-    pub(crate) fn waited(&mut self, now: Timestamp, partition: PartitionId, wait: Duration, hold: Duration) {
-        let it = &mut self.partitions[partition.index()];
-        it.credit.earn(now, wait, hold, it.owed);
-    }
-
-    /// Notes that a request of a partition waits in the room beyond its share.
-    pub(crate) fn pay(&mut self, partition: PartitionId, hold: Duration) {
-        self.partitions[partition.index()].credit.spend(hold);
-    }
-
     /// Returns the share that a partition has of so many places in line.
     pub(crate) fn share_of(&self, partition: PartitionId, places: usize) -> usize {
         self.partitions[partition.index()].share_of(places)
@@ -412,32 +385,5 @@ impl Capacity {
     /// Ends all reservations: after this change, their reason may be gone.
     pub(crate) fn clear_reserved(&mut self) {
         self.reserved = Reservations::none();
-    }
-}
-
-/// For the tests of the engine.
-#[cfg(test)]
-impl Capacity {
-    /// Asserts what holds after every verb. `all_wait` where requests may wait, so that nothing is held back for
-    /// labels.
-    pub(crate) fn check(&self, all_wait: bool) {
-        let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
-        assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
-        assert_eq!(self.over_limit, sum(|it| it.over_limit), "requests outside of the limit are conserved");
-        assert_eq!(self.running, self.levels.iter().sum::<usize>(), "running requests have a level");
-        assert!(self.limit >= 1, "the limit is never below 1");
-        self.reserved.check_all(self.limit);
-        assert_eq!(self.withheld, sum(Partition::idle_withheld), "what is not lent is counted");
-        assert!(!all_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
-    }
-
-    /// Whether a partition has paid for a request beyond its share.
-    pub(crate) fn pays(&self, partition: PartitionId, hold: Duration) -> bool {
-        self.partitions[partition.index()].credit.pays(hold)
-    }
-
-    /// Returns how many requests of each level run.
-    pub(crate) const fn levels(&self) -> [usize; Level::COUNT] {
-        self.levels
     }
 }

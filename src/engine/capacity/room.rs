@@ -13,7 +13,15 @@
 
 use std::time::Duration;
 
-use crate::time::{Timestamp, nanos};
+use super::Capacity;
+use crate::{
+    engine::{
+        ids::PartitionId,
+        plan::PartitionMode,
+        tokens::{Ask, Claim},
+    },
+    time::{Timestamp, nanos},
+};
 
 /// Half of the credit is forgotten after so many times the time that a slot is held.
 const MEMORY: u64 = 8;
@@ -29,7 +37,7 @@ pub(super) struct Credit {
 
 impl Credit {
     /// Notes that a request within the share got a slot after a wait. The credit is never worth more requests than the share.
-    pub(super) fn earn(&mut self, now: Timestamp, wait: Duration, hold: Duration, share: usize) {
+    fn earn(&mut self, now: Timestamp, wait: Duration, hold: Duration, share: usize) {
         if now >= self.ends {
             let window = Duration::from_nanos(nanos(hold).saturating_mul(MEMORY));
             self.waited = if now < self.ends.after(window) { self.waited / 2 } else { 0 };
@@ -45,7 +53,7 @@ impl Credit {
     }
 
     /// Pays for a request beyond the share.
-    pub(super) fn spend(&mut self, hold: Duration) {
+    fn spend(&mut self, hold: Duration) {
         self.waited = self.waited.saturating_sub(price(hold));
     }
 }
@@ -54,9 +62,37 @@ fn price(hold: Duration) -> u64 {
     (nanos(hold) / 2).max(1)
 }
 
+impl Capacity {
+    /// Returns what a further request of a partition may count on in the room for guarantees while so many `wait`, if there is a
+    /// place for it.
+    pub(crate) fn claim(&self, partition: PartitionId, waiting: usize, hold: Duration) -> Option<Claim> {
+        let it = &self.partitions[partition.index()];
+        let inside = it.running + waiting + Ask::COST;
+        if it.plan.mode == PartitionMode::Overcommit {
+            return None;
+        }
+        if inside <= it.owed {
+            return Some(Claim::Share);
+        }
+        let is_calm = it.running <= it.owed && inside <= it.owed + most_beyond(it.owed);
+        (is_calm && it.credit.pays(hold)).then_some(Claim::Beyond)
+    }
+
+    /// Notes that a request of a partition within its share got a slot after a wait.
+    pub(crate) fn waited(&mut self, now: Timestamp, partition: PartitionId, wait: Duration, hold: Duration) {
+        let it = &mut self.partitions[partition.index()];
+        it.credit.earn(now, wait, hold, it.owed);
+    }
+
+    /// Notes that a request of a partition waits in the room beyond its share.
+    pub(crate) fn pay(&mut self, partition: PartitionId, hold: Duration) {
+        self.partitions[partition.index()].credit.spend(hold);
+    }
+}
+
 /// Returns how many requests beyond its share a partition may have inside, so that a row of refusals after a burst is short:
 /// the square root of the share, which is what requests that come at random differ by.
-pub(super) const fn most_beyond(share: usize) -> usize {
+const fn most_beyond(share: usize) -> usize {
     match share.checked_sub(1) {
         Some(less) => less.isqrt() + 1,
         None => 0,
