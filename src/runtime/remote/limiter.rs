@@ -109,12 +109,8 @@ impl RemoteLimiter {
         let own = Arc::clone(&rules);
         let answer = async move {
             let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
-            let answer = match leases.ask(&claims).await {
-                Err(refused) if waits(&own, &refused) => Err(refused),
-                Err(refused) => leases.recall(&claims, refused).await,
-                granted => granted,
-            };
-            answer.map(Box::new)
+            let waits = |claim: usize| own.rules.get(claim).is_some_and(|rule| rule.when_full == WhenFull::Queue);
+            leases.ask(&claims, waits).await.map(Box::new)
         };
         RemoteRequest::new(rules, answer)
     }
@@ -150,12 +146,6 @@ impl RemoteLimiter {
             leases_lost: self.leases.lost(),
         }
     }
-}
-
-/// Whether a request waits for the rule that has no room.
-fn waits(rules: &SharedRules, refused: &Refused) -> bool {
-    let Refused::Full { claim, .. } = refused else { return false };
-    rules.rules.get(*claim).is_some_and(|rule| rule.when_full == WhenFull::Queue)
 }
 
 fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
