@@ -12,7 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::loss::Loss;
+use super::{loss::Loss, purse::Purse};
 use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token, backoff::Seeds};
 
 /// The part of its expiry for which an allotment may be used.
@@ -62,16 +62,6 @@ pub(crate) struct Unit {
     pub(crate) key: Key,
     block: Token,
     pub(crate) loss: Arc<Loss>,
-}
-
-/// Units of a rate that were charged in advance.
-#[derive(Debug)]
-struct Purse {
-    units: u32,
-    until: Instant,
-    step: u32,
-    answers: u64,
-    retry_after: Duration,
 }
 
 /// All allotments and purses of this process.
@@ -168,6 +158,13 @@ impl Shares {
         share.units > 0
     }
 
+    /// Notes that a request that does not wait was refused a unit.
+    pub(crate) fn wish(&mut self, key: &Key, now: Instant) {
+        if let Some(share) = self.caps.get_mut(key) {
+            share.wished_until = now + WISH;
+        }
+    }
+
     /// Whether requests of this process that don't wait need units of the cap with this key.
     pub(crate) fn wishes(&self, key: &Key, now: Instant) -> bool {
         self.caps.get(key).is_some_and(|share| now < share.wished_until)
@@ -201,7 +198,6 @@ impl Shares {
         let want = share.used.saturating_add(share.step.max(standing)).min(share.claim.bound().get());
         share.step = share.step.saturating_mul(2).min(share.claim.bound().get());
         share.standing = standing;
-        share.wished_until = if waits { now + WISH } else { share.wished_until };
         share.refilling.get_or_insert(now);
         Ok(share.ask(want, waits, self.expiry))
     }
@@ -390,11 +386,5 @@ impl Share {
             expiry,
             waits,
         }
-    }
-}
-
-impl Purse {
-    const fn new(now: Instant) -> Self {
-        Self { units: 0, until: now, step: 1, answers: 0, retry_after: Duration::ZERO }
     }
 }

@@ -9,6 +9,7 @@ mod driver;
 mod held;
 mod loss;
 mod on_failure;
+mod purse;
 mod returning;
 mod taking;
 
@@ -129,7 +130,13 @@ impl Leases {
     /// closed.
     pub async fn admit(&self, claims: &Claims) -> Result<Held, Refused> {
         // With local shares, others hold what is free until they hear that it is wanted.
-        self.try_admit(claims, self.0.settings.local_shares).await
+        let decided = self.try_admit(claims, self.0.settings.local_shares).await;
+        if let Err(Refused::Full { claim, .. }) = decided
+            && let Some(claim) = claims.as_slice().get(claim)
+        {
+            self.shares().wish(&claim.key, Instant::now());
+        }
+        decided
     }
 
     /// Admits a request as soon as its claims can be met, waiting for at most the wait budget.
