@@ -24,6 +24,10 @@ pub enum Mood {
     Up,
     /// It answers with errors.
     Failing,
+    /// It is back, and grants nothing until then.
+    Quiet(Instant),
+    /// It answers, and may throw away what it counts.
+    Evicting,
     /// It is not asked, since then.
     Down(Instant),
 }
@@ -126,7 +130,10 @@ pub fn ticket() -> Ticket<'static> {
 impl Store for Moody {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
         match self.mood() {
-            Mood::Up => self.answer(self.0.store.acquire(request)),
+            Mood::Up | Mood::Evicting => self.answer(self.0.store.acquire(request)),
+            Mood::Quiet(until) => {
+                Box::pin(async move { Err(StoreError::Restarted { retry_after: until - Instant::now() }) })
+            }
             Mood::Failing => Box::pin(async { Err(StoreError::Unavailable) }),
             Mood::Down(_) => Box::pin(async { Err(StoreError::BreakerOpen) }),
         }
@@ -171,6 +178,8 @@ impl Store for Moody {
     fn health(&self) -> Health {
         match self.mood() {
             Mood::Up => Health::Up,
+            Mood::Quiet(until) => Health::Quiet { remaining: until - Instant::now() },
+            Mood::Evicting => Health::Evicting,
             Mood::Failing => Health::Failing { failures: 1 },
             Mood::Down(since) => Health::Down { since: since.elapsed(), probes: 0 },
         }

@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -29,7 +29,8 @@ use crate::{
 /// The state of the store that was noted last.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    pub(super) is_down: AtomicBool,
+    /// Whether the store was down or quiet, as a number.
+    pub(super) at_once: AtomicU8,
     pub(super) state: Mutex<StoreState>,
 }
 
@@ -87,7 +88,7 @@ impl RemoteLimiter {
 
     /// Whether the answers of the store can be relied on for a while.
     pub(in crate::runtime) fn is_up(&self) -> bool {
-        self.leases.health() == Health::Up
+        matches!(self.leases.health(), Health::Up | Health::Evicting)
     }
 
     /// Returns the claims of these rules; made once for all requests.
@@ -127,11 +128,13 @@ impl RemoteLimiter {
 
     pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
         let health = self.leases.health();
-        let (failures, probes, down) = match health {
-            Health::Up => (0, 0, 0.0),
-            Health::Failing { failures } => (failures, 0, 0.0),
-            Health::Down { since, probes } => (0, probes, since.as_secs_f64()),
-        };
+        let (mut failures, mut probes, mut down, mut quiet) = (0, 0, 0.0, 0.0);
+        match health {
+            Health::Up | Health::Evicting => {}
+            Health::Failing { failures: in_a_row } => failures = in_a_row,
+            Health::Quiet { remaining } => quiet = remaining.as_secs_f64(),
+            Health::Down { since, probes: in_vain } => (probes, down) = (in_vain, since.as_secs_f64()),
+        }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreSnapshot {
             state: health.as_str(),
@@ -144,6 +147,7 @@ impl RemoteLimiter {
             from_local_share: read(&self.from_here),
             without_store: read(&self.without_store),
             leases_lost: self.leases.lost(),
+            grants_after_seconds: quiet,
         }
     }
 }
