@@ -25,7 +25,7 @@ impl Leases {
             Err(now) if before.iter().any(|it| it.claim == now.claim && it.answers == now.answers) => {
                 Err(Refused::Store(StoreError::TimedOut { after: self.0.store.time_limit().unwrap_or_default() }))
             }
-            Err(now) => Err(now.into()),
+            Err(now) => Err(full(now)),
         }
     }
 
@@ -45,7 +45,7 @@ impl Leases {
             // which the line is for.
             let in_vain = missing.iter().find(|missing| refilled[missing.claim]);
             if let Some(&missing) = in_vain.or_else(|| missing.first().filter(|_| rounds > 2 * refilled.len())) {
-                return Err(missing.into());
+                return Err(full(missing));
             }
             rounds += 1;
             let refill = |&missing: &Missing| async move { (missing.claim, self.refill(claims, missing, waits).await) };
@@ -55,7 +55,7 @@ impl Leases {
                 match refill? {
                     Refilled::Asked(claim) => refilled[claim] = true,
                     Refilled::ByOthers => {}
-                    Refilled::InVain(missing) => return Err(missing.into()),
+                    Refilled::InVain(missing) => return Err(full(missing)),
                 }
             }
         }
@@ -99,10 +99,8 @@ impl Leases {
     }
 }
 
-impl From<Missing> for Refused {
-    fn from(missing: Missing) -> Self {
-        Self::Full { claim: missing.claim, retry_after: missing.retry_after }
-    }
+const fn full(missing: Missing) -> Refused {
+    Refused::Full { claim: missing.claim, retry_after: missing.retry_after }
 }
 
 /// The result of asking for more of a claim.
