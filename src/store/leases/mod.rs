@@ -164,9 +164,8 @@ impl Leases {
             },
         };
         let Ok(place) = timeout_at(deadline, self.0.waits.stand(&key)).await else { return Err(refused) };
-        match place.failure() {
-            Some(error) => return self.or_without_store(claims, Err(Refused::Store(error))).await,
-            None => {}
+        if let Some(error) = place.failure() {
+            return self.or_without_store(claims, Err(Refused::Store(error))).await;
         }
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         loop {
