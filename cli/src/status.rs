@@ -30,7 +30,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
 pub(crate) fn look(verdict: &Verdict) -> Look {
     match verdict.state.as_str() {
         "fine" => Look::Good,
-        "busy" | "throttled" | "store_slow" | "not_enforcing" => Look::Busy,
+        "busy" | "throttled" | "store_slow" | "store_quiet" | "not_enforcing" => Look::Busy,
         _ => Look::Bad,
     }
 }

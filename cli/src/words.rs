@@ -28,7 +28,7 @@ fn binding(section: &Section) -> impl Iterator<Item = &Rule> {
 pub(crate) fn status(section: &Section) -> String {
     let lately = section.lately.as_ref().filter(|lately| **lately != section.status);
     let lately = lately.map(|lately| format!(", lately {lately}")).unwrap_or_default();
-    let store = section.without_store.as_ref().map(|way| format!(", store gone: {}", without_store(way)));
+    let store = section.without_store.as_ref().map(|way| format!(", without store: {}", without_store(way)));
     format!("{}{lately}{}", section.status, store.unwrap_or_default())
 }
 
@@ -51,7 +51,7 @@ fn without_store(way: &str) -> &str {
 pub(crate) fn in_short(blocked: &BlockedBy) -> String {
     match blocked.rule.as_str() {
         "draining" => "draining".to_owned(),
-        "store" => format!("store gone: {}", then(&blocked.when_full)),
+        "store" => format!("without store: {}", then(&blocked.when_full)),
         _ => format!("{}: {}", full(blocked), then(&blocked.when_full)),
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn sentence(blocked: &BlockedBy) -> String {
             let kept = blocked.kept;
             format!("{used} of {bound} slots are taken, and {kept} are held back for requests below their share")
         }
-        "store" => "the store of its shared rules is gone".to_owned(),
+        "store" => "the store of its shared rules grants nothing".to_owned(),
         rule => format!("{rule} is full, {used} of {bound}"),
     };
     format!("the next request {}: {why}", then(&blocked.when_full))

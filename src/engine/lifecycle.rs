@@ -94,7 +94,7 @@ const SLOW: Duration = Duration::from_millis(25);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outage {
     state: StoreState,
-    /// Time when the store went down, if it is down.
+    /// Time when the store went down, if it is down; time when it grants again, if it is quiet.
     since: Timestamp,
     /// Time when the store gave no answer to a request, unless it gave an answer since.
     unanswered: Option<Timestamp>,
@@ -106,12 +106,14 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Notes the state of the store and, if it is down, for how long; returns how that differs from before.
-    pub(crate) fn change(&mut self, now: Timestamp, to: StoreState, down_for: Duration) -> StoreChange {
+    /// Notes the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns how
+    /// that differs from before.
+    pub(crate) fn change(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> StoreChange {
         let down = self.is_down().then(|| now.since(self.since));
         let change = StoreChange { from: self.state, to, down_for: down };
-        (self.state, self.since) = (to, now.before(down_for));
-        if to == StoreState::Up {
+        self.state = to;
+        self.since = if to == StoreState::Quiet { now.after(lasts) } else { now.before(lasts) };
+        if matches!(to, StoreState::Up | StoreState::Evicting) {
             (self.unanswered, self.back) = (None, now);
         }
         change
@@ -123,6 +125,11 @@ impl Outage {
 
     const fn is_down(&self) -> bool {
         matches!(self.state, StoreState::Down)
+    }
+
+    /// Returns how long it takes until a store that is back grants again.
+    pub(crate) fn quiet(&self, now: Timestamp) -> Option<Duration> {
+        (self.state == StoreState::Quiet).then(|| self.since.since(now))
     }
 
     /// Returns when the store gave no answer to a request, unless it gave an answer since.
@@ -148,12 +155,12 @@ impl Outage {
         (is_known && self.answers_after >= SLOW).then_some(self.answers_after)
     }
 
-    /// Fail closed: whether rules that fail closed reject, because the store is down, or gave no answer lately, to any
+    /// Fail closed: whether rules that fail closed reject, because the store is down or quiet, or gave no answer lately, to any
     /// label or to this one.
     pub(crate) fn is_gone(&self, now: Timestamp, of_label: Option<Timestamp>) -> bool {
         let lately =
             |unanswered: Option<Timestamp>| unanswered.is_some_and(|at| at >= self.back && now.since(at) < LATELY);
-        self.is_down() || lately(self.unanswered) || lately(of_label)
+        matches!(self.state, StoreState::Down | StoreState::Quiet) || lately(self.unanswered) || lately(of_label)
     }
 }
 

@@ -37,6 +37,7 @@ use crate::{
     engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
     keys::PartitionKey,
     rejection::Rejection,
+    store::Health,
     ticket::{Ticket, normal},
 };
 
@@ -194,6 +195,11 @@ impl Admission {
         let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {
             warnings.push("the clock panicked: the last time that it told was taken instead".to_owned());
+        }
+        if self.shared.limiter.as_ref().is_some_and(|limiter| limiter.health() == Health::Evicting) {
+            let evicts = "the server of the store throws keys away when it is full, and with them caps: \
+                          set its maxmemory-policy to noeviction";
+            warnings.push(evicts.to_owned());
         }
         warnings.extend(self.shared.unmet());
         warnings

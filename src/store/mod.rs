@@ -16,6 +16,8 @@
 
 mod api;
 mod backoff;
+#[cfg(feature = "contract")]
+pub mod contract;
 #[cfg(test)]
 mod diary_tests;
 mod leases;
@@ -50,7 +52,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What an answer of a store comes as.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Counts for all processes that use it.
+/// Counts for all processes that use it. With the feature `contract`, `store::contract` checks a store of your own.
 ///
 /// Every method is cancel safe: a grant whose caller is gone is given back, at the latest when it expires. No answer
 /// takes longer than the timeout of the store.
@@ -68,19 +70,38 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
 
     /// Changes the allotment of a cap that a process holds, or renews it.
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment>;
+    ///
+    /// Without it a store can't be used with local shares.
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+        let _ = request;
+        lacks("allotments")
+    }
 
-    /// Charges up to `most` units of a rate at once.
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome>;
+    /// Charges up to `most` units of a rate at once: for local shares as well.
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+        let _ = (rate, most);
+        lacks("allotments")
+    }
 
     /// Takes a lock if it is free: sets it if absent, with an expiry and a token.
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer>;
+    ///
+    /// Without this and the next two, a store can't be used with an [`AdmissionLock`].
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+        let _ = request;
+        lacks("locks")
+    }
 
     /// Lets a lock live for another expiry if `token` holds it; returns whether it did.
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
+    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+        let _ = lock;
+        lacks("locks")
+    }
 
     /// Frees a lock if `token` holds it; returns whether it did.
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool>;
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+        let _ = lock;
+        lacks("locks")
+    }
 
     /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
     fn settle(&self, pending: PendingRelease);
@@ -89,7 +110,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// missing: notices are hints to look.
     fn notices(&self) -> Notices;
 
-    /// Whether the store answers.
+    /// Whether the store answers. [`OnStoreFailure`] goes by it where an answer is late: a store that is `Up` is not gone.
     fn health(&self) -> Health;
 
     /// Returns how long an answer takes at most; `None` if it takes no time. A request that needs several answers has
@@ -97,4 +118,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn time_limit(&self) -> Option<Duration> {
         None
     }
+}
+
+/// The answer of a store that can't do this at all.
+fn lacks<T: Send + 'static>(what: &'static str) -> Answer<'static, T> {
+    Box::pin(async move { Err(StoreError::Configuration(format!("it has no {what}"))) })
 }

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 
 use super::{Key, StoreError};
 
-/// A line for each key that has waiters.
-#[derive(Debug, Default)]
-pub(crate) struct PollQueues(Mutex<HashMap<Arc<str>, Arc<PollQueue>>>);
+/// A line for each key that has waiters. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PollQueues(Arc<Mutex<HashMap<Arc<str>, Arc<PollQueue>>>>);
 
 #[derive(Debug, Default)]
 struct PollQueue {
@@ -37,10 +37,10 @@ impl PollQueue {
 
 impl PollQueues {
     /// Stands in line, until this waiter is the first. Cancel safe: dropping the future leaves the line.
-    pub(crate) async fn stand(&self, key: &Key) -> Place<'_> {
+    pub(crate) async fn stand(&self, key: &Key) -> Place {
         let line = self.join(key);
         let failures = line.failed().0;
-        let mut place = Place { of: self, key: Arc::clone(key.text()), line, front: None, failures };
+        let mut place = Place { of: self.clone(), key: Arc::clone(key.text()), line, front: None, failures };
         place.front = Some(Arc::clone(&place.line.front).lock_owned().await);
         place
     }
@@ -78,8 +78,8 @@ impl PollQueues {
 
 /// A place in a line; left by being dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    of: &'a PollQueues,
+pub(crate) struct Place {
+    of: PollQueues,
     key: Arc<str>,
     line: Arc<PollQueue>,
     front: Option<OwnedMutexGuard<()>>,
@@ -87,7 +87,7 @@ pub(crate) struct Place<'a> {
     failures: u64,
 }
 
-impl Place<'_> {
+impl Place {
     /// Waits until the line is rung. A ring before this call is not lost. Cancel safe.
     pub(crate) async fn freed(&self) {
         self.line.freed.notified().await;
@@ -111,7 +111,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut lines = self.of.lines();
         // Counted under the lock under which others join: a line is removed when no waiter stands in it.

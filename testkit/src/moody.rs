@@ -1,8 +1,12 @@
 //! A store that answers, fails or is gone, as it is told.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 use tower_admission::{
     Admission, AdmissionBuilder, Cap, ClassLimits, Rules, Ticket, WhenFull,
     limit::Fixed,
@@ -20,13 +24,29 @@ pub enum Mood {
     Up,
     /// It answers with errors.
     Failing,
+    /// It is back, and grants nothing until then.
+    Quiet(Instant),
+    /// It answers, and may throw away what it counts.
+    Evicting,
     /// It is not asked, since then.
     Down(Instant),
 }
 
-/// A [`MemoryStore`] behind a mood.
-#[derive(Clone, Debug)]
-pub struct Moody(Arc<(Mutex<Mood>, MemoryStore)>);
+/// A [`MemoryStore`] behind a mood, as far away as is said.
+#[derive(Clone)]
+pub struct Moody(Arc<Inner>);
+
+struct Inner {
+    mood: Mutex<Mood>,
+    store: MemoryStore,
+    /// The time limit of a question, and how long the question with this number takes.
+    far: Option<(Duration, RoundTrip)>,
+    began: Instant,
+    /// Questions so far, by second.
+    asked: Mutex<Vec<u64>>,
+}
+
+type RoundTrip = Box<dyn Fn(u64) -> Duration + Send + Sync>;
 
 impl Default for Moody {
     fn default() -> Self {
@@ -38,16 +58,58 @@ impl Moody {
     /// A store that answers.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new((Mutex::new(Mood::Up), MemoryStore::new())))
+        Self::at(None)
+    }
+
+    /// A store that answers after a round trip, by the number of the question. Its health is `Up` all the time.
+    #[must_use]
+    pub fn far(limit: Duration, takes: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Self {
+        Self::at(Some((limit, Box::new(takes))))
+    }
+
+    fn at(far: Option<(Duration, RoundTrip)>) -> Self {
+        let (mood, store) = (Mutex::new(Mood::Up), MemoryStore::new());
+        Self(Arc::new(Inner { mood, store, far, began: Instant::now(), asked: Mutex::default() }))
     }
 
     /// From now on it does that.
     pub fn is(&self, mood: Mood) {
-        *self.0.0.lock().unwrap() = mood;
+        *self.0.mood.lock().unwrap() = mood;
     }
 
     fn mood(&self) -> Mood {
-        *self.0.0.lock().unwrap()
+        *self.0.mood.lock().unwrap()
+    }
+
+    /// How many questions came in each second so far.
+    #[must_use]
+    pub fn asked(&self) -> Vec<u64> {
+        self.0.asked.lock().unwrap().clone()
+    }
+
+    fn count(&self) -> u64 {
+        let second = usize::try_from(self.0.began.elapsed().as_secs()).unwrap();
+        let mut asked = self.0.asked.lock().unwrap();
+        if asked.len() <= second {
+            asked.resize(second + 1, 0);
+        }
+        asked[second] += 1;
+        asked.iter().sum()
+    }
+
+    fn answer<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        let number = self.count();
+        let Some((limit, takes)) = &self.0.far else { return answer };
+        let half = takes(number) / 2;
+        Box::pin(async move {
+            let trip = async {
+                sleep(half).await;
+                let answer = answer.await;
+                sleep(half).await;
+                answer
+            };
+            timeout(*limit, trip).await.unwrap_or(Err(StoreError::TimedOut { after: *limit }))
+        })
     }
 
     /// A handle that lets nine of a label run, counted in this store.
@@ -68,53 +130,68 @@ pub fn ticket() -> Ticket<'static> {
 impl Store for Moody {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
         match self.mood() {
-            Mood::Up => self.0.1.acquire(request),
+            Mood::Up | Mood::Evicting => self.answer(self.0.store.acquire(request)),
+            Mood::Quiet(until) => {
+                Box::pin(async move { Err(StoreError::Restarted { retry_after: until - Instant::now() }) })
+            }
             Mood::Failing => Box::pin(async { Err(StoreError::Unavailable) }),
             Mood::Down(_) => Box::pin(async { Err(StoreError::BreakerOpen) }),
         }
     }
 
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
-        self.0.1.renew(leases)
+        self.answer(self.0.store.renew(leases))
     }
 
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
-        self.0.1.release(leases)
+        self.answer(self.0.store.release(leases))
     }
 
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
-        self.0.1.reserve(request)
+        self.answer(self.0.store.reserve(request))
     }
 
     fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
-        self.0.1.draw(rate, most)
+        self.answer(self.0.store.draw(rate, most))
     }
 
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
-        self.0.1.lock(request)
+        self.0.store.lock(request)
     }
 
     fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        self.0.1.extend(lock)
+        self.0.store.extend(lock)
     }
 
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        self.0.1.unlock(lock)
+        self.0.store.unlock(lock)
     }
 
     fn settle(&self, debt: PendingRelease) {
-        self.0.1.settle(debt);
+        self.0.store.settle(debt);
     }
 
     fn notices(&self) -> Notices {
-        self.0.1.notices()
+        self.0.store.notices()
     }
 
     fn health(&self) -> Health {
         match self.mood() {
             Mood::Up => Health::Up,
+            Mood::Quiet(until) => Health::Quiet { remaining: until - Instant::now() },
+            Mood::Evicting => Health::Evicting,
             Mood::Failing => Health::Failing { failures: 1 },
             Mood::Down(since) => Health::Down { since: since.elapsed(), probes: 0 },
         }
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.0.far.as_ref().map(|(limit, _)| *limit)
+    }
+}
+
+impl fmt::Debug for Moody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Moody").field("mood", &self.mood()).finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ mod closing;
 mod crowds;
 mod driver;
 mod estimates;
+mod far_store;
 mod grown;
 mod keys;
 mod labels;

@@ -104,3 +104,45 @@ async fn a_handle_without_a_journal_goes_through_the_same() {
     admission.admit(ticket()).await.unwrap_err();
     assert_eq!(admission.journal(), []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_back_and_quiet_says_when_grants_begin() {
+    let store = Moody::new();
+    let admission = store.handle().build().unwrap();
+    store.is(Mood::Down(Instant::now()));
+    admission.admit(ticket()).await.unwrap_err();
+    sleep(ms(3_000)).await;
+    assert_eq!(admission.snapshot().verdict.state, "store_gone");
+    store.is(Mood::Quiet(Instant::now() + ms(10_000)));
+    sleep(ms(3_000)).await;
+    admission.admit(ticket()).await.unwrap_err();
+    let snapshot = admission.snapshot();
+    assert_eq!(snapshot.verdict.state, "store_quiet");
+    let headline = &snapshot.verdict.headline;
+    assert!(headline.starts_with("store quiet: it is back; grants begin in 7 s, shared rules refuse"), "{headline}");
+    let known = snapshot.store.unwrap();
+    assert_eq!((known.state, known.grants_after_seconds), ("quiet", 7.0));
+    sleep(ms(7_000)).await;
+    store.is(Mood::Up);
+    drop(admission.admit(ticket()).await.unwrap());
+    let now = admission.snapshot().verdict.state;
+    assert!(!now.starts_with("store"), "over at once: {now}");
+    let told: Vec<_> = told(&admission).into_iter().map(|(from, to, ..)| (from, to)).collect();
+    assert_eq!(told, [("up", "down"), ("down", "quiet"), ("quiet", "up")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_may_throw_caps_away_is_warned_about() {
+    let store = Moody::new();
+    let admission = store.handle().build().unwrap();
+    drop(admission.admit(ticket()).await.unwrap());
+    assert_eq!(admission.warnings(), [""; 0]);
+    store.is(Mood::Evicting);
+    sleep(ms(2_000)).await;
+    drop(admission.admit(ticket()).await.unwrap());
+    assert_eq!(admission.snapshot().store.unwrap().state, "evicting");
+    let [warning] = &admission.warnings()[..] else { panic!("{:?}", admission.warnings()) };
+    assert!(warning.contains("maxmemory-policy"), "{warning}");
+    let told: Vec<_> = told(&admission).into_iter().map(|(from, to, ..)| (from, to)).collect();
+    assert_eq!(told, [("up", "evicting")]);
+}

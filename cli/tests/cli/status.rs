@@ -146,7 +146,7 @@ async fn a_store_that_is_gone_is_said_with_what_its_rules_do() {
         let section = &site.json("/admission/labels/a").await["admission"]["*"];
         assert_eq!(section["without_store"], word, "{section:#}");
         let out = site.run(&["describe", "a"]).await.with(0);
-        assert!(out.contains("store gone: "), "{out}");
+        assert!(out.contains("without store: "), "{out}");
         let of_store = site.run(&["journal", "--rule", "store"]).await.with(0);
         let expected = if way == OnStoreFailure::FailClosed { 13 } else { 1 };
         assert_eq!(of_store.lines().count(), expected, "a head and each refusal, or `no entries`: {of_store}");

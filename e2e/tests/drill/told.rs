@@ -135,7 +135,7 @@ impl Expected {
                 problems.push(format!("state: {pointer} is {found:?}, not {value}"));
             }
         }
-        let well = ["fine", "busy", "throttled", "store_slow", "not_enforcing"];
+        let well = ["fine", "busy", "throttled", "store_slow", "store_quiet", "not_enforcing"];
         let look = match self.state {
             "fine" => "wide good",
             it if well.contains(&it) => "wide warn",

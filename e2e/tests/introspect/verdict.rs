@@ -150,7 +150,7 @@ async fn a_store_that_is_gone_is_told_from_the_first_line_on() {
     all(&site, 12, &label, StatusCode::SERVICE_UNAVAILABLE).await;
     tells(&site, &browser, Verdict::StoreGone, "store gone: shared rules refuse", "bad").await;
     browser
-        .until("document.querySelector('#labels tbody tr').cells[2].textContent.includes('store gone: refuses')")
+        .until("document.querySelector('#labels tbody tr').cells[2].textContent.includes('without store: refuses')")
         .await;
     let journal = site.json("/admission/journal?rule=store&limit=3").await;
     assert_eq!(journal["entries"].as_array().unwrap().len(), 3, "{journal:#}");

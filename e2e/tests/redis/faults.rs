@@ -275,7 +275,7 @@ async fn what_was_granted_in_an_answer_that_was_lost_is_given_back() {
     let store = builder.timeout(ms(200)).build().unwrap();
     let (one, an_hour) = (claims([cap("one", 1)]), Duration::from_secs(3_600));
     let key = one.as_slice()[0].key();
-    let held = async || server.ask(&["ZCARD", key.as_str()]).await == Ok(Value::Int(1));
+    let held = async || server.ask(&["ZCOUNT", key.as_str(), "0", "+inf"]).await == Ok(Value::Int(1));
     let lease = acquire(&store, &one, an_hour).await.unwrap();
     store.release(&[lease]).await.unwrap();
 

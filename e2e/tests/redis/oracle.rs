@@ -78,7 +78,9 @@ impl Run {
     }
 
     fn claims(&mut self) -> Claims {
-        let mut all: Vec<_> = (0..3).map(|index| cap(&format!("c{index}"), 8)).collect();
+        // While settings change, processes state different bounds.
+        let bound = if self.rng.u8(..4) == 0 { 5 } else { 8 };
+        let mut all: Vec<_> = (0..3).map(|index| cap(&format!("c{index}"), bound)).collect();
         all.push(self.rate());
         self.rng.shuffle(&mut all);
         all.truncate(self.rng.usize(1..=all.len()));

@@ -98,8 +98,31 @@ async fn worker() {
             crowd(Leases::builder().build(shared(tower_admission::store::MemoryStore::new())), ledger, count, 50).await
         }
         "hold" => hold(Leases::builder().expiry(ms(1_000)).build(store()), ledger, count).await,
-        other => panic!("{other}"),
+        // A rolling deploy: the bound that this process was told is a part of its role, and `count` a ledger of its own.
+        told => {
+            let (role, bound) = told.split_once('-').unwrap();
+            asks(&Leases::builder().build(store()), role == "waits", bound.parse().unwrap(), [ledger, count as u16])
+                .await;
+        }
     }
+}
+
+async fn asks(leases: &Leases, waits: bool, bound: u32, ledgers: [u16; 2]) {
+    // Those that were told less run for longer, so that they are there all the time.
+    let until = tokio::time::Instant::now() + if bound == 4 { ms(3_500) } else { ms(2_000) };
+    let tasks = (0..8).map(|_| async {
+        let (mut all, mut own) = (Remote::connect(ledgers[0]).await, Remote::connect(ledgers[1]).await);
+        let some = claims([cap("rolled", bound)]);
+        while tokio::time::Instant::now() < until {
+            let held = if waits { leases.wait(&some).await } else { leases.admit(&some).await };
+            if let Ok(_held) = held {
+                tokio::join!(all.run(ms(10)), own.run(ms(10)));
+            } else {
+                tokio::time::sleep(ms(3)).await;
+            }
+        }
+    });
+    futures_util::future::join_all(tasks).await;
 }
 
 async fn crowd(leases: Leases, ledger: u16, count: u64, cap_of: u32) {
@@ -188,6 +211,27 @@ async fn four_processes_whose_clocks_are_a_minute_off_stay_within_it() {
             assert_eq!((ledger.peak(), ledger.over()), (50, 0));
             assert!(ledger.entered() >= count() * 9 / 10, "{}", ledger.entered());
         }
+    }
+}
+
+/// Two processes were told a cap of 4, then two more a cap of 8: the lower one counts for all, and none of them starves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_deploy_starves_no_process_and_exceeds_what_none_was_told() {
+    for role in ["asks", "waits"] {
+        let (server, all, own) = (Server::start().await, Ledger::new(4), [4, 4, 8, 8].map(|_| Ledger::new(8)));
+        let (port, mut workers) = (all.serve().await, Vec::new());
+        for (bound, ledger) in [4, 4, 8, 8].into_iter().zip(&own) {
+            let role = format!("{role}-{bound}");
+            workers.push(Worker::start(&role, &server, port, ledger.serve().await.into()));
+            eventually("it runs", async || ledger.entered() > 0).await;
+        }
+        for worker in workers {
+            worker.ends_well().await;
+        }
+        let served = own.map(|ledger| ledger.entered());
+        println!("{role}: told 4, 4, 8, 8: served {served:?}, at once at most {}", all.peak());
+        assert!(all.peak() <= 4, "{} at once", all.peak());
+        assert!(served.iter().all(|&served| served >= 40), "{served:?}");
     }
 }
 

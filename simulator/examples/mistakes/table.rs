@@ -26,8 +26,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "the store grants one lease too many",
         COUNTERS,
-        "if cap.units() >= u64::from(bound.get()) {",
-        "if cap.units() >= u64::from(bound.get()) + u64::from(WRONG) {",
+        "if cap.units() >= u64::from(bound) {",
+        "if cap.units() >= u64::from(bound) + u64::from(WRONG) {",
     ),
     of(
         "a lease expires early",

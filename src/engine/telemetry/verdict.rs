@@ -24,6 +24,8 @@ pub enum Verdict {
     StoreSlow,
     /// Requests are rejected since there are too few slots.
     Overloaded,
+    /// The store of shared rules is back, or new, and grants nothing yet.
+    StoreQuiet,
     /// The store of shared rules does not answer.
     StoreGone,
     /// Decisions don't bind: every request is admitted.
@@ -34,12 +36,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// All variants, the most harmless first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fine,
         Self::Busy,
         Self::Throttled,
         Self::StoreSlow,
         Self::Overloaded,
+        Self::StoreQuiet,
         Self::StoreGone,
         Self::NotEnforcing,
         Self::Draining,
@@ -53,6 +56,7 @@ impl Verdict {
             Self::Throttled => "throttled",
             Self::StoreSlow => "store_slow",
             Self::Overloaded => "overloaded",
+            Self::StoreQuiet => "store_quiet",
             Self::StoreGone => "store_gone",
             Self::NotEnforcing => "not_enforcing",
             Self::Draining => "draining",
@@ -61,7 +65,7 @@ impl Verdict {
 
     /// Whether this is the state of the handle rather than of its load: it begins and ends at once.
     const fn is_certain(self) -> bool {
-        matches!(self, Self::NotEnforcing | Self::Draining)
+        matches!(self, Self::StoreQuiet | Self::NotEnforcing | Self::Draining)
     }
 }
 
@@ -79,6 +83,7 @@ const REMEMBERED: u32 = 10;
 pub(crate) struct Sight {
     pub(crate) is_draining: bool,
     pub(crate) binds: bool,
+    pub(crate) is_store_quiet: bool,
     pub(crate) is_store_gone: bool,
     pub(crate) is_store_slow: bool,
     /// Whether all slots are used, or a request waits.
@@ -138,6 +143,8 @@ impl Judge {
             return Verdict::Draining;
         } else if !sight.binds {
             return Verdict::NotEnforcing;
+        } else if sight.is_store_quiet {
+            return Verdict::StoreQuiet;
         } else if sight.is_store_gone {
             return Verdict::StoreGone;
         }
@@ -167,8 +174,14 @@ mod tests {
     use super::*;
     use crate::rejection::Reason;
 
-    const OPEN: Sight =
-        Sight { is_draining: false, binds: true, is_store_gone: false, is_store_slow: false, is_busy: false };
+    const OPEN: Sight = Sight {
+        binds: true,
+        is_draining: false,
+        is_store_quiet: false,
+        is_store_gone: false,
+        is_store_slow: false,
+        is_busy: false,
+    };
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
@@ -198,6 +211,7 @@ mod tests {
             (Sight { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Verdict::StoreSlow),
             (Sight { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Verdict::Overloaded),
             (Sight { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
+            (Sight { is_store_quiet: true, is_store_gone: true, ..OPEN }, fine, Verdict::StoreQuiet),
             (Sight { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
             (Sight { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
         ] {

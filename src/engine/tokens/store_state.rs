@@ -7,8 +7,12 @@ use std::time::Duration;
 pub(crate) enum StoreState {
     #[default]
     Up,
+    /// The store answers, and may throw away what it counts.
+    Evicting,
     /// The store failed lately, and is asked all the same.
     Failing,
+    /// The store is back, and grants nothing yet.
+    Quiet,
     /// The store is left alone until it answers a probe.
     Down,
 }
@@ -18,6 +22,8 @@ impl StoreState {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",
+            Self::Evicting => "evicting",
+            Self::Quiet => "quiet",
             Self::Failing => "failing",
             Self::Down => "down",
         }

@@ -70,14 +70,14 @@ impl Engine {
         self.lifecycle.is_draining()
     }
 
-    /// Takes note of the state of the store and, if it is down, for how long; returns how that differs from before. The
-    /// engine asks no store itself.
-    pub(crate) fn tell_store(&mut self, now: Timestamp, to: StoreState, down_for: Duration) -> Option<StoreChange> {
+    /// Takes note of the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns
+    /// how that differs from before. The engine asks no store itself.
+    pub(crate) fn tell_store(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> Option<StoreChange> {
         if self.lifecycle.store().state() == to {
             return None;
         }
         let now = self.advance(now);
-        let change = self.lifecycle.store_mut().change(now, to, down_for);
+        let change = self.lifecycle.store_mut().change(now, to, lasts);
         self.note_change(now, ChangeEvent::Store(change));
         Some(change)
     }

@@ -168,6 +168,7 @@ impl Engine {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
             is_store_gone: self.quotas.has_shared_rules() && lifecycle.store().is_gone(now, None),
+            is_store_quiet: self.quotas.has_shared_rules() && lifecycle.store().quiet(now).is_some(),
             is_store_slow: self.quotas.has_shared_rules() && lifecycle.store().slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
         };

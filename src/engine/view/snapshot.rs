@@ -79,7 +79,7 @@ pub struct Snapshot {
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
-    /// Whether the store answers: `up`, `failing` or `down`.
+    /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`](crate::store::Health).
     pub state: &'static str,
     /// Time for which the store has been down, in seconds; else 0.
     pub down_seconds: f64,
@@ -99,6 +99,8 @@ pub struct StoreSnapshot {
     pub without_store: u64,
     /// Leases that were lost while their work went on.
     pub leases_lost: u64,
+    /// Time until a store that is quiet grants again, in seconds; else 0.
+    pub grants_after_seconds: f64,
 }
 
 /// The state of one partition.

@@ -116,7 +116,11 @@ impl Engine {
             would_refuse_per_second: sum(|it| it.per_second(it.would_reject)),
             refused,
             label: self.worst_label(),
-            without_store: if verdict == Verdict::StoreGone { self.quotas.without_store() } else { Vec::new() },
+            without_store: if matches!(verdict, Verdict::StoreGone | Verdict::StoreQuiet) {
+                self.quotas.without_store()
+            } else {
+                Vec::new()
+            },
         };
         let cause = Cause::of(&found, whole);
         let store_after = self.lifecycle.store().slow(self.now).unwrap_or_default().as_secs_f64();
@@ -125,6 +129,10 @@ impl Engine {
                 let after = text::seconds(store_after);
                 let rate = and_refused(found.refused_per_second);
                 format!("store slow: requests under shared rules wait {after} for its answers{rate}")
+            }
+            Verdict::StoreQuiet => {
+                let after = text::seconds(self.lifecycle.store().quiet(self.now).unwrap_or_default().as_secs_f64());
+                format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
             }
             _ => headline(verdict, &found, whole, &cause, self.cap_of_worst()),
         };
@@ -177,7 +185,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 fn refused_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnapshot {
     let about = match verdict {
         Verdict::Throttled => Fares::Throttled,
-        Verdict::StoreGone | Verdict::Draining => Fares::Unavailable,
+        Verdict::StoreQuiet | Verdict::StoreGone | Verdict::Draining => Fares::Unavailable,
         _ => Fares::Saturated,
     };
     let others = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
@@ -218,16 +226,7 @@ fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot, cause: &Ca
             };
             format!("overloaded: {}, {limit}{cause}", who(it, whole, None))
         }
-        Verdict::StoreGone => {
-            let ways = it.without_store.iter().map(|way| match *way {
-                "refuse" => "refuse",
-                "local_share" => "admit a local share",
-                _ => "admit all",
-            });
-            let ways = ways.collect::<Vec<_>>().join(" or ");
-            let who = if it.refused_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
-            format!("store gone: shared rules {ways}{rate}{who}")
-        }
+        Verdict::StoreGone => format!("store gone{}", without_store(it, whole).replacen(',', ":", 1)),
         Verdict::NotEnforcing if whole.mode == "off" => "not enforcing: admission control is switched off".to_owned(),
         Verdict::NotEnforcing => {
             format!("not enforcing: dry run, {} would be refused", text::rate(it.would_refuse_per_second))
@@ -235,9 +234,21 @@ fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot, cause: &Ca
         Verdict::Draining => {
             format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
         }
-        // Told by its own numbers.
-        Verdict::StoreSlow => String::new(),
+        // Told by their own numbers.
+        Verdict::StoreSlow | Verdict::StoreQuiet => String::new(),
     }
+}
+
+/// What shared rules do without their store.
+fn without_store(it: &VerdictSnapshot, whole: &Snapshot) -> String {
+    let ways = it.without_store.iter().map(|way| match *way {
+        "refuse" => "refuse",
+        "local_share" => "admit a local share",
+        _ => "admit all",
+    });
+    let ways = ways.collect::<Vec<_>>().join(" or ");
+    let who = if it.refused_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
+    format!(", shared rules {ways}{}{who}", and_refused(it.refused_per_second))
 }
 
 /// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of, whose cap
@@ -354,6 +365,7 @@ fn advice(verdict: Verdict, it: &VerdictSnapshot, cause: &Cause<'_>) -> String {
             );
         }
         (Verdict::StoreSlow, _) => "look at the store and at the way to it",
+        (Verdict::StoreQuiet, _) => "nothing: meanwhile all instances write down again what they hold",
         (Verdict::StoreGone, _) => "bring the store back: the rules recover by themselves",
         (Verdict::NotEnforcing, _) => "set the mode to enforce, unless that is intended",
         (Verdict::Draining, _) => {

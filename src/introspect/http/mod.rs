@@ -298,7 +298,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-Pru95oyRZazKDP1abJKS1R6HAnbSD5+h7Ut/Ag+ctRk='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
+    script-src 'sha256-AC5601HLwgd8phV0ltrbWodZI4j3/+uK8L6svm7avqY='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

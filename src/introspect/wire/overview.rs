@@ -216,6 +216,8 @@ pub struct Store {
     pub from_local_share: u64,
     pub without_store: u64,
     pub leases_lost: u64,
+    #[serde(default)]
+    pub grants_after_seconds: f64,
 }
 
 /// Whether requests are taken.
@@ -360,6 +362,7 @@ impl From<&StoreSnapshot> for Store {
             from_local_share: it.from_local_share,
             without_store: it.without_store,
             leases_lost: it.leases_lost,
+            grants_after_seconds: it.grants_after_seconds,
         }
     }
 }

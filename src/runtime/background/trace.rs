@@ -82,6 +82,10 @@ mod with {
                 (_, Some(down)) => {
                     info!(limiter, from, to, down_seconds = down.as_secs_f64(), "the store of shared rules is back");
                 }
+                (StoreState::Quiet, None) => info!(limiter, from, to, "the store of shared rules grants nothing yet"),
+                (StoreState::Evicting, None) => {
+                    warn!(limiter, from, to, "the store of shared rules may evict its keys")
+                }
                 (StoreState::Failing, None) => debug!(limiter, from, to, "the store of shared rules fails"),
                 (StoreState::Up, None) => debug!(limiter, from, to, "the store of shared rules answers again"),
             }

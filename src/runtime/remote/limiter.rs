@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -29,7 +29,8 @@ use crate::{
 /// The state of the store that was noted last.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    pub(super) is_down: AtomicBool,
+    /// Whether the store was down or quiet, as a number.
+    pub(super) at_once: AtomicU8,
     pub(super) state: Mutex<StoreState>,
 }
 
@@ -87,7 +88,7 @@ impl RemoteLimiter {
 
     /// Whether the answers of the store can be relied on for a while.
     pub(in crate::runtime) fn is_up(&self) -> bool {
-        self.leases.health() == Health::Up
+        matches!(self.leases.health(), Health::Up | Health::Evicting)
     }
 
     /// Returns the claims of these rules; made once for all requests.
@@ -109,12 +110,8 @@ impl RemoteLimiter {
         let own = Arc::clone(&rules);
         let answer = async move {
             let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
-            let answer = match leases.ask(&claims).await {
-                Err(refused) if waits(&own, &refused) => Err(refused),
-                Err(refused) => leases.recall(&claims, refused).await,
-                granted => granted,
-            };
-            answer.map(Box::new)
+            let waits = |claim: usize| own.rules.get(claim).is_some_and(|rule| rule.when_full == WhenFull::Queue);
+            leases.ask(&claims, waits).await.map(Box::new)
         };
         RemoteRequest::new(rules, answer)
     }
@@ -131,11 +128,13 @@ impl RemoteLimiter {
 
     pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
         let health = self.leases.health();
-        let (failures, probes, down) = match health {
-            Health::Up => (0, 0, 0.0),
-            Health::Failing { failures } => (failures, 0, 0.0),
-            Health::Down { since, probes } => (0, probes, since.as_secs_f64()),
-        };
+        let (mut failures, mut probes, mut down, mut quiet) = (0, 0, 0.0, 0.0);
+        match health {
+            Health::Up | Health::Evicting => {}
+            Health::Failing { failures: in_a_row } => failures = in_a_row,
+            Health::Quiet { remaining } => quiet = remaining.as_secs_f64(),
+            Health::Down { since, probes: in_vain } => (probes, down) = (in_vain, since.as_secs_f64()),
+        }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreSnapshot {
             state: health.as_str(),
@@ -148,14 +147,9 @@ impl RemoteLimiter {
             from_local_share: read(&self.from_here),
             without_store: read(&self.without_store),
             leases_lost: self.leases.lost(),
+            grants_after_seconds: quiet,
         }
     }
-}
-
-/// Whether a request waits for the rule that has no room.
-fn waits(rules: &SharedRules, refused: &Refused) -> bool {
-    let Refused::Full { claim, .. } = refused else { return false };
-    rules.rules.get(*claim).is_some_and(|rule| rule.when_full == WhenFull::Queue)
 }
 
 fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {

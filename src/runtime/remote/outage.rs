@@ -20,10 +20,10 @@ impl Shared {
         self.limiter.as_ref().map(RemoteLimiter::snapshot)
     }
 
-    /// Notes that the store went down, or is back. Costs next to nothing where neither happened.
+    /// Notes that the store went down, is back, or is quiet. Costs next to nothing where neither happened.
     pub(crate) fn look_at_store(&self) {
         if let Some(limiter) = &self.limiter
-            && matches!(limiter.health(), Health::Down { .. }) != limiter.noted.is_down.load(Ordering::Relaxed)
+            && at_once(limiter.health()) != limiter.noted.at_once.load(Ordering::Relaxed)
         {
             self.note_store(limiter);
         }
@@ -40,21 +40,33 @@ impl Shared {
         let change = {
             // Locked until the state is noted: otherwise an earlier state could be noted after a later one.
             let mut noted = lock(&limiter.noted.state);
-            let (state, down_for) = match limiter.health() {
+            let health = limiter.health();
+            let (state, lasts) = match health {
                 Health::Up => (StoreState::Up, Duration::ZERO),
+                Health::Evicting => (StoreState::Evicting, Duration::ZERO),
                 Health::Failing { .. } => (StoreState::Failing, Duration::ZERO),
+                Health::Quiet { remaining } => (StoreState::Quiet, remaining),
                 Health::Down { since, .. } => (StoreState::Down, since),
             };
             if std::mem::replace(&mut *noted, state) == state {
                 return;
             }
-            limiter.noted.is_down.store(state == StoreState::Down, Ordering::Relaxed);
+            limiter.noted.at_once.store(at_once(health), Ordering::Relaxed);
             let now = self.time.now();
-            self.with_engine(|it, _| it.engine.tell_store(now, state, down_for))
+            self.with_engine(|it, _| it.engine.tell_store(now, state, lasts))
         };
         // Subscribers run outside of all locks.
         if let Some(change) = change {
             background::store_changed(self, change);
         }
+    }
+}
+
+/// What is noted as soon as a request or a reader sees it: that a store is down, or quiet.
+const fn at_once(health: Health) -> u8 {
+    match health {
+        Health::Down { .. } => 2,
+        Health::Quiet { .. } => 1,
+        _ => 0,
     }
 }

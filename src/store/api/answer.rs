@@ -29,9 +29,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns the lease of a request, whether or not it was granted.
-    pub(crate) fn of(request: &super::Request, granted_at: StoreTime) -> Self {
+    /// Returns the lease of a request that a store grants.
+    pub fn of(request: &super::Request, granted_at: StoreTime) -> Self {
         Self { token: request.token, caps: request.claims.caps().into(), expiry: request.expiry, granted_at }
+    }
+
+    /// Returns the token that proves it.
+    pub const fn token(&self) -> Token {
+        self.token
     }
 
     /// Returns the caps of which the lease holds a unit. Empty if only rates were claimed: then there is nothing to
@@ -61,6 +66,13 @@ pub struct Full {
     pub retry_after: Duration,
     /// Time of the answer.
     pub at: StoreTime,
+}
+
+impl Full {
+    /// Returns the answer that the claim with this index can't be met for so long.
+    pub const fn new(claim: usize, retry_after: Duration, at: StoreTime) -> Self {
+        Self { claim, retry_after, at }
+    }
 }
 
 /// What became of leases that were to be renewed.
@@ -140,6 +152,13 @@ pub struct Allotment {
     pub at: StoreTime,
 }
 
+impl Allotment {
+    /// Returns an allotment of so many units, of which none is wanted elsewhere.
+    pub const fn new(units: u32, at: StoreTime) -> Self {
+        Self { units, wanted: false, target: u32::MAX, retry_after: Duration::ZERO, at }
+    }
+}
+
 /// Units that were charged on a rate in advance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -150,6 +169,13 @@ pub struct DrawOutcome {
     pub after: Duration,
     /// Time of the answer.
     pub at: StoreTime,
+}
+
+impl DrawOutcome {
+    /// Returns so many units for use within `after`; or none, and that there are some after that.
+    pub const fn new(units: u32, after: Duration, at: StoreTime) -> Self {
+        Self { units, after, at }
+    }
 }
 
 /// A try to take a lock.

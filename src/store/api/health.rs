@@ -8,10 +8,18 @@ use std::time::Duration;
 pub enum Health {
     /// The store answers.
     Up,
+    /// The store answers, and its server is set to throw keys away when it is full (`maxmemory-policy`): caps may be
+    /// forgotten at any time.
+    Evicting,
     /// The store failed lately, or answered that it can't do its work, but is still asked.
     Failing {
         /// Failures in a row.
         failures: u32,
+    },
+    /// The store is back, or new, and grants nothing yet: holders of leases write them down again.
+    Quiet {
+        /// Time until grants begin.
+        remaining: Duration,
     },
     /// The store is left alone, and probed by one request at a time. All other requests fail at once. A store that
     /// answers and only grants nothing, such as a full one, is still asked to renew leases and to take them back.
@@ -25,12 +33,14 @@ pub enum Health {
 
 impl Health {
     /// All machine words.
-    pub(crate) const STATES: [&'static str; 3] = ["up", "failing", "down"];
+    pub(crate) const STATES: [&'static str; 5] = ["up", "evicting", "failing", "quiet", "down"];
 
     /// Returns the stable machine word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Up => "up",
+            Self::Evicting => "evicting",
+            Self::Quiet { .. } => "quiet",
             Self::Failing { .. } => "failing",
             Self::Down { .. } => "down",
         }

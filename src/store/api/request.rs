@@ -74,6 +74,14 @@ impl Claim {
         matches!(self.rule, Rule::Cap { .. })
     }
 
+    /// Returns in which time the maximum of a rate is counted, and how; `None` for a cap.
+    pub const fn counted(&self) -> Option<(Duration, RateMode)> {
+        match self.rule {
+            Rule::Cap { .. } => None,
+            Rule::Rate { period, mode, .. } => Some((period, mode)),
+        }
+    }
+
     /// Returns the bound of the cap, or the maximum of the rate.
     pub const fn bound(&self) -> NonZeroU32 {
         match self.rule {
@@ -140,6 +148,27 @@ impl Request {
     /// Asks for `claims`, which the store takes back after `expiry` unless renewed.
     pub const fn new(token: Token, claims: Claims, expiry: Duration) -> Self {
         Self { token, claims, expiry, waits: false }
+    }
+
+    /// Returns the token, chosen by the client and never used twice: what is granted is held under it.
+    pub const fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Returns what is to be decided together.
+    pub const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// Returns how long the lease lives unless renewed.
+    pub const fn expiry(&self) -> Duration {
+        self.expiry
+    }
+
+    /// Whether requests stand in line for this: a store sends [`Notice::Wanted`](super::Notice::Wanted) then, and
+    /// [`Notice::Freed`](super::Notice::Freed) when some of it is freed.
+    pub const fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Asks the holder that frees some of what is missing to give notice.

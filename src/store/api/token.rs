@@ -28,7 +28,8 @@ impl Token {
         Self(bits.to_be_bytes())
     }
 
-    pub(in crate::store) const fn bytes(self) -> [u8; 16] {
+    /// Returns the bits, which prove what was granted: for the store that writes them down, and for nothing else.
+    pub const fn bytes(self) -> [u8; 16] {
         self.0
     }
 

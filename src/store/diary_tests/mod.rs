@@ -196,7 +196,7 @@ async fn a_caller_with_a_line_of_its_own_looks_again_as_is_kept() {
     let (holder, other) = (build(1), build(2));
     let claims = workers::claims(&Work { bound: 2, ..Work::default() });
     let mut held = vec![holder.admit(&claims).await.unwrap(), holder.admit(&claims).await.unwrap()];
-    let refused = other.ask(&claims).await.unwrap_err();
+    let refused = other.ask(&claims, |_| true).await.unwrap_err();
     spy.note(&format!("{refused:?}, {refused}"));
     let mut looks = 0;
     let watch = other.watch(claims.as_slice()[0].key(), || {
@@ -212,7 +212,7 @@ async fn a_caller_with_a_line_of_its_own_looks_again_as_is_kept() {
     tokio::join!(watch, release);
     for _ in 0..3 {
         let began = Instant::now();
-        let (asked, recall) = (other.ask(&claims).await, other.recall(&claims, refused.clone()).await);
+        let (asked, recall) = (other.ask(&claims, |_| true).await, other.ask(&claims, |_| false).await);
         spy.note(&format!("asked {}, recalled {} in {:?}", asked.is_ok(), recall.is_ok(), began.elapsed()));
         held.pop();
         sleep(millis(20)).await;

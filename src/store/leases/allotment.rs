@@ -12,7 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::loss::Loss;
+use super::{loss::Loss, purse::Purse};
 use crate::store::{Allotment, AllotmentRequest, Claim, DrawOutcome, Key, StoreError, Token, backoff::Seeds};
 
 /// The part of its expiry for which an allotment may be used.
@@ -20,6 +20,9 @@ const USABLE: f64 = 0.7;
 
 /// Time for which it is remembered that other processes want some of a cap: the store repeats it while it is so.
 const WANTED: Duration = Duration::from_secs(2);
+
+/// Time for which a request that was refused and does not wait is one that needs a unit: as long as a store counts its wish.
+const WISH: Duration = Duration::from_millis(400);
 
 /// The allotment of one cap.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ struct Share {
     target: u32,
     /// Requests of this process that wait for a unit, as of the last time that it mattered.
     standing: u32,
+    /// Time until which a request that does not wait is known to need a unit.
+    wished_until: Instant,
     /// Units in use beyond those that the store still counts: work that goes on although its unit is lost.
     uncounted: u32,
     loss: Arc<Loss>,
@@ -57,16 +62,6 @@ pub(crate) struct Unit {
     pub(crate) key: Key,
     block: Token,
     pub(crate) loss: Arc<Loss>,
-}
-
-/// Units of a rate that were charged in advance.
-#[derive(Debug)]
-struct Purse {
-    units: u32,
-    until: Instant,
-    step: u32,
-    answers: u64,
-    retry_after: Duration,
 }
 
 /// All allotments and purses of this process.
@@ -145,7 +140,7 @@ impl Shares {
             share.wanted_until = None;
             return None;
         }
-        share.standing = u32::try_from(standing()).unwrap_or(u32::MAX);
+        share.stands(standing(), now);
         let keep = if share.standing > 0 { share.used.max(share.target) } else { share.used };
         if share.units <= keep || now >= share.asked_at + self.expiry {
             return None;
@@ -163,12 +158,24 @@ impl Shares {
         share.units > 0
     }
 
+    /// Notes that a request that does not wait was refused a unit.
+    pub(crate) fn wish(&mut self, key: &Key, now: Instant) {
+        if let Some(share) = self.caps.get_mut(key) {
+            share.wished_until = now + WISH;
+        }
+    }
+
+    /// Whether requests of this process that don't wait need units of the cap with this key.
+    pub(crate) fn wishes(&self, key: &Key, now: Instant) -> bool {
+        self.caps.get(key).is_some_and(|share| now < share.wished_until)
+    }
+
     /// Returns what to tell the store when no request here waits for a unit any more, so that it keeps none for this
     /// process.
     pub(crate) fn withdraw(&mut self, key: &Key, now: Instant) -> Option<AllotmentRequest> {
         self.forget_if_expired(key, now);
         let share = self.caps.get_mut(key).filter(|share| share.standing > 0)?;
-        share.standing = 0;
+        (share.standing, share.wished_until) = (0, now);
         Some(share.ask(share.units, false, self.expiry))
     }
 
@@ -338,8 +345,15 @@ impl Share {
             wanted_until: None,
             target: u32::MAX,
             standing: 0,
+            wished_until: now,
             uncounted: 0,
             loss: Arc::default(),
+        }
+    }
+
+    fn stands(&mut self, standing: usize, now: Instant) {
+        if standing > 0 || now >= self.wished_until {
+            self.standing = u32::try_from(standing).unwrap_or(u32::MAX);
         }
     }
 
@@ -372,11 +386,5 @@ impl Share {
             expiry,
             waits,
         }
-    }
-}
-
-impl Purse {
-    const fn new(now: Instant) -> Self {
-        Self { units: 0, until: now, step: 1, answers: 0, retry_after: Duration::ZERO }
     }
 }

@@ -5,41 +5,49 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{FIRST_PAUSE, Held, LONGEST_PAUSE, Leases, Refused};
-use crate::store::{Claims, Key, backoff::Backoff};
+use crate::store::{Claims, Key, StoreError, backoff::Backoff};
 
 /// Time to wait for units that other processes hold and don't use: they return them as soon as they hear that the units
 /// are wanted.
 const RECALL: Duration = Duration::from_millis(50);
 
 impl Leases {
-    /// Admits a request now or not at all, and asks holders that free some of it to give notice.
-    pub(crate) async fn ask(&self, claims: &Claims) -> Result<Held, Refused> {
-        self.try_admit(claims, true).await
+    /// Admits a request now or not at all, in one time limit of the store, and asks holders that free some of it to give
+    /// notice. `waits` says of a claim by its index that its request would wait for it: then nothing is called back.
+    pub(crate) async fn ask(&self, claims: &Claims, waits: impl Fn(usize) -> bool) -> Result<Held, Refused> {
+        let until = self.until();
+        let decided = match self.decide(claims, true, until).await {
+            Err(Refused::Full { claim, retry_after }) if self.0.settings.local_shares && !waits(claim) => {
+                self.recall(claims, claim, until).await.unwrap_or(Err(Refused::Full { claim, retry_after }))
+            }
+            decided => decided,
+        };
+        self.or_without_store(claims, decided).await
     }
 
-    /// Asks again for a little while where other processes may hold the missing units without using them.
-    ///
-    /// `refused` is the last answer. One request for each key does so at a time: the others have nothing to gain by it.
-    pub(crate) async fn recall(&self, claims: &Claims, refused: Refused) -> Result<Held, Refused> {
-        let Refused::Full { claim, .. } = refused else { return Err(refused) };
-        let missing = claims.as_slice().get(claim).filter(|claim| claim.is_cap() && self.0.settings.local_shares);
-        let Some(key) = missing.map(|claim| claim.key()).filter(|key| self.waiting(key) == 0) else {
-            return Err(refused);
-        };
+    /// Asks again for a little while where other processes may hold the missing units without using them; `None` if there is
+    /// no other answer. One request for each key does so at a time: the others have nothing to gain by it.
+    async fn recall(&self, claims: &Claims, claim: usize, until: Option<Instant>) -> Option<Result<Held, Refused>> {
+        let key = claims.as_slice().get(claim).filter(|claim| claim.is_cap())?.key();
         let deadline = Instant::now() + RECALL.min(self.0.settings.wait);
-        let Ok(place) = timeout_at(deadline, self.0.waits.stand(key)).await else { return Err(refused) };
+        let deadline = until.map_or(deadline, |until| until.min(deadline));
+        if self.waiting(key) > 0 || Instant::now() >= deadline {
+            return None;
+        }
+        let place = timeout_at(deadline, self.0.waits.stand(key)).await.ok()?;
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         let decided = loop {
             let pause = (Instant::now() + pauses.wait()).min(deadline);
             let _ = timeout_at(pause, place.freed()).await;
-            match timeout_at(deadline, self.try_admit(claims, true)).await {
-                Ok(Err(Refused::Full { .. })) if Instant::now() < deadline => {}
-                Ok(decided) => break decided,
-                Err(_) => break Err(refused),
+            match self.decide(claims, true, Some(deadline)).await {
+                Err(Refused::Full { .. }) if Instant::now() < deadline => {}
+                // The store has answered before.
+                Err(Refused::Full { .. } | Refused::Store(StoreError::TimedOut { .. })) => break None,
+                decided => break Some(decided),
             }
         };
         drop(place);
-        if decided.is_err() {
+        if !matches!(decided, Some(Ok(_))) {
             self.0.withdraw(key);
         }
         decided

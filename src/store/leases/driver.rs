@@ -7,13 +7,14 @@ use std::{
 
 use tokio::{
     task::{JoinHandle, JoinSet},
-    time::{Instant, MissedTickBehavior, interval_at},
+    time::{Instant, sleep_until},
 };
 
 use super::Inner;
 use crate::store::{Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side};
 
-/// Time between two renewals, as a part of the expiry: three tries before it is over.
+/// Longest time between two renewals, as a part of the expiry: three tries before it is over. A fifth less at random, so
+/// that processes which started together don't renew together.
 const RENEW: f64 = 0.25;
 
 /// Longest delay of a renewal, as a part of the expiry, so that the holder of a lease that could not be renewed is
@@ -55,7 +56,7 @@ impl Inner {
         {
             let every = self.settings.expiry.mul_f64(RENEW);
             *driver = Some(Driver {
-                renews: runtime.spawn(renew(Arc::downgrade(self), every)),
+                renews: runtime.spawn(renew(Arc::downgrade(self), every, self.seeds.next())),
                 hears: runtime.spawn(hear(Arc::downgrade(self), self.store.notices())),
             });
         }
@@ -159,10 +160,15 @@ impl Inner {
         let Some(request) = request else { return };
         if let Ok(block) = self.store.reserve(&request).await {
             self.shares().answered(&request, block, sent);
-            if block.wanted && !give_all && self.waits.standing(key) == 0 {
+            if block.wanted && !give_all && !self.needs(key) {
                 Box::pin(self.renew_share(key, true)).await;
             }
         }
+    }
+
+    /// Whether requests of this process wait for `key`, or were refused just now.
+    fn needs(&self, key: &Key) -> bool {
+        self.waits.standing(key) > 0 || self.shares().wishes(key, Instant::now())
     }
 
     /// Returns the key of which something is to be returned to other processes, if there is any.
@@ -174,18 +180,18 @@ impl Inner {
                 let key = Key::named(key);
                 let is_ours = self.shares().others_want(&key, Instant::now());
                 // Not while requests of this process wait for it as well.
-                return (is_ours && self.waits.standing(&key) == 0).then_some(key);
+                return (is_ours && !self.needs(&key)).then_some(key);
             }
         }
         None
     }
 }
 
-async fn renew(inner: Weak<Inner>, every: Duration) {
-    let mut ticks = interval_at(Instant::now() + every, every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn renew(inner: Weak<Inner>, every: Duration, mut rng: fastrand::Rng) {
+    let mut next = Instant::now() + every.mul_f64(rng.f64());
     loop {
-        ticks.tick().await;
+        sleep_until(next).await;
+        next = Instant::now() + every.mul_f64(0.8 + 0.2 * rng.f64());
         let Some(inner) = inner.upgrade() else { return };
         inner.renew().await;
     }

@@ -9,7 +9,9 @@ mod driver;
 mod held;
 mod loss;
 mod on_failure;
+mod purse;
 mod returning;
+mod taking;
 
 use std::{
     collections::HashMap,
@@ -18,11 +20,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::held::LossSignal;
 use self::{
-    allotment::{Missing, Shares},
+    allotment::Shares,
     driver::Driver,
     held::What,
     loss::Loss,
@@ -33,7 +35,6 @@ use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
     poll_queue::PollQueues,
-    side_by_side::side_by_side,
 };
 
 /// Pauses between two questions of a request that waits for a cap.
@@ -128,7 +129,14 @@ impl Leases {
     /// [`Refused::Full`] if a claim can't be met, [`Refused::Store`] if the store is gone and one of the rules fails
     /// closed.
     pub async fn admit(&self, claims: &Claims) -> Result<Held, Refused> {
-        self.try_admit(claims, false).await
+        // With local shares, others hold what is free until they hear that it is wanted.
+        let decided = self.try_admit(claims, self.0.settings.local_shares).await;
+        if let Err(Refused::Full { claim, .. }) = decided
+            && let Some(claim) = claims.as_slice().get(claim)
+        {
+            self.shares().wish(&claim.key, Instant::now());
+        }
+        decided
     }
 
     /// Admits a request as soon as its claims can be met, waiting for at most the wait budget.
@@ -156,10 +164,8 @@ impl Leases {
             },
         };
         let Ok(place) = timeout_at(deadline, self.0.waits.stand(&key)).await else { return Err(refused) };
-        match place.failure() {
-            Some(error) if error.is_gone() => return self.without_store(claims, error).await,
-            Some(error) => return Err(Refused::Store(error)),
-            None => {}
+        if let Some(error) = place.failure() {
+            return self.or_without_store(claims, Err(Refused::Store(error))).await;
         }
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         loop {
@@ -209,15 +215,22 @@ impl Leases {
     }
 
     async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+        let decided = self.decide(claims, waits, self.until()).await;
+        self.or_without_store(claims, decided).await
+    }
+
+    /// Returns when the time limit of a question that is asked now is over, whatever it needs.
+    fn until(&self) -> Option<Instant> {
+        self.0.store.time_limit().map(|limit| Instant::now() + limit)
+    }
+
+    /// Asks the store where need be.
+    async fn decide(&self, claims: &Claims, waits: bool, until: Option<Instant>) -> Result<Held, Refused> {
         self.0.wake_driver();
-        let asked = if self.0.settings.local_shares {
-            self.ask_for_shares(claims, waits).await
+        if self.0.settings.local_shares {
+            self.ask_for_shares(claims, waits, until).await
         } else {
             self.ask_store(claims, waits).await
-        };
-        match asked {
-            Err(Refused::Store(error)) if error.is_gone() => self.without_store(claims, error).await,
-            decided => decided,
         }
     }
 
@@ -241,67 +254,17 @@ impl Leases {
         }
     }
 
-    /// Like `take_from_shares`, in the time that one question to the store may take, however many it needs.
-    async fn ask_for_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
-        let taken = self.take_from_shares(claims, waits);
-        let Some(after) = self.0.store.time_limit() else { return taken.await };
-        timeout(after, taken).await.unwrap_or(Err(Refused::Store(StoreError::TimedOut { after })))
-    }
-
-    /// Admits from the allotments of this process, which are made larger where they don't suffice: all of those at
-    /// once.
-    async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
-        let full = |missing: Missing| Refused::Full { claim: missing.claim, retry_after: missing.retry_after };
-        let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);
-        loop {
-            let missing = {
-                let (mut shares, now) = (self.shares(), Instant::now());
-                match shares.take(claims.as_slice(), now) {
-                    Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
-                    Err(_) => shares.missing(claims.as_slice(), now),
+    /// Lets the rules decide where the store is gone. A late answer alone doesn't say so, since others may come.
+    async fn or_without_store(&self, claims: &Claims, decided: Result<Held, Refused>) -> Result<Held, Refused> {
+        match decided {
+            Err(Refused::Store(error)) if error.is_gone() => {
+                let is_late = matches!(error, StoreError::TimedOut { .. });
+                if is_late && !matches!(self.health(), Health::Down { .. }) {
+                    return Err(Refused::Store(error));
                 }
-            };
-            // The store has just been asked for this claim and has none; or others take units faster than they come,
-            // which the line is for.
-            let in_vain = missing.iter().find(|missing| refilled[missing.claim]);
-            if let Some(&missing) = in_vain.or_else(|| missing.first().filter(|_| rounds > 2 * refilled.len())) {
-                return Err(full(missing));
+                self.without_store(claims, error).await
             }
-            rounds += 1;
-            let refill = |&missing: &Missing| async move { (missing.claim, self.refill(claims, missing, waits).await) };
-            let mut refills = side_by_side(missing.len(), missing.iter().map(refill)).await;
-            refills.sort_by_key(|(claim, _)| *claim);
-            for (_, refill) in refills {
-                match refill? {
-                    Refilled::Asked(claim) => refilled[claim] = true,
-                    Refilled::ByOthers => {}
-                    Refilled::InVain(missing) => return Err(full(missing)),
-                }
-            }
-        }
-    }
-
-    /// Asks for more of what a claim can't be met from, unless other requests do so already.
-    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, Refused> {
-        let Some(claim) = claims.as_slice().get(missing.claim) else { return Ok(Refilled::InVain(missing)) };
-        let place = self.0.refills.stand(&claim.key).await;
-        if let Some(error) = place.failure() {
-            return Err(Refused::Store(error));
-        }
-        let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
-        match still.first() {
-            None => Ok(Refilled::ByOthers),
-            // Another request asked while this one stood in line, and there is not enough for all.
-            Some(now) if now.answers > missing.answers + 1 => {
-                Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
-            }
-            Some(_) => match self.0.refill(claim, place.standing(), waits).await {
-                Ok(()) => Ok(Refilled::Asked(missing.claim)),
-                Err(error) => {
-                    place.fail(&error);
-                    Err(Refused::Store(error))
-                }
-            },
+            decided => decided,
         }
     }
 
@@ -324,16 +287,6 @@ impl Leases {
             }
         }
     }
-}
-
-/// The result of asking for more of a claim.
-enum Refilled {
-    /// The store was asked for the claim with this index.
-    Asked(usize),
-    /// Another request of this process asked, and there is enough.
-    ByOthers,
-    /// Another request of this process asked, and there is not enough.
-    InVain(Missing),
 }
 
 impl Inner {

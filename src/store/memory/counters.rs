@@ -33,6 +33,8 @@ struct Cap {
     holders: HashMap<Token, Holder>,
     wanted_until: u64,
     wishes: Vec<Wish>,
+    /// The lowest bound that was stated lately, and until when it counts.
+    lowest: Option<(u32, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +100,21 @@ impl Cap {
         self.wishes.retain(|wish| wish.of.name != name);
     }
 
+    /// Returns the bound that counts for all: the lowest that was stated lately, while some of the cap is held. While settings
+    /// change, processes state different ones, and those with a lower one would starve beside the others if each went by
+    /// its own.
+    fn lowest(&mut self, bound: u32, lasts: u64, now: u64) -> u32 {
+        let stated = self.lowest.filter(|&(_, until)| until > now && !self.holders.is_empty());
+        match stated {
+            Some((stated, _)) if stated < bound => stated,
+            Some((stated, until)) if stated == bound && until - now > lasts / 2 => bound,
+            _ => {
+                self.lowest = Some((bound, now + lasts));
+                bound
+            }
+        }
+    }
+
     fn leases(&self) -> u64 {
         self.holders.values().filter(|holder| holder.sequence.is_none()).count() as u64
     }
@@ -147,7 +164,8 @@ impl Counters {
                 Rule::Cap { bound } => {
                     let cap = self.caps.entry(claim.key.clone()).or_default();
                     cap.sweep(now);
-                    if cap.units() >= u64::from(bound.get()) {
+                    let bound = cap.lowest(bound.get(), micros(request.expiry), now);
+                    if cap.units() >= u64::from(bound) {
                         if request.waits {
                             cap.wait_for_lease(now);
                             cap.wanted(&claim.key, now, notices);
@@ -215,13 +233,14 @@ impl Counters {
 
     pub(super) fn reserve(&mut self, request: &AllotmentRequest, now: u64, notices: &mut Vec<Notice>) -> Allotment {
         self.sweep(now);
-        let (name, bound) = (Name::Block(request.token), request.bound.get());
+        let name = Name::Block(request.token);
         let cap = self.caps.entry(request.key.clone()).or_default();
         cap.sweep(now);
         let wanted = cap.others_wish(name, now);
         let mine = cap.wish_of(name);
         let current = cap.holders.get(&request.token).copied();
         let had = current.map_or(0, |holder| holder.units);
+        let bound = cap.lowest(request.bound.get(), micros(request.expiry), now);
         if current.is_some_and(|holder| holder.sequence.unwrap_or(0) >= request.sequence) {
             return Allotment { units: had, wanted, target: bound, retry_after: cap.frees_after(now), at: at(now) };
         }
@@ -245,7 +264,7 @@ impl Counters {
             cap.holders.insert(request.token, Holder { until, units, sequence });
         }
         if units < need && (request.waits || mine.is_some()) {
-            if part.is_some_and(|(_, level)| units > level) {
+            if units > part.map_or(bound, |(_, level)| level) {
                 of.turn = now;
             }
             if request.waits || of.turn == now {

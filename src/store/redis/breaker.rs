@@ -59,11 +59,16 @@ pub(crate) struct Breaker {
     refusals: u32,
     /// Answers of the server so far.
     answers: u64,
+    /// Time until which the server grants nothing, as it said last.
+    quiet_until: Option<Instant>,
+    /// Whether the server may throw keys away, as it said last.
+    evicts: bool,
 }
 
 impl Breaker {
     pub(crate) const fn new() -> Self {
-        Self { state: State::Closed { failures: 0 }, refusals: 0, answers: 0 }
+        let state = State::Closed { failures: 0 };
+        Self { state, refusals: 0, answers: 0, quiet_until: None, evicts: false }
     }
 
     pub(crate) const fn is_open(&self) -> bool {
@@ -132,6 +137,16 @@ impl Breaker {
         opens
     }
 
+    /// Notes that the server grants nothing until then.
+    pub(crate) const fn is_quiet(&mut self, until: Instant) {
+        self.quiet_until = Some(until);
+    }
+
+    /// Notes whether the server may throw keys away.
+    pub(crate) const fn evicts(&mut self, evicts: bool) {
+        self.evicts = evicts;
+    }
+
     /// Notes that a probe failed, and whether the server answers all the same.
     pub(crate) const fn probe_failed(&mut self, answers: bool) {
         if let State::Open { probes, upkeep, .. } = &mut self.state {
@@ -142,9 +157,11 @@ impl Breaker {
 
     pub(crate) fn health(&self, now: Instant) -> Health {
         match self.state {
-            State::Closed { failures } => match failures.max(self.refusals) {
-                0 => Health::Up,
-                failures => Health::Failing { failures },
+            State::Closed { failures } => match (self.quiet_until, failures.max(self.refusals)) {
+                (Some(until), _) if now < until => Health::Quiet { remaining: until - now },
+                (_, 0) if self.evicts => Health::Evicting,
+                (_, 0) => Health::Up,
+                (_, failures) => Health::Failing { failures },
             },
             State::Open { since, probes, .. } => Health::Down { since: now.saturating_duration_since(since), probes },
         }
@@ -193,6 +210,20 @@ mod tests {
             assert!(!breaker.failed(Instant::now(), sent));
         }
         assert_eq!(breaker.health(Instant::now()), Health::Up);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_back_says_when_it_grants_again() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new();
+        breaker.evicts(true);
+        assert_eq!(breaker.health(now), Health::Evicting);
+        breaker.is_quiet(now + Duration::from_secs(7));
+        assert_eq!(breaker.health(now), Health::Quiet { remaining: Duration::from_secs(7) });
+        breaker.served(true);
+        let later = now + Duration::from_secs(6);
+        assert_eq!(breaker.health(later), Health::Quiet { remaining: Duration::from_secs(1) }, "renewals don't end it");
+        assert_eq!(breaker.health(now + Duration::from_secs(7)), Health::Evicting);
     }
 
     #[tokio::test(start_paused = true)]

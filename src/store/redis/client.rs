@@ -120,6 +120,11 @@ impl RedisClient {
             Err(_) => Err(Failure::Asking(StoreError::TimedOut { after })),
         };
         self.judge(call.is_upkeep(), answers, &result);
+        if let Ok(reply) = &result
+            && let Err(StoreError::Restarted { retry_after }) = reply.word()
+        {
+            self.breaker().is_quiet(Instant::now() + retry_after);
+        }
         result.map_err(|(Failure::Connecting(error) | Failure::Asking(error))| error)
     }
 

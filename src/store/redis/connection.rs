@@ -23,8 +23,8 @@ pub(super) enum Target {
 /// A connection. Clones share it.
 #[derive(Clone)]
 pub(super) enum Connection {
-    /// A single server, and the name that it gave to its present run.
-    Server(redis::aio::MultiplexedConnection, Arc<str>),
+    /// A single server, the name that it gave to its present run, and whether it may throw keys away.
+    Server(redis::aio::MultiplexedConnection, Arc<str>, bool),
     #[cfg(feature = "redis-cluster")]
     Cluster(redis::cluster_async::ClusterConnection, Newcomers),
 }
@@ -63,8 +63,12 @@ impl Target {
                     .set_push_sender(listener);
                 let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 connection.subscribe(channel).await?;
-                let run = if matters { run(&mut connection).await? } else { String::new() };
-                Ok(Connection::Server(connection, run.into()))
+                let run = if matters { told(&mut connection, "server", "run_id:").await? } else { String::new() };
+                // The same text will stand in a key's value.
+                let run = if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run } else { String::new() };
+                let policy = told(&mut connection, "memory", "maxmemory_policy:").await?;
+                let evicts = policy.starts_with("volatile-") || policy.starts_with("allkeys-");
+                Ok(Connection::Server(connection, run.into(), evicts))
             }
             #[cfg(feature = "redis-cluster")]
             Self::Cluster(client, newcomers) => {
@@ -81,7 +85,7 @@ impl Target {
 impl Connection {
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
         match self {
-            Self::Server(connection, _) => connection.req_packed_command(command).await,
+            Self::Server(connection, ..) => connection.req_packed_command(command).await,
             #[cfg(feature = "redis-cluster")]
             Self::Cluster(connection, _) => connection.req_packed_command(command).await,
         }
@@ -92,26 +96,33 @@ impl Connection {
     /// has many servers, so scripts ask the server that they run on.
     pub(super) fn run(&self) -> &str {
         match self {
-            Self::Server(_, run) => run,
+            Self::Server(_, run, _) => run,
             #[cfg(feature = "redis-cluster")]
             Self::Cluster(..) => "",
         }
     }
+
+    /// Whether the server may throw keys away, as far as that is known.
+    pub(super) const fn evicts(&self) -> bool {
+        matches!(self, Self::Server(_, _, true))
+    }
 }
 
-/// Returns the name of the present run of a server: random, and another one after each start. Empty where it is not
-/// told, since there is no permission to ask, or the server is no Redis.
-async fn run(connection: &mut redis::aio::MultiplexedConnection) -> Result<String, RedisError> {
-    let answer = connection.req_packed_command(redis::cmd("INFO").arg("server")).await.and_then(Value::extract_error);
+/// Returns what a section of `INFO` says after `name`, such as `run_id:`, the name of the present run of a server: random, and
+/// another one after each start. Empty where it is not told, since there is no permission to ask, or the server is no Redis.
+async fn told(
+    connection: &mut redis::aio::MultiplexedConnection,
+    section: &str,
+    name: &str,
+) -> Result<String, RedisError> {
+    let answer = connection.req_packed_command(redis::cmd("INFO").arg(section)).await.and_then(Value::extract_error);
     let text = match answer {
         Ok(Value::BulkString(text)) => String::from_utf8_lossy(&text).into_owned(),
         Ok(Value::VerbatimString { text, .. }) => text,
         Err(error) if error.is_io_error() => return Err(error),
         _ => return Ok(String::new()),
     };
-    let run = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim();
-    // The same text will stand in a key's value.
-    Ok(if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run.to_owned() } else { String::new() })
+    Ok(text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned())
 }
 
 impl fmt::Debug for Target {

@@ -115,6 +115,9 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
         Ok(Err(error)) => (None, Some(connection::meaning(&error))),
         Err(_) => (None, Some(StoreError::Unavailable)),
     };
+    if let Some(connection) = &connection {
+        client.breaker().evicts(connection.evicts());
+    }
     client.wire.send_modify(|wire| {
         wire.tries += 1;
         (wire.connection, wire.error) = (connection, error.clone());

@@ -1,5 +1,5 @@
 // ---- the page ---------------------------------------------------------------------------------------------------
-const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', store_slow: 'warn', not_enforcing: 'warn' };
+const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', store_slow: 'warn', store_quiet: 'warn', not_enforcing: 'warn' };
 function judge(state, age) {
   const { verdict, limit_state: limit } = state;
   $('verdict').className = `wide ${VERDICTS[verdict.state] ?? 'bad'}`;
@@ -100,7 +100,7 @@ function reason(section) {
   const it = section.blocked_by;
   if (!it) return '–';
   const then = { wait: 'waits', reject: 'is rejected', empty: 'gets nothing' }[it.when_full];
-  if (it.rule === 'store') return `the store is gone: next ${then}`;
+  if (it.rule === 'store') return `the store grants nothing: next ${then}`;
   const kept = it.kept ? ` (${whole(it.kept)} held back)` : '';
   const room = it.room_in_seconds > 0 ? `, room in ${seconds(it.room_in_seconds)}` : '';
   return it.rule === 'draining' ? 'draining' : `${it.rule.replaceAll('_', ' ')}: ${whole(it.used)} of ${whole(it.bound)}${kept}, next ${then}${room}`;

@@ -53,7 +53,7 @@ function fill(table, rows, classes) {
 const asStatus = (status, lately, store) => cell => {
   const [icon, tone] = STATUSES[status] ?? ['?', 'bad'];
   cell.className = `status ${status === 'accepting' && (lately || store) ? 'warn' : tone}`;
-  const more = [lately && lately !== status && `lately ${lately}`, store && `store gone: ${STORES[store] ?? store}`].filter(Boolean);
+  const more = [lately && lately !== status && `lately ${lately}`, store && `without store: ${STORES[store] ?? store}`].filter(Boolean);
   say(cell, [`${icon} ${status.replaceAll('_', ' ')}`, ...more].join(', '));
 };
 const STORES = { refuse: 'refuses', local_share: 'admits a local share', admit: 'admits all' };

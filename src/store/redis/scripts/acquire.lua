@@ -12,7 +12,8 @@ local k, a, claim = 2, 6, 0
 while ARGV[a] do
   if ARGV[a] == 'cap' then
     local cap = KEYS[k]
-    if sweep(cap) >= tonumber(ARGV[a + 1]) then
+    local held = sweep(cap)
+    if held >= lowest(cap, tonumber(ARGV[a + 1]), expiry, held) then
       if ARGV[4] == '1' then
         local blocks, leases = blocks_of(cap)
         -- To those who hold blocks, all leases together are one more that needs some.

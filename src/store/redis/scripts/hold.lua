@@ -15,6 +15,7 @@ if current > 0 then spend_nothing(cap) end
 local wishes, others = wishes_for(cap, token)
 local mine = wishes[token]
 local rest = quiet(KEYS[1], tonumber(ARGV[3]), had > 0)
+bound = lowest(cap, bound, expiry, total)
 if last >= sequence then
   -- Late: a newer one was here before.
   return {now, 'block', current, others and 1 or 0, frees_after(cap), bound}

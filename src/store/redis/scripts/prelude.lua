@@ -90,6 +90,8 @@ end
 --   extra                  -units of blocks beyond the first of each
 --   wanted                 -until when it is known that somebody waits
 --   wish TOKEN NEED TURN   -until when it counts; all leases have one, of `lease`
+--   bound                  -the lowest bound that was stated lately; while some is held
+--   bound until            -until when that counts
 --   known HISTORY          -since when nothing was forgotten, in milliseconds; in clusters
 local function block(cap, token)
   local units = redis.call('ZSCORE', cap, 'units ' .. token)
@@ -105,6 +107,7 @@ local function drop(cap, token)
   if redis.call('ZREM', cap, token) == 0 then return 0 end
   local units = block(cap, token)
   if redis.call('ZREM', cap, 'units ' .. token, 'number ' .. token) > 0 then add_extra(cap, 1 - units) end
+  if redis.call('ZCOUNT', cap, 0, '+inf') == 0 then redis.call('ZREM', cap, 'bound', 'bound until') end
   return units
 end
 
@@ -212,6 +215,20 @@ local function fair(cap, bound, token, need, turn, wishes)
     left = left - claimant.need
   end
   return need, bound
+end
+
+-- The bound that counts for all: the lowest that was stated lately, while some of the cap is held. While settings change,
+-- processes state different ones, and those with a lower one would starve beside the others if each went by its own.
+local function lowest(cap, bound, lasts, held)
+  local stated, left = 0, 0
+  if held > 0 then stated = -tonumber(redis.call('ZSCORE', cap, 'bound') or 0) end
+  if stated > 0 then left = -tonumber(redis.call('ZSCORE', cap, 'bound until') or 0) - now end
+  if left > 0 and stated < bound then return stated end
+  if left <= lasts / 2 or stated ~= bound then
+    redis.call('ZADD', cap, -bound, 'bound', -(now + lasts), 'bound until')
+    keep(cap, lasts)
+  end
+  return bound
 end
 
 -- Units of a rate: how many of `most` there are, when there will be one or how long these may be used, and what to
