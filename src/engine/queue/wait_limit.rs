@@ -50,12 +50,14 @@ impl WaitQueue {
         self.flows.newest_first = self.is_backed_up(now);
     }
 
-    /// Begins the wait of a request that stands in line or at the gate now.
+    /// Begins the wait of a request that stands in line or at the gate now. The bounds of the line and of its label hold for
+    /// both together.
     pub(super) fn begin_wait(&mut self, now: Timestamp, key: Key, stage: Stage, own: Option<Duration>) {
         let partition = self.flows.get(key).partition;
         let wait = if stage == Stage::Line { self.wait_limit(now, partition) } else { self.gate.wait };
+        let together = own.into_iter().chain(self.line.wait);
         let waiter = self.flows.get_mut(key);
-        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
+        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(together.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
     }
@@ -70,19 +72,17 @@ impl WaitQueue {
         }
     }
 
-    /// Returns how long a waiter of a partition that joins the line now may wait there.
+    /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says.
     fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
         match self.discipline {
             Discipline::BurstCredit { longest, standing, credit } => {
                 let left = self.allowances[partition.index()].left(now, credit.max(longest));
-                let bound = left.min(longest).max(standing).max(self.two_turns);
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+                Some(left.min(longest).max(standing).max(self.two_turns))
             }
             Discipline::AdaptiveLifo { interval, short_wait } => {
-                let bound = if self.is_backed_up(now) { short_wait } else { interval };
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+                Some(if self.is_backed_up(now) { short_wait } else { interval })
             }
-            Discipline::Fair | Discipline::Fifo => self.line.wait,
+            Discipline::Fair | Discipline::Fifo => None,
         }
     }
 
