@@ -300,7 +300,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-nPmGhV23x2n4qwa6qMhXwkI7g0fwpGQvDB/2rVTnJfI='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
+    script-src 'sha256-v779BFaXlrYj8K4ehKJ+E8nqS4ZjVh+1uY3y6ner1N0='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

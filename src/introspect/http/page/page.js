@@ -244,7 +244,7 @@ async function ask() {
   if (!paused && !document.hidden) timer = setTimeout(ask, 1000);
 }
 /** What is shown is old: says so, since when, and what to do. */
-function stale(what, why, advice) {
+function outdated(what, why, advice) {
   $('link').className = 'push bad';
   const since = answered ? `${what} since ${answered.toLocaleTimeString()}` : what;
   say($('link'), since);
@@ -257,14 +257,14 @@ function stale(what, why, advice) {
   document.title = `✕ ${$('name').textContent}: ${what}`;
 }
 function warn() {
-  stale('not answering', 'frozen, dead or out of reach, so that all callers may be without answers',
+  outdated('not answering', 'frozen, dead or out of reach, so that all callers may be without answers',
     'take it out of the load balancer, and find out what blocks it');
   $('runbook').setAttribute('href', ($('runbook').getAttribute('href') ?? '').replace(/#.*$/, '#no-answer'));
 }
 /** It is there, and answers this page with an error. */
 function refused(status) {
   const advice = { 401: 'load this page again with its token', 421: 'open this page under a name that the server knows' };
-  stale(`error ${status}`, 'the server, or a proxy before it, does not answer this page; callers may be served all the same',
+  outdated(`error ${status}`, 'the server, or a proxy before it, does not answer this page; callers may be served all the same',
     advice[status] ?? 'look at its log, and at what stands before it');
 }
 setInterval(() => { if (!paused && !document.hidden && pending !== null && performance.now() - pending > LATE) warn(); }, 250);
