@@ -47,9 +47,9 @@ pub struct Settings {
     pub limit: usize,
     /// Requests that may wait in line; 0 is no queue: then requests wait for a slot.
     pub queue: usize,
-    /// The maximum wait at the full gate, with a queue.
+    /// The maximum wait at the full gate, with a queue; 0 is no gate.
     pub admission_timeout: Duration,
-    /// The maximum wait in line, with a queue.
+    /// The maximum wait at the gate and in line together, with a queue.
     pub max_wait: Option<Duration>,
     /// The maximum wait for a slot, without a queue.
     pub wait_timeout: Duration,
@@ -82,9 +82,11 @@ impl Settings {
         self
     }
 
-    /// Sets the maximum wait in line.
+    /// Sets the maximum wait at the gate and in line together. As on the builder there is no gate then: an
+    /// [`admission_timeout`](Self::admission_timeout) that is set after this asks for it.
     pub const fn max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = Some(wait);
+        self.admission_timeout = Duration::ZERO;
         self
     }
 
@@ -142,7 +144,8 @@ impl Burst {
         let served = max_wait.map_or(u64::MAX, |wait| wait / mean);
         let served = usize::try_from(served).unwrap_or(usize::MAX).saturating_mul(limit);
         let queue = self.requests.saturating_sub(limit).min(served);
-        let settings = Settings { max_wait: max_wait.map(Duration::from_nanos), ..Settings::new(limit).queue(queue) };
+        let settings = Settings::new(limit).queue(queue);
+        let settings = max_wait.map(Duration::from_nanos).into_iter().fold(settings, Settings::max_wait);
         self.predict(settings.max_concurrent_streams(limit.saturating_add(queue)))
     }
 
@@ -270,7 +273,7 @@ impl House {
             0 => (if settings.wait_timeout.is_zero() { 0 } else { slots }, Some(settings.wait_timeout), 0),
             queue => (queue, settings.max_wait, if settings.admission_timeout.is_zero() { 0 } else { slots }),
         };
-        let wait_at_gate = nanos(settings.admission_timeout);
+        let wait_at_gate = nanos(settings.admission_timeout.min(wait.unwrap_or(Duration::MAX)));
         Self { slots, places, places_at_gate, wait: wait.map(nanos), wait_at_gate, ..Self::default() }
     }
 
@@ -310,7 +313,7 @@ impl House {
             if until <= now {
                 self.rejected += 1;
             } else {
-                self.stand_in_line(now, guest);
+                self.stand_in_line(guest);
             }
         }
     }
@@ -319,7 +322,7 @@ impl House {
         if self.ends.len() < self.slots {
             self.start(guest.at, guest);
         } else if self.line.len() < self.places {
-            self.stand_in_line(guest.at, guest);
+            self.stand_in_line(guest);
         } else if self.gate.len() < self.places_at_gate {
             self.gate.push_back((guest, guest.at.saturating_add(self.wait_at_gate)));
         } else {
@@ -327,8 +330,8 @@ impl House {
         }
     }
 
-    fn stand_in_line(&mut self, now: u64, guest: Guest) {
-        self.line.push_back((guest, self.wait.map_or(u64::MAX, |wait| now.saturating_add(wait))));
+    fn stand_in_line(&mut self, guest: Guest) {
+        self.line.push_back((guest, self.wait.map_or(u64::MAX, |wait| guest.at.saturating_add(wait))));
     }
 
     fn start(&mut self, now: u64, guest: Guest) {

@@ -30,6 +30,12 @@ impl Problem {
     }
 }
 
+/// Shows a number in a few characters: written out, the smallest and the largest have hundreds.
+pub(crate) fn short(number: f64) -> String {
+    let text = number.to_string();
+    if text.len() > 20 { format!("{number:e}") } else { text }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)

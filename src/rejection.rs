@@ -9,7 +9,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub enum Reason {
     /// The budget that the label shares with other labels is used up for now.
     Budget,
-    /// The request can't be served before its deadline.
+    /// The request can't be served before its deadline, which is the [patience](crate::AdmissionBuilder::patience) where it came
+    /// without one; the text of the rejection says so.
     Deadline,
     /// The server is shutting down.
     Draining,
@@ -191,11 +192,45 @@ pub struct Rejection {
     nothing: bool,
     timed_out: bool,
     over: bool,
+    promised: bool,
+    time_left: Option<Duration>,
 }
 
 impl Rejection {
     pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
-        Self { reason, retry_after, partition, bound, nothing: false, timed_out: false, over: false }
+        Self {
+            reason,
+            retry_after,
+            partition,
+            bound,
+            nothing: false,
+            timed_out: false,
+            over: false,
+            promised: false,
+            time_left: None,
+        }
+    }
+
+    /// The same, with room for this very request after [`retry_after`](Self::retry_after).
+    pub(crate) const fn promised(mut self, promised: bool) -> Self {
+        self.promised = promised;
+        self
+    }
+
+    /// Whether there is room for this very request then: jitter would only make it late.
+    pub(crate) const fn is_promised(&self) -> bool {
+        self.promised
+    }
+
+    /// The same for a request that came with a deadline, of which so much is left.
+    pub(crate) const fn with_time_left(mut self, left: Option<Duration>) -> Self {
+        self.time_left = left;
+        self
+    }
+
+    /// Returns what is left of the caller's own deadline, if it came with one.
+    pub(crate) const fn time_left(&self) -> Option<Duration> {
+        self.time_left
     }
 
     /// The same for a request whose deadline is over.
@@ -232,6 +267,9 @@ impl Rejection {
     pub(crate) const fn supplement(&self) -> &'static str {
         match self.reason {
             Reason::GateTimeout | Reason::QueueTimeout => "",
+            Reason::Deadline if self.time_left.is_none() => {
+                ", which is the patience of this server: it came without one"
+            }
             _ if self.timed_out => ", and the maximum wait is over",
             _ => "",
         }
@@ -259,7 +297,8 @@ impl Rejection {
         self.bound
     }
 
-    /// The time after which a slot is likely to be free, estimated from the measured drain rate.
+    /// The time after which a slot is likely to be free, estimated from the measured drain rate. A rate is known: each request that it
+    /// refuses is told a start of its own, up to ten minutes ahead; further ones share these.
     ///
     /// Without jitter. Add some before you send it to clients, so that they don't return together; the built-in
     /// responses do.

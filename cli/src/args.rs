@@ -234,7 +234,7 @@ pub(crate) struct PlanArgs {
     /// Maximum wait at the full gate, with a queue
     #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
     pub(crate) admission_timeout: Option<Duration>,
-    /// Maximum wait in line, with a queue
+    /// Maximum wait at the gate and in line together, with a queue
     #[arg(long, value_name = "TIME", value_parser = time, requires = "limit")]
     pub(crate) max_wait: Option<Duration>,
     /// Maximum wait for a slot, without a queue

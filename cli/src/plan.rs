@@ -48,8 +48,8 @@ fn settings(args: &PlanArgs) -> Option<Settings> {
         return None;
     }
     settings.queue = args.queue.unwrap_or(0);
+    settings = args.max_wait.into_iter().fold(settings, Settings::max_wait);
     settings.admission_timeout = args.admission_timeout.unwrap_or(settings.admission_timeout);
-    settings.max_wait = args.max_wait;
     settings.wait_timeout = args.wait_timeout.unwrap_or(settings.wait_timeout);
     settings.max_concurrent_streams = args.max_concurrent_streams;
     Some(settings)
@@ -62,7 +62,10 @@ fn in_words(given: &Settings) -> Vec<(&'static str, String)> {
     if given.queue == 0 {
         settings.push(("wait_timeout", time(given.wait_timeout)));
     } else {
-        settings.push(("admission_timeout", time(given.admission_timeout)));
+        // With a bound of the wait there is no gate unless it is asked for.
+        if given.max_wait.is_none() || !given.admission_timeout.is_zero() {
+            settings.push(("admission_timeout", time(given.admission_timeout)));
+        }
         settings.extend(given.max_wait.map(|wait| ("max_wait", time(wait))));
     }
     settings.extend(given.max_concurrent_streams.map(|streams| ("max_concurrent_streams", streams.to_string())));

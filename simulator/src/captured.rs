@@ -52,14 +52,15 @@ pub struct Request {
     deadline: Option<u64>,
     /// When it got its slot, if it did.
     pub started: Option<u64>,
-    /// How long it took; of one that never ran, the time of another one like it.
+    /// How long it took; of one that never ran, the time of another one like it. A request that ran yet when the capture ended holds
+    /// its slot to that end: when it would have ended is not known.
     pub service: Service,
     pub rejected: Option<String>,
     /// When its client left while it waited.
     pub left: Option<u64>,
 }
 
-/// How long a request takes to its answer and to the end of that, and how it ends.
+/// How long a request takes to its answer and to the end of that, and how it ends; for ever, where the capture ended before.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
     pub rtt: u64,
@@ -76,6 +77,16 @@ pub enum Step {
     WorkerGone(WorkerReport),
 }
 
+impl Service {
+    pub const fn has_no_end(&self) -> bool {
+        self.held == u64::MAX
+    }
+
+    fn end_after(&mut self, held: u64) {
+        (self.rtt, self.held) = (self.rtt.min(held), held);
+    }
+}
+
 impl Request {
     /// The partition that it asked for, and its label.
     pub fn group(&self) -> Group {
@@ -86,9 +97,14 @@ impl Request {
         }
     }
 
+    /// Whether it ran yet when the capture ended.
+    pub const fn is_unfinished(&self) -> bool {
+        self.started.is_some() && self.service.has_no_end()
+    }
+
     /// Whether its answer comes after its deadline, if it starts at this time.
     pub fn is_late(&self, start: u64) -> bool {
-        self.deadline.is_some_and(|deadline| start + self.service.rtt > deadline)
+        self.deadline.is_some_and(|deadline| start.saturating_add(self.service.rtt) > deadline)
     }
 
     /// What it asks admission for.
@@ -146,7 +162,6 @@ impl Captured {
         }
         let Reading { mut requests, steps, reloads, missed, until: duration, .. } = reading;
         lend_service(&mut requests);
-        let requests = requests.into_iter().map(|(request, _)| request).collect();
         let (mode, limit) = (mode(header["mode"].as_str())?, header["limit"].as_u64().unwrap_or(1));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(Self { policy, mode, limit, is_rolling, missed, duration, requests, steps, reloads })
@@ -155,8 +170,7 @@ impl Captured {
 
 #[derive(Default)]
 struct Reading {
-    /// Each request, and whether its service is known.
-    requests: Vec<(Request, bool)>,
+    requests: Vec<Request>,
     places: HashMap<u64, usize>,
     /// When it begins: times are told from there on.
     from: u64,
@@ -177,21 +191,26 @@ impl Reading {
             "present" => self.present(at, line)?,
             "gap" => {
                 self.missed += line["count"].as_u64().unwrap_or(0);
-                // What became of them is not known; those that are there yet follow.
-                self.places.clear();
+                // What became of them is not known; those that are there yet follow, as others.
+                for (_, place) in self.places.drain() {
+                    let request = &mut self.requests[place];
+                    if let (Some(started), true) = (request.started, request.is_unfinished()) {
+                        request.service.end_after(at.saturating_sub(started));
+                    }
+                }
             }
             _ => {}
         }
         let place = line["id"].as_u64().and_then(|id| self.places.get(&id));
         let request = place.map(|&place| &mut self.requests[place]);
         match (verb, request) {
-            ("arrive" | "claim" | "present", Some((request, _))) => match line["gets"].as_str() {
+            ("arrive" | "claim" | "present", Some(request)) => match line["gets"].as_str() {
                 Some("slot") => request.started = Some(at),
                 Some("place") | None => {}
                 Some(reason) => request.rejected = Some(reason.to_owned()),
             },
-            ("leave", Some((request, _))) => request.left = Some(at),
-            ("observe" | "finish", Some((request, known))) => {
+            ("leave", Some(request)) => request.left = Some(at),
+            ("observe" | "finish", Some(request)) => {
                 // A file that was changed may have times that run backwards.
                 let lasted = at.saturating_sub(request.started.unwrap_or(at));
                 if let Some(word) = line["outcome"].as_str() {
@@ -203,8 +222,9 @@ impl Reading {
                         _ => Outcome::Cancelled,
                     };
                 }
-                request.service.held = lasted;
-                *known = true;
+                if verb == "finish" {
+                    request.service.end_after(lasted);
+                }
             }
             ("mode", _) => self.steps.push((at, Step::Mode(mode(line["mode"].as_str())?))),
             ("drain", _) => {
@@ -226,12 +246,12 @@ impl Reading {
         if let Some(count) = line["count"].as_u64() {
             for _ in 0..count.min(MOST_UNSEEN) {
                 let request = self.request(at, line)?;
-                self.requests.push((Request { is_present: true, started: Some(at), ..request }, false));
+                self.requests.push(Request { is_present: true, ..request });
             }
             return Ok(());
         }
         self.arrive(at, line)?;
-        if let (Some((request, _)), Some("slot")) = (self.requests.last_mut(), line["gets"].as_str()) {
+        if let (Some(request), Some("slot")) = (self.requests.last_mut(), line["gets"].as_str()) {
             request.is_present = true;
         }
         Ok(())
@@ -240,7 +260,7 @@ impl Reading {
     fn arrive(&mut self, at: u64, line: &Value) -> Result<(), String> {
         let request = self.request(at, line)?;
         self.places.insert(line["id"].as_u64().ok_or("id: is missing")?, self.requests.len());
-        self.requests.push((request, false));
+        self.requests.push(request);
         Ok(())
     }
 
@@ -258,7 +278,7 @@ impl Reading {
             criticality: Criticality::from_word(word).ok_or_else(|| format!("criticality: found {word:?}"))?,
             deadline: line["deadline"].as_u64().map(|at| at.saturating_sub(self.from)),
             started: None,
-            service: Service { rtt: 0, held: 0, outcome: Outcome::Success },
+            service: Service { rtt: u64::MAX, held: u64::MAX, outcome: Outcome::Success },
             rejected: None,
             left: None,
         })
@@ -266,28 +286,26 @@ impl Reading {
 }
 
 /// A request that never ran would have taken as long as the last one before it with the same label and class that did, or
-/// the first one after it; of other labels, if there is none.
-fn lend_service(requests: &mut [(Request, bool)]) {
+/// the first one after it; of other labels, if there is none. Where that one did not end, it would not have ended either: so a leak
+/// stays one under another policy.
+fn lend_service(requests: &mut [Request]) {
     let mut alike: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let kind = |request: &Request| (request.label.clone(), request.class.clone());
-    let all: Vec<usize> = (0..requests.len()).filter(|&i| requests[i].1 && succeeded(&requests[i].0)).collect();
-    for &i in &all {
-        alike.entry(kind(&requests[i].0)).or_default().push(i);
+    for i in (0..requests.len()).filter(|&i| is_example(&requests[i])) {
+        alike.entry(kind(&requests[i])).or_default().push(i);
     }
-    for i in 0..requests.len() {
-        if requests[i].1 {
-            continue;
-        }
-        let others = alike.get(&kind(&requests[i].0)).unwrap_or(&all);
+    let mut all: Vec<usize> = alike.values().flatten().copied().filter(|&i| !requests[i].is_unfinished()).collect();
+    all.sort_unstable();
+    for i in (0..requests.len()).filter(|&i| requests[i].started.is_none()).collect::<Vec<_>>() {
+        let others = alike.get(&kind(&requests[i])).unwrap_or(&all);
         let after = others.partition_point(|&other| other < i);
         let before = after.checked_sub(1).and_then(|before| others.get(before));
-        if let Some(&other) = before.or_else(|| others.first()) {
-            requests[i].0.service = requests[other].0.service;
-        }
+        let other = before.or_else(|| others.first()).map(|&other| requests[other].service);
+        requests[i].service = other.unwrap_or(Service { rtt: 0, held: 0, outcome: Outcome::Success });
     }
 }
 
 /// Of a request that was there at the start, only the rest of its time is known.
-fn succeeded(request: &Request) -> bool {
-    !request.is_present && request.service.outcome == Outcome::Success
+fn is_example(request: &Request) -> bool {
+    !request.is_present && request.started.is_some() && request.service.outcome == Outcome::Success
 }

@@ -1,7 +1,7 @@
 //! What would have become of the requests of a capture under another policy.
 //!
 //! A closed loop: requests come when they came, their clients leave when they left, and each is served for as long as it was,
-//! from whenever it gets its slot on.
+//! from whenever it gets its slot on. What ran yet when the capture ended holds its slot to that end.
 
 use std::{
     cmp::Reverse,
@@ -254,8 +254,16 @@ impl Run<'_> {
                 let (wait, is_late) = (self.now - request.at, request.is_late(self.now));
                 self.each[i] = Some(Fate::Served { wait, is_late });
                 self.stages.insert(i, Stage::Runs(permit));
-                self.plan(self.now + request.service.rtt, Event::Answer(i));
-                self.plan(self.now + request.service.held, Event::Finish(i));
+                // What did not end holds its slot until all of the capture has come.
+                let end = self.now.max(self.captured.duration).saturating_add(1);
+                let (rtt, held) = (request.service.rtt, request.service.held);
+                if rtt < u64::MAX {
+                    self.plan(self.now.saturating_add(rtt), Event::Answer(i));
+                }
+                self.plan(
+                    if request.service.has_no_end() { end } else { self.now.saturating_add(held) },
+                    Event::Finish(i),
+                );
             }
             Err(rejection) => {
                 self.stages.remove(&i);

@@ -2,11 +2,12 @@
 //!
 //! HTTP gets 429 where the caller ran into a bound of its own and 503 where the server ran into one, with `Retry-After`
 //! (RFC 9110, section 10.2.3) and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
-//! protocol calls Trailers-Only: one HEADERS frame with status, message and `grpc-retry-pushback-ms` (gRFC A6). A bare
-//! 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
+//! protocol calls Trailers-Only: one HEADERS frame with status, message, `grpc-retry-pushback-ms` (gRFC A6) and, in
+//! `grpc-status-details-bin`, `google.rpc.RetryInfo`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
 
 use std::{fmt::Write, time::Duration};
 
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
@@ -18,6 +19,7 @@ use crate::rejection::{Reason, Rejection};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
@@ -100,7 +102,8 @@ impl Rejections {
     }
 
     fn http(&self, rejection: &Rejection) -> Response<BodyData> {
-        let timed_out = rejection.timed_out() && !rejection.supplement().is_empty();
+        let supplement = rejection.supplement();
+        let timed_out = rejection.timed_out() && !supplement.is_empty();
         let index = if timed_out { Reason::QueueTimeout } else { rejection.reason() }.index();
         let mut response = Response::new(BodyData::empty());
         if rejection.responds_empty() {
@@ -110,17 +113,17 @@ impl Rejections {
         *response.status_mut() = self.statuses[index];
         if self.headers {
             let headers = response.headers_mut();
-            let delay = jittered(rejection.retry_after());
+            let delay = told(rejection);
             headers.insert(RETRY_AFTER, retry_after(delay));
             if self.rate_limit {
                 rate_limit_fields(rejection, delay, headers);
             }
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            let body = if timed_out {
-                problem_details(rejection.reason(), self.statuses[index], rejection.supplement())
-            } else {
+            let body = if supplement.is_empty() {
                 self.bodies[index].clone()
+            } else {
+                problem_details(rejection.reason(), self.statuses[index], supplement)
             };
             *response.body_mut() = BodyData::new(body);
         }
@@ -138,10 +141,19 @@ impl Rejections {
         };
         let headers = response.headers_mut();
         copy(request.headers(), &CONTENT_TYPE, headers);
+        let (message, delay) = (grpc_text(rejection), told(rejection));
+        // A deadline that is over is the end of the call, and no sign of load.
+        if !rejection.is_over() {
+            headers.insert(GRPC_DETAILS, retry_info(&status, &message, delay));
+        }
         headers.insert(GRPC_STATUS, status);
-        headers.insert(GRPC_MESSAGE, grpc_message(rejection));
-        let pushback = jittered(rejection.retry_after()).as_millis();
-        headers.insert(GRPC_PUSHBACK, i32::try_from(pushback).unwrap_or(i32::MAX).into());
+        headers.insert(GRPC_MESSAGE, grpc_message(message, rejection.reason()));
+        // What is negative means that it is in vain to retry the call before its deadline.
+        let pushback = match rejection.time_left() {
+            Some(left) if rejection.retry_after() > left || rejection.reason() == Reason::Deadline => -1,
+            left => i32::try_from(left.map_or(delay, |left| delay.min(left)).as_millis()).unwrap_or(i32::MAX),
+        };
+        headers.insert(GRPC_PUSHBACK, pushback.into());
         response
     }
 }
@@ -162,6 +174,11 @@ fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
     retry_after + (retry_after / 2).max(Duration::from_secs(1)).mul_f64(fastrand::f64())
+}
+
+/// Returns after how long a request is told to come back.
+fn told(rejection: &Rejection) -> Duration {
+    if rejection.is_promised() { rejection.retry_after() } else { jittered(rejection.retry_after()) }
 }
 
 /// Up to a minute without an allocation.
@@ -206,11 +223,48 @@ fn problem_details(reason: Reason, status: StatusCode, supplement: &str) -> Byte
     ))
 }
 
-/// The reason first, for machines; percent-encoded as the gRPC protocol wants it.
-fn grpc_message(rejection: &Rejection) -> HeaderValue {
+/// The reason first, for machines.
+fn grpc_text(rejection: &Rejection) -> String {
     let reason = rejection.reason();
     let (told, supplement) = (reason.describe(), rejection.supplement());
-    let text = format!("{reason}: {told}{supplement} (partition {})", rejection.partition());
+    format!("{reason}: {told}{supplement} (partition {})", rejection.partition())
+}
+
+/// `google.rpc.Status` with a `google.rpc.RetryInfo`: the status and the message of the call, and after how long to retry. Clients that
+/// take `RESOURCE_EXHAUSTED` without it for final, such as exporters of OpenTelemetry, drop what they sent.
+fn retry_info(status: &HeaderValue, message: &str, delay: Duration) -> HeaderValue {
+    const TYPE: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
+    const BYTES: u8 = 2;
+    let varint = |into: &mut Vec<u8>, mut value: u64| {
+        while value > 0x7f {
+            into.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        into.push(value.to_le_bytes()[0]);
+    };
+    // What follows fits into lengths of one byte, but for the message.
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    // google.protobuf.Duration: seconds, nanoseconds.
+    let mut after = vec![1 << 3];
+    varint(&mut after, delay.as_secs());
+    after.push(2 << 3);
+    varint(&mut after, u64::from(delay.subsec_millis()) * 1_000_000);
+    let info = [&[1 << 3 | BYTES, length(&after)], &*after].concat();
+    let details = [&[1 << 3 | BYTES, length(TYPE)], TYPE, &[2 << 3 | BYTES, length(&info)], &*info].concat();
+    let code = status.to_str().ok().and_then(|code| code.parse().ok()).unwrap_or(0);
+    let mut all = vec![1 << 3, code, 2 << 3 | BYTES];
+    varint(&mut all, message.len() as u64);
+    all.extend_from_slice(message.as_bytes());
+    all.extend([3 << 3 | BYTES, length(&details)]);
+    all.extend(details);
+    HeaderValue::try_from(STANDARD_NO_PAD.encode(all)).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// Percent-encoded as the gRPC protocol wants it.
+fn grpc_message(text: String, reason: Reason) -> HeaderValue {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'$' | b'&'..=b'~')) {
+        return HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()));
+    }
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -248,7 +302,7 @@ mod tests {
     #[test]
     fn messages_are_percent_encoded_and_carry_the_reason() {
         let rejection = Rejection::new(Reason::PartitionCap, Duration::ZERO, "bätch 100%".into(), 2);
-        let message = grpc_message(&rejection);
+        let message = grpc_message(grpc_text(&rejection), rejection.reason());
         let message = message.to_str().unwrap();
         assert!(message.starts_with("partition_cap: "), "{message}");
         assert!(message.ends_with("(partition b%C3%A4tch 100%25)"), "{message}");

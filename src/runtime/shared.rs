@@ -9,6 +9,8 @@ use std::{
     },
 };
 
+use tokio::sync::Notify;
+
 #[cfg(feature = "introspect")]
 use super::{background::History, capture::RollingSlot};
 use super::{
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     pub(super) origin: Mutex<Option<Box<AdmissionConfig>>>,
     /// Whether clients are to go elsewhere: the handle leaves, or drains.
     leaving: AtomicBool,
+    /// Futures that wait until it does.
+    left: Notify,
     /// Time between the end of readiness and that of admission, in nanoseconds.
     pub(super) drain_after: AtomicU64,
     /// Changes that were reported.
@@ -74,6 +78,7 @@ impl Shared {
             home,
             recorder: Mutex::default(),
             leaving: AtomicBool::new(false),
+            left: Notify::new(),
             drain_after: AtomicU64::new(0),
             #[cfg(feature = "introspect")]
             history: Mutex::default(),
@@ -115,6 +120,16 @@ impl Shared {
     /// Has the answers tell clients to go elsewhere.
     pub(super) fn begin_to_leave(&self) {
         self.leaving.store(true, Ordering::Relaxed);
+        self.left.notify_waiters();
+    }
+
+    /// Waits until the handle leaves, or drains.
+    pub(super) async fn leaves(&self) {
+        // Made before the look, so that it ends also if the handle leaves in between.
+        let left = self.left.notified();
+        if !self.is_leaving() {
+            left.await;
+        }
     }
 
     /// Returns the same, with a lock whose waits the handle publishes.

@@ -25,6 +25,7 @@ mod rules;
 mod runtimes;
 mod shadow;
 mod timed_out;
+mod told;
 mod waiting;
 mod warnings;
 #[cfg(feature = "config")]

@@ -6,6 +6,7 @@ mod chaos;
 mod draining;
 mod generic;
 mod handed_over;
+mod health;
 mod idle_clones;
 mod labels;
 mod leaving;

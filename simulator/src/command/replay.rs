@@ -11,9 +11,9 @@ use super::side_by_side;
 use crate::{
     candidate::Candidate,
     captured::Captured,
-    compare::compare,
+    compare::{compare, sum},
     policy::Policy,
-    what_if::{Fates, recorded, what_if_under},
+    what_if::{Fates, recorded, what_if, what_if_under},
 };
 
 fn read(path: &Path) -> Result<String, String> {
@@ -42,11 +42,15 @@ pub(crate) fn run(file: &Path, policies: &[PathBuf], as_json: bool) -> Result<bo
     let then = recorded(&captured);
     let now: Vec<Fates> = candidates.iter().map(|(_, candidate)| what_if_under(&captured, candidate)).collect();
     let groups = compare(&captured, &then, &now);
+    // A replay that does not even show what was is no forecast of what would have been.
+    let own = captured.policy.as_ref().map(|own| what_if(&captured, own)).ok();
+    let own = own.map(|own| sum(compare(&captured, &then, &[own]).iter().map(|(_, tallies)| tallies)));
+    let departs = own.and_then(|own| own.last()?.departs());
     let names: Vec<&str> = candidates.iter().map(|(name, _)| name.as_str()).collect();
     if as_json {
-        sayln!("{}", side_by_side::to_json(&captured, &names, &groups, &then, &now));
+        sayln!("{}", side_by_side::to_json(&captured, departs, &names, &groups, &then, &now));
     } else {
-        say!("{}", side_by_side::table(&captured, &names, &groups, &then, &now));
+        say!("{}", side_by_side::table(&captured, departs, &names, &groups, &then, &now));
     }
     Ok(true)
 }

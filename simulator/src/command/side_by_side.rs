@@ -16,6 +16,7 @@ const SHOWN: usize = 20;
 /// A line for each number, a column for what was recorded and for each policy.
 pub(crate) fn table(
     captured: &Captured,
+    departs: Option<u64>,
     names: &[&str],
     groups: &[(Group, Vec<Tally>)],
     then: &Fates,
@@ -34,6 +35,14 @@ pub(crate) fn table(
     );
     if captured.missed > 0 {
         put(&mut out, &format!("{} turns are missing: what they decided is not known", captured.missed));
+    }
+    let unfinished = unfinished(captured);
+    if unfinished > 0 {
+        put(&mut out, &format!("{unfinished} ran yet when it ended: they hold their slots to the end"));
+    }
+    if let Some(departs) = departs {
+        let what = "under the policy of the capture, so the columns are no forecast";
+        put(&mut out, &format!("{departs} of {requests} fare otherwise than recorded {what}"));
     }
     let names: Vec<String> = std::iter::once("recorded").chain(names.iter().copied()).map(cut).collect();
     let all = sum(groups.iter().map(|(_, tallies)| tallies));
@@ -79,6 +88,7 @@ fn block(out: &mut String, title: &str, names: &[String], tallies: &[Tally]) {
 /// All numbers, for each policy.
 pub(crate) fn to_json(
     captured: &Captured,
+    departs: Option<u64>,
     names: &[&str],
     groups: &[(Group, Vec<Tally>)],
     then: &Fates,
@@ -102,8 +112,13 @@ pub(crate) fn to_json(
     });
     json!({
         "seconds": seconds(captured), "limit": captured.limit, "missed": captured.missed,
+        "unfinished": unfinished(captured), "departs": departs,
         "policies": policies.collect::<Vec<_>>(),
     })
+}
+
+fn unfinished(captured: &Captured) -> usize {
+    captured.requests.iter().filter(|request| request.is_unfinished()).count()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]

@@ -13,6 +13,7 @@ use std::{
 use admission_simulator::{
     candidate::Candidate,
     captured::Captured,
+    compare::{compare, sum},
     what_if::{Fate, recorded, what_if_under},
 };
 use serde_json::Value;
@@ -142,6 +143,40 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
     // Each row is a decision of a server that has learned more than the file says.
     let error = settings(&hand).replay(lines.join("\n").as_bytes()).unwrap_err().to_string();
     assert!(error.contains("rolling"), "{error}");
+}
+
+/// Requests of a label never end, until they have all slots. Under its own policy, the capture shows just that; a limit that is twice
+/// as large is full as well.
+#[test]
+fn a_leak_replays_as_a_leak() {
+    let hand = Hand::default();
+    let admission = settings(&hand).limit(Fixed::new(10)).build().unwrap();
+    RollingCapture::new().start(&admission).unwrap();
+    let (mut leaked, mut rows) = (Vec::new(), 0);
+    for round in 0..500 {
+        let acme = (round % 10 == 0).then(|| admission.try_admit(Ticket::new().label("acme")).ok());
+        let web = admission.try_admit(Ticket::new().partition("web").label("shop"));
+        rows += 1 + u64::from(acme.is_some());
+        leaked.extend(acme.flatten());
+        hand.pass(10);
+        if let Ok(permit) = web {
+            permit.finish(Outcome::Success);
+            rows += 1;
+        }
+    }
+    let captured = read(&lines(&admission, ALL, rows));
+    assert_eq!(captured.requests.iter().filter(|request| request.is_unfinished()).count(), leaked.len());
+    let then = recorded(&captured);
+    let replay = |policy: &Candidate| {
+        let fates = what_if_under(&captured, policy);
+        let all = sum(compare(&captured, &then, std::slice::from_ref(&fates)).iter().map(|(_, tallies)| tallies));
+        (fates.admitted, fates.all_rejected(), all[1].departs())
+    };
+    assert_eq!((leaked.len(), then.all_rejected()), (10, 450));
+    let own = Candidate::Scenario(captured.policy.as_ref().unwrap().clone());
+    assert_eq!(replay(&own), (then.admitted, then.all_rejected(), None));
+    let (_, refused, departs) = replay(&Candidate::parse("limit = 20\nwait_timeout = '0s'").unwrap());
+    assert!(refused > 200 && departs.is_some(), "{refused} refused, {departs:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
         plan::{Bound, PartitionPlan, Places, Plan},
         shares::WHOLE,
     },
-    problem::{BuildError, Problem},
+    problem::{BuildError, Problem, short},
 };
 
 /// The name of the partition of requests that belong to no other.
@@ -119,13 +119,13 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
                 path(),
                 format!(
                     "found {} %, allowed is more than 0 and at most 100 (and not below 0.0001)",
-                    share.as_percent()
+                    short(share.as_percent())
                 ),
             )),
         }
     }
     if total > 100.0 + ROUNDING {
-        problems.push(Problem::new("partitions", format!("found {total} % in all, allowed is at most 100")));
+        problems.push(Problem::new("partitions", format!("found {} % in all, allowed is at most 100", short(total))));
     }
     let default = Arc::from(DEFAULT_PARTITION);
     let (mode, observes) = (values.default_partition_mode, values.default_partition_observe);

@@ -89,9 +89,12 @@ impl AdmissionConfig {
         let derived = self.patience.map_or(Waits::UNKNOWN, Waits::of_patience);
         // A bound of the wait without a queue says that there is none.
         let unset = if self.wait_timeout.is_set() { 0 } else { derived.queue };
+        // A bound of the wait in a queue of so many says how many wait, and for how long: a gate before it is asked for.
+        let has_no_gate = matches!(self.max_wait.get(), Some(Some(_))) && self.max_waiting.is_none();
+        let at_gate = if has_no_gate { Duration::ZERO } else { derived.admission_timeout };
         Waits {
             queue: self.queue.get().copied().unwrap_or(unset),
-            admission_timeout: self.admission_timeout.get().copied().unwrap_or(derived.admission_timeout),
+            admission_timeout: self.admission_timeout.get().copied().unwrap_or(at_gate),
             max_wait: self.max_wait.get().copied().unwrap_or(derived.max_wait),
             wait_timeout: self.wait_timeout.get().copied().unwrap_or(derived.wait_timeout),
             discipline: self.discipline.get().copied().unwrap_or(derived.discipline),

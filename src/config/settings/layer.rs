@@ -64,12 +64,14 @@ macro_rules! layer_settings {
                 pub queue: Derived<usize> = Derived::Auto => |places: usize| Derived::Set(places),
                 /// The maximum wait at the full gate. Only with a queue.
                 ///
-                /// 5 s unless set, or 0 where the [patience](Self::patience) is known; 0 rejects at once. Keep it short. Where
-                /// every slot and every place is taken for minutes, waiting longer only delays the answer.
+                /// 5 s unless set; 0 where the [patience](Self::patience) or [`max_wait`](Self::max_wait) is set, unless
+                /// [`max_waiting`](Self::max_waiting) asks for a gate. 0 rejects at once. Keep it short. Where every slot and
+                /// every place is taken for minutes, waiting longer only delays the answer.
                 pub admission_timeout: Derived<Duration> = Derived::Auto => |timeout: Duration| Derived::Set(timeout),
-                /// The maximum wait in line for a slot; no bound unless set. Only with a queue.
+                /// The maximum wait for a slot, at the gate and in line together; no bound unless set. Only with a queue.
                 ///
-                /// Four fifths of the [patience](Self::patience) where that is known.
+                /// Four fifths of the [patience](Self::patience) where that is known. `queue(n).max_wait(t)` is n places
+                /// and t.
                 ///
                 /// Set it wherever callers don't send a deadline and don't wait for ever. A queue that holds more work
                 /// than its callers have patience for serves no caller after a spike, because each slot goes to a

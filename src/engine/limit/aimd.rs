@@ -7,7 +7,10 @@ use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, range_problems};
 #[cfg(feature = "introspect")]
 use crate::time::nanos;
-use crate::{outcome::Outcome, problem::Problem};
+use crate::{
+    outcome::Outcome,
+    problem::{Problem, short},
+};
 
 /// AIMD, additive increase, multiplicative decrease: the limit grows by one while answers come within the threshold,
 /// and falls by a tenth when they don't.
@@ -167,10 +170,10 @@ impl LimitAlgorithm for Aimd {
         if !(0.5..1.0).contains(&self.backoff) {
             problems.push(Problem::new(
                 "aimd.backoff",
-                format!("found {}, allowed is 0.5 or more and less than 1", self.backoff),
+                format!("found {}, allowed is 0.5 or more and less than 1", short(self.backoff)),
             ));
         }
-        problems.extend(range_problems("aimd", self.min, self.max));
+        problems.extend(range_problems("aimd", self.limit == 0, self.min, self.max));
         problems
     }
 }

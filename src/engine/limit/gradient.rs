@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     outcome::Outcome,
-    problem::Problem,
+    problem::{Problem, short},
     time::{Timestamp, nanos},
 };
 
@@ -228,11 +228,12 @@ impl LimitAlgorithm for Gradient {
         if !(self.percentile > 0.0 && self.percentile <= 100.0) {
             problems.push(Problem::new(
                 "gradient.percentile",
-                format!("found {}, allowed is more than 0 and at most 100", self.percentile),
+                format!("found {}, allowed is more than 0 and at most 100", short(self.percentile)),
             ));
         }
         if !(self.buffer >= 0.0 && self.buffer.is_finite()) {
-            problems.push(Problem::new("gradient.buffer", format!("found {}, allowed is 0 or more", self.buffer)));
+            problems
+                .push(Problem::new("gradient.buffer", format!("found {}, allowed is 0 or more", short(self.buffer))));
         }
         if self.probe_samples == 0 {
             problems.push(Problem::new("gradient.probe", "found 0 samples, allowed is 1 or more"));

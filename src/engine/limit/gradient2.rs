@@ -1,7 +1,11 @@
 //! Gradient2: compares the round-trip time with its own long-term average.
 
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems, smallest};
-use crate::{outcome::Outcome, problem::Problem, time::nanos};
+use crate::{
+    outcome::Outcome,
+    problem::{Problem, short},
+    time::nanos,
+};
 
 /// Compares the round-trip time with its own long-term average.
 ///
@@ -224,16 +228,18 @@ impl LimitAlgorithm for Gradient2 {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = range_problems("gradient2", self.min, self.max);
+        let mut problems = range_problems("gradient2", self.estimate < 1.0, self.min, self.max);
         if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
             problems.push(Problem::new(
                 "gradient2.smoothing",
-                format!("found {}, allowed is more than 0 and at most 1", self.smoothing),
+                format!("found {}, allowed is more than 0 and at most 1", short(self.smoothing)),
             ));
         }
         if !(self.tolerance >= 1.0 && self.tolerance.is_finite()) {
-            problems
-                .push(Problem::new("gradient2.tolerance", format!("found {}, allowed is 1 or more", self.tolerance)));
+            problems.push(Problem::new(
+                "gradient2.tolerance",
+                format!("found {}, allowed is 1 or more", short(self.tolerance)),
+            ));
         }
         if self.window == 0 {
             problems.push(Problem::new("gradient2.long_window", "found 0, allowed is 1 or more"));

@@ -228,13 +228,12 @@ impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
 }
 
 /// Returns what is wrong with the range of a law.
-fn range_problems(law: &str, min: usize, max: usize) -> Vec<Problem> {
+fn range_problems(law: &str, starts_at_0: bool, min: usize, max: usize) -> Vec<Problem> {
     /// Every permit carries a count of running requests, in 32 bits.
     const LARGEST: usize = u32::MAX as usize;
-    let mut problems = Vec::new();
-    if min == 0 {
-        problems.push(Problem::new(format!("{law}.min"), "found 0, allowed is 1 or more"));
-    }
+    let zeros = [("initial", starts_at_0), ("min", min == 0)].into_iter().filter(|(_, is_zero)| *is_zero);
+    let zero = |(name, _)| Problem::new(format!("{law}.{name}"), "found 0, allowed is 1 or more");
+    let mut problems: Vec<_> = zeros.map(zero).collect();
     if max < min || max > LARGEST {
         let allowed = format!("allowed is min ({min}) or more and at most {LARGEST}");
         problems.push(Problem::new(format!("{law}.max"), format!("found {max}, {allowed}")));

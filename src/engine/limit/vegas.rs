@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems, smallest};
-use crate::{outcome::Outcome, problem::Problem, time::nanos};
+use crate::{
+    outcome::Outcome,
+    problem::{Problem, short},
+    time::nanos,
+};
 
 /// Estimates the queue from how much slower requests are than the fastest: TCP Vegas, as in Netflix's
 /// concurrency-limits.
@@ -242,15 +246,12 @@ impl LimitAlgorithm for Vegas {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = range_problems("vegas", 1, self.max);
+        let mut problems = range_problems("vegas", self.estimate < 1.0, 1, self.max);
         if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
             problems.push(Problem::new(
                 "vegas.smoothing",
-                format!("found {}, allowed is more than 0 and at most 1", self.smoothing),
+                format!("found {}, allowed is more than 0 and at most 1", short(self.smoothing)),
             ));
-        }
-        if self.estimate < 1.0 {
-            problems.push(Problem::new("vegas.initial", "found 0, allowed is 1 or more"));
         }
         if let (Some(alpha), Some(beta)) = (self.alpha, self.beta)
             && beta < alpha

@@ -7,7 +7,7 @@ use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
 use crate::{
     outcome::Outcome,
-    problem::Problem,
+    problem::{Problem, short},
     time::{Timestamp, nanos},
 };
 
@@ -214,7 +214,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         if !(self.overload_percent > 0.0 && self.overload_percent <= 100.0) {
             problems.push(Problem::new(
                 "window.overload_percent",
-                format!("found {}, allowed is more than 0 and at most 100", self.overload_percent),
+                format!("found {}, allowed is more than 0 and at most 100", short(self.overload_percent)),
             ));
         }
         problems

@@ -6,7 +6,7 @@ use super::WaitQueue;
 use crate::{
     engine::{
         ids::{Key, PartitionId},
-        plan::Discipline,
+        plan::{Discipline, Places},
         tokens::{Ask, Stage, Waiter},
     },
     time::Timestamp,
@@ -50,7 +50,8 @@ impl WaitQueue {
         self.flows.newest_first = self.is_backed_up(now);
     }
 
-    /// Begins the wait of a request that stands in line or at the gate now.
+    /// Begins the wait of a request that stands in line or at the gate now. The bounds of the line and of its label hold for
+    /// both together. A wait in the room for guarantees has a bound of its own, and that of the line where there is one.
     pub(super) fn begin_wait(
         &mut self,
         now: Timestamp,
@@ -65,8 +66,10 @@ impl WaitQueue {
             None if stage == Stage::Line => self.wait_limit(now, partition),
             None => self.gate.wait,
         };
+        let has_line = !matches!(self.line.places, Places::Exactly(0));
+        let together = own.into_iter().chain(self.line.wait.filter(|_| has_line || in_room.is_none()));
         let waiter = self.flows.get_mut(key);
-        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(own.map(|wait| waiter.since.after(wait)));
+        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(together.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
     }
@@ -81,19 +84,17 @@ impl WaitQueue {
         }
     }
 
-    /// Returns how long a waiter of a partition that joins the line now may wait there.
+    /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says.
     fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
         match self.discipline {
             Discipline::BurstCredit { longest, standing, credit } => {
                 let left = self.allowances[partition.index()].left(now, credit.max(longest));
-                let bound = left.min(longest).max(standing).max(self.two_turns);
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+                Some(left.min(longest).max(standing).max(self.two_turns))
             }
             Discipline::AdaptiveLifo { interval, short_wait } => {
-                let bound = if self.is_backed_up(now) { short_wait } else { interval };
-                Some(self.line.wait.map_or(bound, |wait| wait.min(bound)))
+                Some(if self.is_backed_up(now) { short_wait } else { interval })
             }
-            Discipline::Fair | Discipline::Fifo => self.line.wait,
+            Discipline::Fair | Discipline::Fifo => None,
         }
     }
 

@@ -225,6 +225,11 @@ impl Quotas {
         if self.rules.is_empty() { None } else { Rules::pending_exhausted(self.labels.get(id), which) }
     }
 
+    /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
+    pub(crate) fn promise(&mut self, id: LabelId, full: &ExhaustedRule) -> Option<Timestamp> {
+        self.rules.promise(self.labels.get_mut(id), full)
+    }
+
     /// Returns how much is used of a rule that is full.
     pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &ExhaustedRule) -> usize {
         self.rules.used(now, self.labels.get(id), full)

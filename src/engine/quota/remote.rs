@@ -29,10 +29,10 @@ impl Quotas {
     ) -> Option<ExhaustedRule> {
         let remote = self.labels.get_mut(id).remote_mut()?;
         let (index, rule) = remote.rules().find(counts)?;
-        let (when_full, bound) = (rule.when_full, rule.most());
+        let full = rule.exhausted(until);
         // Until then, no request need ask.
-        remote.bar(index, until.filter(|_| when_full != WhenFull::Queue));
-        Some(ExhaustedRule { reason: rule.reason(), when_full, until, bound, meter: None })
+        remote.bar(index, until.filter(|_| full.when_full != WhenFull::Queue));
+        Some(full)
     }
 
     /// Has a label wait for a shared rule from now on.

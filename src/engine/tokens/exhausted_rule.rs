@@ -1,7 +1,5 @@
 //! A rule that has no room, and the choice of rules to check.
 
-use std::time::Duration;
-
 use crate::{
     engine::{
         ids::MeterId,
@@ -39,18 +37,12 @@ pub(crate) struct ExhaustedRule {
     pub(crate) when_full: WhenFull,
     /// Time when the rule has room again, if time alone makes some.
     pub(crate) until: Option<Timestamp>,
+    /// The rate, if it is one.
+    pub(crate) rate: Option<RateRule>,
     /// Requests that the rule allows.
     pub(crate) bound: usize,
     /// Meter that is full, if there is one, and what the rule needs it to have.
     pub(crate) meter: Option<(MeterId, Need)>,
-}
-
-impl ExhaustedRule {
-    /// Returns how long from `now` until the rule has room, where that is known.
-    pub(crate) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
-        // At least a nanosecond: zero would mean that there is room now.
-        self.until.map(|until| until.since(now).max(Duration::from_nanos(1)))
-    }
 }
 
 /// What a label needs a meter to have before one more request of the label may start.

@@ -2,9 +2,11 @@
 
 use std::{fmt, num::NonZeroU32};
 
+use super::ExhaustedRule;
 use crate::{
     engine::plan::rules::{OnStoreFailure, RateRule, Resolved, Rule, WhenFull},
     rejection::Reason,
+    time::Timestamp,
 };
 
 /// The kind of a shared rule.
@@ -34,6 +36,16 @@ pub(crate) struct SharedRule {
 }
 
 impl SharedRule {
+    /// Returns this rule as any other rule that is full.
+    pub(crate) fn exhausted(&self, until: Option<Timestamp>) -> ExhaustedRule {
+        let rate = match self.bound {
+            SharedBound::Cap(_) => None,
+            SharedBound::Rate(rate) => Some(rate),
+        };
+        let (reason, when_full, bound) = (self.reason(), self.when_full, self.most());
+        ExhaustedRule { reason, when_full, until, rate, bound, meter: None }
+    }
+
     pub(crate) const fn reason(&self) -> Reason {
         match self.counts {
             Counted::LabelCap => Reason::LabelCap,

@@ -144,6 +144,8 @@ pub(crate) struct Refusal {
     pub(crate) partition: PartitionId,
     /// Requests that the bound allows.
     pub(crate) bound: usize,
+    /// Whether there is room for this very request then: no other request was told the same.
+    pub(crate) is_promised: bool,
     /// Whether the answer says that there is no work, rather than a rejection.
     pub(crate) empty: bool,
     /// Whether the request waited for as long as it might.

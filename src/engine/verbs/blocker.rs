@@ -77,28 +77,36 @@ impl Engine {
             _ => slots,
         };
         let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
-        Refusal { reason, retry_after, partition, bound, empty: false, timed_out: false, over: false }
+        Refusal {
+            reason,
+            retry_after,
+            partition,
+            bound,
+            is_promised: false,
+            empty: false,
+            timed_out: false,
+            over: false,
+        }
     }
 
     /// Like `refusal`, where a rule rejects.
     pub(super) fn refusal_by_rule(
-        &self,
+        &mut self,
         now: Timestamp,
         partition: PartitionId,
         label: LabelId,
         full: ExhaustedRule,
     ) -> Refusal {
-        self.as_rule_says(now, self.refusal(now, partition, label, full.reason), full)
-    }
-
-    /// Returns a rejection with the numbers of the rule that is full.
-    pub(super) fn as_rule_says(&self, now: Timestamp, refusal: Refusal, full: ExhaustedRule) -> Refusal {
+        let refusal = self.refusal(now, partition, label, full.reason);
+        // At least a nanosecond: zero would mean that there is room now.
+        let promised = self.quotas.promise(label, &full).map(|at| at.since(now).max(Duration::from_nanos(1)));
         // Room comes when a request that the meter counts ends.
         let by_meter = full.meter.filter(|_| full.until.is_none());
         let by_meter =
             by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
         Refusal {
-            retry_after: full.retry_after(now).or(by_meter).unwrap_or(refusal.retry_after),
+            retry_after: promised.or(by_meter).unwrap_or(refusal.retry_after),
+            is_promised: promised.is_some(),
             bound: full.bound,
             empty: full.when_full == WhenFull::RespondEmpty,
             ..refusal

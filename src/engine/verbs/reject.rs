@@ -57,11 +57,13 @@ impl Engine {
 
     /// Ends the wait of a waiter whose turn it is and that a rule rejects.
     pub(super) fn reject_waiter_by_rule(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
-        let waiter = *self.queue.get(key);
-        self.record_rejected(now, waiter.request(), full.reason, false);
-        self.leave(key);
-        let refusal = self.refusal_by_rule(now, waiter.partition, waiter.label, full);
-        self.answer(key, refusal);
+        self.end_wait(now, key, (full.reason, Some(full)), false);
+    }
+
+    /// Ends the wait of a waiter that makes room for another request.
+    pub(super) fn push_out(&mut self, now: Timestamp, key: Key) {
+        let why = self.reason_for_leaving(now, key, Reason::PushedOut);
+        self.end_wait(now, key, why, false);
     }
 
     /// Ends a wait whose time is over, before its turn or at it. The rejection names the rule that was in the way, where that was
@@ -71,23 +73,37 @@ impl Engine {
         if waiter.caller_deadline <= now {
             return self.reject_waiter(now, key, Reason::Deadline);
         }
-        let (partition, label) = (waiter.partition, waiter.label);
-        let timeout = if waiter.stage == Stage::Gate { Reason::GateTimeout } else { Reason::QueueTimeout };
-        let full = self.exhausted_rule(now, label).filter(|full| full.when_full == WhenFull::Queue);
-        let full = full.filter(|_| !self.quotas.is_full(label));
-        let reason = full.map_or_else(
-            || match self.reason_for_rejecting(partition, label) {
-                reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
-                _ if is_its_turn && self.was_full_just_now(label) => Reason::LabelCap,
-                _ => timeout,
-            },
-            |full| full.reason,
-        );
-        self.record_rejected(now, waiter.request(), reason, true);
+        let timeout = match waiter.stage {
+            _ if is_its_turn && self.was_full_just_now(waiter.label) => Reason::LabelCap,
+            Stage::Gate => Reason::GateTimeout,
+            _ => Reason::QueueTimeout,
+        };
+        let why = self.reason_for_leaving(now, key, timeout);
+        self.end_wait(now, key, why, true);
+    }
+
+    /// Returns why a waiter leaves without a slot: because of its own rule or cap, where that stops it by itself, whatever else is
+    /// full.
+    fn reason_for_leaving(&self, now: Timestamp, key: Key, other: Reason) -> (Reason, Option<ExhaustedRule>) {
+        let waiter = self.queue.get(key);
+        let reason = match self.reason_for_rejecting(waiter.partition, waiter.label) {
+            reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+            _ => other,
+        };
+        let full = self.exhausted_rule(now, waiter.label).filter(|full| full.when_full == WhenFull::Queue);
+        let full = full.filter(|_| !self.quotas.is_full(waiter.label));
+        (full.map_or(reason, |full| full.reason), full)
+    }
+
+    fn end_wait(&mut self, now: Timestamp, key: Key, why: (Reason, Option<ExhaustedRule>), timed_out: bool) {
+        let (waiter, (reason, full)) = (*self.queue.get(key), why);
+        self.record_rejected(now, waiter.request(), reason, timed_out);
         self.leave(key);
-        let refusal = self.refusal(now, partition, label, reason);
-        let refusal = full.map_or(refusal, |full| self.as_rule_says(now, refusal, full));
-        self.answer(key, Refusal { timed_out: true, ..refusal });
+        let refusal = match full {
+            Some(full) => self.refusal_by_rule(now, waiter.partition, waiter.label, full),
+            None => self.refusal(now, waiter.partition, waiter.label, reason),
+        };
+        self.answer(key, Refusal { timed_out, ..refusal });
     }
 
     /// Whether a label was at its cap until now, when it is the turn of its waiter, while the server had room: a waiter that nothing

@@ -70,7 +70,7 @@ impl Engine {
         let range = self.telemetry.journal_range();
         let key = self.queue.join(now, ask, label, range).ok_or(Reason::QueueFull)?;
         if let Some(victim) = victim {
-            self.reject_waiter(now, victim, Reason::PushedOut);
+            self.push_out(now, victim);
         }
         // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
         if (victim.is_some() || claim != Claim::None)

@@ -42,7 +42,7 @@ const UNKNOWN: &str = "unknown label: no request with it came lately, or its nam
 /// |---|---|
 /// | `/admission` | the handle, its partitions, a page of its labels |
 /// | `/admission/labels` | labels, a hundred at a time: `offset`, `limit`, `prefix`, `contains`, `namespace`, `status`, `sort`, `order` |
-/// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none |
+/// | `/admission/labels/{label}` | one label, percent-encoded; `namespace` unless it has none; `label` instead of the path, as clients take `..` there for a step |
 /// | `/admission/labels/{label}/waiters` | the waiters of the label: `offset`, `limit`, `namespace` |
 /// | `/admission/partitions`, `/admission/partitions/{name}` | partitions |
 /// | `/admission/journal` | the newest decisions and changes, or the entries after `since`: `since`, `limit`, `kind` |
@@ -207,11 +207,13 @@ impl Introspection {
             }
             Read::Labels => Answer::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
             Read::Label(label) => {
-                let found = look::find_label(admission, &query::namespace(query)?, label);
+                let (namespace, name) = query::label(query)?;
+                let found = look::find_label(admission, &namespace, name.as_ref().unwrap_or(label));
                 Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
             }
             Read::Waiters(label) => {
-                let found = look::waiter_page(admission, label, &WaiterQuery::parse(query)?);
+                let query = WaiterQuery::parse(query)?;
+                let found = look::waiter_page(admission, query.label.as_ref().unwrap_or(label), &query);
                 Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
             }
             Read::Partitions => Answer::json(StatusCode::OK, &look::partitions(admission)),
@@ -298,7 +300,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-AC5601HLwgd8phV0ltrbWodZI4j3/+uK8L6svm7avqY='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
+    script-src 'sha256-doQVISXdqdIex35wOM5G75tR0+fExBCOJzfB/Nh8t3A='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -198,16 +198,19 @@ pub(in crate::introspect) struct WaiterQuery {
     pub(in crate::introspect) offset: usize,
     pub(in crate::introspect) limit: usize,
     pub(in crate::introspect) namespace: String,
+    /// Instead of the name in the path.
+    pub(in crate::introspect) label: Option<String>,
 }
 
 impl WaiterQuery {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let mut this = Self { offset: 0, limit: PAGE, namespace: String::new() };
+        let mut this = Self { offset: 0, limit: PAGE, namespace: String::new(), label: None };
         for (key, value) in parameters(query)? {
             match key.as_str() {
                 "offset" => this.offset = number(&key, &value, 0, usize::MAX)?,
                 "limit" => this.limit = number(&key, &value, 1, MOST)?,
                 "namespace" => this.namespace = value,
+                "label" => this.label = Some(value),
                 _ => return Err(unknown(&key)),
             }
         }
@@ -264,16 +267,17 @@ impl LabelQuery {
     }
 }
 
-/// The parameter `namespace`, the only one there may be; empty unless given.
-pub(super) fn namespace(query: Option<&str>) -> Result<String, Problem> {
-    let mut namespace = String::new();
+/// The parameters `namespace`, empty unless given, and `label`, instead of the name in the path.
+pub(super) fn label(query: Option<&str>) -> Result<(String, Option<String>), Problem> {
+    let mut found = (String::new(), None);
     for (key, value) in parameters(query)? {
-        if key != "namespace" {
-            return Err(unknown(&key));
+        match key.as_str() {
+            "namespace" => found.0 = value,
+            "label" => found.1 = Some(value),
+            _ => return Err(unknown(&key)),
         }
-        namespace = value;
     }
-    Ok(namespace)
+    Ok(found)
 }
 
 /// Decodes a part of a path.
@@ -344,8 +348,9 @@ mod tests {
         for bad in ["%", "%4", "%zz", "%ff"] {
             assert!(segment(bad).is_err(), "{bad}");
         }
-        assert_eq!(namespace(Some("namespace=a+b%2B")).unwrap(), "a b+");
-        assert!(namespace(Some("name=a")).is_err());
+        let found = label(Some("namespace=a+b%2B&label=..")).unwrap();
+        assert_eq!((found.0.as_str(), found.1.as_deref()), ("a b+", Some("..")));
+        assert!(label(Some("name=a")).is_err());
     }
 
     #[test]

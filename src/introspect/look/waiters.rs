@@ -16,7 +16,7 @@ pub(in crate::introspect) fn waiter_page(
     label: &str,
     query: &WaiterQuery,
 ) -> Option<WaiterPage> {
-    let &WaiterQuery { offset, limit, ref namespace } = query;
+    let &WaiterQuery { offset, limit, ref namespace, .. } = query;
     let subject = Subject::new(normal(namespace).unwrap_or_default(), normal(label)?, None);
     let found = admission.shared.look(|engine, _| engine.waiters_of(&subject, offset, limit));
     let (waiters, total) = found?;

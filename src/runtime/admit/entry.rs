@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use super::{
@@ -37,16 +38,16 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
     pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
         if let Some(refusal) = shared.standing_refusal(partition, ticket) {
-            return Self::Reject(shared.turn_away(refusal, None));
+            return Self::Reject(shared.turn_away(refusal, ticket.remaining(), None));
         }
         match shared.arrive(partition, ticket, &mut None) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
-            Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules) {
+            Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules, ticket.remaining()) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
             },
-            Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, None)),
-            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place)),
+            Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
+            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining())),
         }
     }
 }
@@ -81,17 +82,22 @@ impl Shared {
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
-            Arrived::Ask(place, rules) => {
-                Waiting::ask(Arc::clone(self), place, rules).map(Permit::new).map_err(Waiting::give_up)
-            }
-            Arrived::Reject(refusal) => Err(self.turn_away(refusal, None)),
+            Arrived::Ask(place, rules) => Waiting::ask(Arc::clone(self), place, rules, ticket.remaining())
+                .map(Permit::new)
+                .map_err(Waiting::give_up),
+            Arrived::Reject(refusal) => Err(self.turn_away(refusal, ticket.remaining(), None)),
             Arrived::Wait(_) => unreachable!("it doesn't wait"),
         }
     }
 
-    /// Returns the answer to a request that was rejected, after a wait or without one.
-    pub(in crate::runtime) fn turn_away(&self, refusal: Refusal, since: Option<Since>) -> Rejection {
-        let rejection = self.rejection(refusal);
+    /// Returns the answer to a request that was rejected, after a wait or without one, of which `left` is left of its own deadline.
+    pub(in crate::runtime) fn turn_away(
+        &self,
+        refusal: Refusal,
+        left: Option<Duration>,
+        since: Option<Since>,
+    ) -> Rejection {
+        let rejection = self.rejection(refusal, left);
         background::rejected(self, &rejection, since);
         rejection
     }
@@ -194,7 +200,7 @@ impl Future for Admit {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
         if let Some(refusal) = shared.standing_refusal(partition, ticket) {
-            return Poll::Ready(Err(shared.turn_away(refusal, None)));
+            return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
         }
         // Cloned before the lock and, where no waiter takes it, dropped after it.
         let mut waker = Some(cx.waker().clone());
@@ -202,13 +208,13 @@ impl Future for Admit {
         discard(waker);
         let waiting = match arrived {
             Arrived::Admit(slot) => return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None)))),
-            Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, None))),
+            Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {
                 shared.drive_here();
-                self.state = AdmitState::Waiting(Waiting::new(shared, place));
+                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining()));
                 return Poll::Pending;
             }
-            Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules) {
+            Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules, ticket.remaining()) {
                 Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
                 Err(waiting) => waiting,
             },

@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use super::guard::{AsShared, SlotGuard};
@@ -14,9 +15,10 @@ use crate::runtime::{
     remote::RemoteRequest,
 };
 use crate::{
-    engine::{NoRoom, Place, SharedBound, SharedRules, rules::WhenFull},
+    engine::{NoRoom, Place, Refusal, SharedBound, SharedRules, rules::WhenFull},
     rejection::Rejection,
     store::{self, Refused, StoreError},
+    time::Timestamp,
 };
 
 /// A place in line, as a future.
@@ -27,6 +29,8 @@ pub(crate) struct Waiting<H: AsShared> {
     place: Option<Place>,
     /// Question to the store while the waiter holds a slot.
     question: Option<Box<RemoteRequest>>,
+    /// When the caller gives up, if it said so itself.
+    deadline: Timestamp,
     /// Time when the wait began, if it is traced.
     since: Option<Since>,
 }
@@ -39,10 +43,18 @@ enum Look {
 }
 
 impl<H: AsShared> Waiting<H> {
-    pub(in crate::runtime) fn new(handle: H, place: Place) -> Self {
-        let mut waiting = Self { handle, place: Some(place), question: None, since: None };
-        waiting.since = Since::now(waiting.handle.shared());
-        waiting
+    /// For a request whose caller waits for `timeout`, if it said so itself.
+    pub(in crate::runtime) fn new(handle: H, place: Place, timeout: Option<Duration>) -> Self {
+        let shared = handle.shared();
+        let deadline = timeout.map_or(Timestamp::NEVER, |timeout| shared.time.now().after(timeout));
+        let since = Since::now(shared);
+        Self { handle, place: Some(place), question: None, deadline, since }
+    }
+
+    fn turn_away(&self, refusal: Refusal) -> Rejection {
+        let shared = self.handle.shared();
+        let left = (self.deadline != Timestamp::NEVER).then(|| self.deadline.since(shared.time.now()));
+        shared.turn_away(refusal, left, self.since)
     }
 
     pub(crate) const fn handle(&self) -> &H {
@@ -80,7 +92,7 @@ impl<H: AsShared> Waiting<H> {
                 shared.drive_here();
                 Look::Waits
             }
-            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| shared.turn_away(refusal, self.since))),
+            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| self.turn_away(refusal))),
         }
     }
 }
@@ -88,8 +100,13 @@ impl<H: AsShared> Waiting<H> {
 impl<H: AsShared + Clone + Unpin> Waiting<H> {
     /// Starts a request that was granted a slot and has to ask for these rules: it is admitted from capacity that this
     /// process holds, or has to wait for an answer.
-    pub(in crate::runtime) fn ask(handle: H, place: Place, rules: Arc<SharedRules>) -> Result<SlotGuard, Self> {
-        let mut asking = Self::new(handle, place);
+    pub(in crate::runtime) fn ask(
+        handle: H,
+        place: Place,
+        rules: Arc<SharedRules>,
+        timeout: Option<Duration>,
+    ) -> Result<SlotGuard, Self> {
+        let mut asking = Self::new(handle, place, timeout);
         let limiter = asking.handle.shared().limiter.as_ref();
         if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
             return asking.admit(lease).map_err(|_| asking);
@@ -120,29 +137,24 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
                 self.place = None;
                 match answer {
                     Ok(slot) => Ok(self.hold(slot).leased(lease)),
-                    Err(refusal) => Err(Some(self.handle.shared().turn_away(refusal, self.since))),
+                    Err(refusal) => Err(Some(self.turn_away(refusal))),
                 }
             }
         }
     }
 
-    fn reject_without_store(&mut self, retry_after: Option<std::time::Duration>) -> Rejection {
+    fn reject_without_store(&mut self, retry_after: Option<Duration>) -> Rejection {
         let shared = self.handle.shared();
         let place = self.place();
         let refusal =
             shared.with_engine(|state, time| state.engine.reject_without_store(time.now(), place, retry_after));
-        let rejection = shared.turn_away(refusal, self.since);
+        let rejection = self.turn_away(refusal);
         self.place = None;
         rejection
     }
 
     /// Has the request wait for a shared rule that has no room, or rejects it.
-    fn no_room(
-        &mut self,
-        rules: &Arc<SharedRules>,
-        rule: usize,
-        retry_after: std::time::Duration,
-    ) -> Option<Rejection> {
+    fn no_room(&mut self, rules: &Arc<SharedRules>, rule: usize, retry_after: Duration) -> Option<Rejection> {
         // An answer about a claim that was not made is none.
         let Some(&known) = rules.rules.get(rule) else { return Some(self.reject_without_store(None)) };
         let shared = self.handle.shared();
@@ -163,7 +175,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         });
         match refusal {
             Some(refusal) => {
-                let rejection = shared.turn_away(refusal, self.since);
+                let rejection = self.turn_away(refusal);
                 self.place = None;
                 Some(rejection)
             }

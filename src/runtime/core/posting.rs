@@ -130,6 +130,7 @@ fn refusal_of(partition: PartitionId, answer: &Answer) -> Option<Refusal> {
         retry_after: Duration::from_nanos(answer.retry_after),
         partition,
         bound: usize::try_from(answer.bound).unwrap_or(usize::MAX),
+        is_promised: false,
         empty: false,
         timed_out: false,
         over: false,

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use super::{
@@ -239,9 +240,12 @@ impl Core {
         self.partitions.name(partition)
     }
 
-    pub(in crate::runtime) fn rejection(&self, refusal: Refusal) -> Rejection {
+    /// Returns the answer to a request that was rejected, of which `left` is left of its own deadline.
+    pub(in crate::runtime) fn rejection(&self, refusal: Refusal, left: Option<Duration>) -> Rejection {
         let partition = self.partition_name(refusal.partition);
         Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
+            .promised(refusal.is_promised)
+            .with_time_left(left)
             .answered_with_nothing(refusal.empty)
             .after_a_wait(refusal.timed_out)
             .after_its_deadline(refusal.over)

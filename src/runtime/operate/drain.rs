@@ -103,6 +103,27 @@ impl Admission {
         !self.shared.is_leaving()
     }
 
+    /// Waits until the handle [is not ready](Self::is_ready) any more, to tell what else answers for it: a health service, a registry.
+    ///
+    /// ```no_run
+    /// # async fn serve(admission: tower_admission::Admission) {
+    /// let (health, service) = tonic_health::server::health_reporter();
+    /// let leaving = admission.clone();
+    /// tokio::spawn(async move {
+    ///     leaving.leaving().await;
+    ///     health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+    /// });
+    /// # drop(service);
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only waits.
+    pub fn leaving(&self) -> impl Future<Output = ()> + Send {
+        self.shared.leaves()
+    }
+
     /// Waits until the handle [drains](Self::drain) and no request runs or waits any more. Requests that ran while
     /// decisions did not bind are not waited for.
     ///

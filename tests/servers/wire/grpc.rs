@@ -162,7 +162,9 @@ async fn grpc_is_told_why_and_when_to_come_back_for_each_reason() {
             assert!(message.starts_with(&format!("{reason}: ")), "{message}");
             assert!(message.contains(Full::PARTITION), "{message}");
             let pushback: i32 = the_only(headers, "grpc-retry-pushback-ms").parse().unwrap();
-            assert!(pushback >= 0, "{reason}");
+            assert_eq!(pushback >= 0, reason != Reason::Deadline, "{reason}: {pushback}");
+            // The clients that decode it are in the package `e2e`.
+            assert_eq!(headers.contains_key("grpc-status-details-bin"), reason != Reason::Deadline, "{reason}");
             assert!(!headers.contains_key("retry-after"));
             server.stop().await;
             full.counted(reason).await;

@@ -376,6 +376,6 @@ impl LimitAlgorithm for TwoPoint {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        range_problems("two_point", self.min, self.max)
+        range_problems("two_point", self.limit < 1.0, self.min, self.max)
     }
 }

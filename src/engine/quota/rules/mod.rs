@@ -147,14 +147,15 @@ impl Rules {
         let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
             let Rule { bound, when_full, .. }: Rule<usize> = rule;
             let meter = meter.map(|meter| (meter, Need::Slot(bound)));
-            (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, bound, meter })
+            (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, rate: None, bound, meter })
         };
         let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
             let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
-            Some(ExhaustedRule { reason, when_full, until, bound: bound.max.get() as usize, meter })
+            let (rate, bound) = (Some(bound), bound.max.get() as usize);
+            Some(ExhaustedRule { reason, when_full, until, rate, bound, meter })
         };
         let rules = &account.rules;
         let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
@@ -189,10 +190,21 @@ impl Rules {
             // No request can wait for leave to wait.
             when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
             until: None,
+            rate: None,
             bound: rule.bound,
             meter: None,
         };
         (label.inside_for(rule) >= rule.bound).then_some(full)
+    }
+
+    /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
+    pub(in crate::engine::quota) fn promise(&mut self, label: &mut Label, full: &ExhaustedRule) -> Option<Timestamp> {
+        let (until, rule) = (full.until?, full.rate?);
+        let rate = match full.meter {
+            Some((meter, _)) => &mut self.meters.get_mut(meter).rate,
+            None => &mut label.account.as_deref_mut()?.rate,
+        };
+        Some(rate.promise(until, rule))
     }
 
     /// Charges one start to all rules that count it. A request beyond what observing rules allow is not charged to

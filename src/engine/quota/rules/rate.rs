@@ -29,7 +29,13 @@ pub(super) struct Rate {
     due: u64,
     /// Time until which the use counts, under the rules of this process.
     counts_until: u64,
+    /// Until when its room is promised to requests that it refused.
+    promised: u64,
 }
+
+/// For how long ahead room is promised. Where more are refused than that, the promises begin anew: those that were told the same time
+/// are as few as can be.
+const PROMISED: u64 = 10 * MINUTE;
 
 impl Rate {
     /// Returns from when on one more start is allowed; not after `now`, if it is allowed now.
@@ -48,6 +54,21 @@ impl Rate {
                 now.max(Timestamp::from_nanos(self.due.saturating_sub(tolerance)))
             }
         }
+    }
+
+    /// Promises the next start that is not promised yet to a request that is refused, where the rate has room again from `until` on.
+    /// Returns when it should come back. All that were refused since would come at that very moment otherwise, for one start.
+    ///
+    /// The room of a minute is there all at once, and those that it is promised to come within its first second.
+    pub(super) fn promise(&mut self, until: Timestamp, rule: RateRule) -> Timestamp {
+        let first = until.as_nanos();
+        let ahead = Some(self.promised.saturating_sub(first)).filter(|ahead| *ahead < PROMISED).unwrap_or(0);
+        self.promised = first.saturating_add(ahead).saturating_add(interval(rule.max));
+        let ahead = match rule.mode {
+            RateMode::Minute => ahead / MINUTE * MINUTE + ahead % MINUTE / 60,
+            RateMode::Smooth { .. } => ahead,
+        };
+        Timestamp::from_nanos(first.saturating_add(ahead))
     }
 
     /// Counts one start.

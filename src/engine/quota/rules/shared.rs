@@ -59,7 +59,7 @@ impl Remote {
     pub(crate) fn exhausted(&self, now: Timestamp) -> Option<ExhaustedRule> {
         let (rule, until) = self.known_full(now)?;
         let until = (until != Timestamp::NEVER).then_some(until);
-        Some(ExhaustedRule { reason: rule.reason(), when_full: rule.when_full, until, bound: rule.most(), meter: None })
+        Some(rule.exhausted(until))
     }
 
     /// Notes that a request asks: while the label is closed, no other request does.

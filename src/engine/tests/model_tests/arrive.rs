@@ -133,7 +133,10 @@ impl Model {
             self.last_empty = self.now;
         }
         if let Some(victim) = victim {
-            self.refuse(victim, Reason::PushedOut);
+            let Person { partition, label, .. } = self.people[victim];
+            let own = Some(self.why_full(partition, label));
+            let own = own.filter(|reason| matches!(reason, Reason::LabelCap | Reason::PartitionCap));
+            self.refuse(victim, own.unwrap_or(Reason::PushedOut));
         }
         if victim.is_some() || in_room {
             let first = self.people.iter().position(|it| it.at == At::Gate && Self::key_of(it) == key);
@@ -154,7 +157,7 @@ impl Model {
             run: ask.run_key(),
             since: self.now,
             patience_ends,
-            wait_ends: if in_room { self.end_in_room(patience_ends) } else { self.end_of_wait(at) }
+            wait_ends: if in_room { self.end_in_room(patience_ends) } else { self.end_of_wait(at, self.now) }
                 .min(self.own_end(self.now, label))
                 .min(patience_ends),
             at,
@@ -168,18 +171,19 @@ impl Model {
         self.setup.labels.wait.filter(|_| is_bound).map_or(u64::MAX, |wait| since + wait * SECOND)
     }
 
-    /// Returns when a wait that begins now ends.
-    pub(super) fn end_of_wait(&self, at: At) -> u64 {
-        let after = |seconds: Option<u64>| seconds.map_or(u64::MAX, |seconds| self.now + seconds * SECOND);
+    /// Returns when a wait that begins now ends, of a request that came then: the bound of the line holds for gate and line
+    /// together.
+    pub(super) fn end_of_wait(&self, at: At, since: u64) -> u64 {
+        let together = self.setup.line_wait.map_or(u64::MAX, |seconds| since + seconds * SECOND);
         let nanos = |it: std::time::Duration| u64::try_from(it.as_nanos()).unwrap();
         match self.setup.discipline {
-            _ if at == At::Gate => after(Some(self.setup.gate_wait)),
+            _ if at == At::Gate => together.min(self.now + self.setup.gate_wait * SECOND),
             Discipline::AdaptiveLifo { interval, short_wait } => {
                 let backed_up = self.now - self.last_empty > nanos(interval);
                 let bound = nanos(if backed_up { short_wait } else { interval });
-                after(self.setup.line_wait).min(self.now + bound)
+                together.min(self.now + bound)
             }
-            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => after(self.setup.line_wait),
+            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => together,
         }
     }
 }

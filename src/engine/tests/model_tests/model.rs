@@ -240,7 +240,7 @@ impl Model {
             self.begin_unless_there(key);
         }
         let Person { since, label, patience_ends, .. } = self.people[index];
-        let ends = self.end_of_wait(At::Line).min(self.own_end(since, label)).min(patience_ends);
+        let ends = self.end_of_wait(At::Line, since).min(self.own_end(since, label)).min(patience_ends);
         let person = &mut self.people[index];
         person.at = At::Line;
         person.wait_ends = ends;

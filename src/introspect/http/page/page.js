@@ -197,7 +197,7 @@ async function read(kind, path, signal) {
   if (response.status === 304) return [known.body, now, false];
   // A label that was forgotten is no failure of the server.
   if (response.status === 404 && path.startsWith('/labels/')) return [null, now, true];
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw Object.assign(new Error(), { status: response.status });
   const body = await response.json();
   kept.set(kind, { path, tag: response.headers.get('etag'), body });
   return [body, now, true];
@@ -217,9 +217,10 @@ async function ask() {
       past: historyPath(),
     };
     if (view.label) {
-      const label = `/labels/${encodeURIComponent(view.label)}`, namespace = `namespace=${encodeURIComponent(view.namespace)}`;
-      questions.label = `${label}?${namespace}`;
-      questions.waiters = `${label}/waiters?limit=20&${namespace}`;
+      // In a path, a browser would take the names `.` and `..` for steps, however they are written.
+      const name = new URLSearchParams({ label: view.label, namespace: view.namespace });
+      questions.label = `/labels/-?${name}`;
+      questions.waiters = `/labels/-/waiters?limit=20&${name}`;
     }
     const found = await Promise.all(Object.entries(questions).map(([kind, path]) => read(kind, path, abort.signal)));
     // Another question was asked meanwhile: its answer counts.
@@ -236,25 +237,36 @@ async function ask() {
     say($('link'), paused ? 'paused' : 'live');
   } catch (error) {
     if (turn !== asked) return;
-    if (!paused) warn();
+    if (error.status) pending = null;
+    if (!paused) error.status ? refused(error.status) : warn();
   } finally {
     clearTimeout(overdue);
   }
   if (!paused && !document.hidden) timer = setTimeout(ask, 1000);
 }
-/** What is shown is old: says so, and since when. */
-function warn() {
+/** What is shown is old: says so, since when, and what to do. */
+function outdated(what, why, advice) {
   $('link').className = 'push bad';
-  const silent = answered ? `not answering since ${answered.toLocaleTimeString()}` : 'not answering';
-  say($('link'), silent);
+  const since = answered ? `${what} since ${answered.toLocaleTimeString()}` : what;
+  say($('link'), since);
   $('verdict').className = 'wide bad';
-  say($('headline'), `${silent}: frozen, dead or out of reach, so that all callers may be without answers; what is shown is from before`);
-  say($('advice'), '. Now: take it out of the load balancer, and find out what blocks it');
-  $('runbook').setAttribute('href', ($('runbook').getAttribute('href') ?? '').replace(/#.*$/, '#no-answer'));
+  say($('headline'), `${since}: ${why}; what is shown is from before`);
+  say($('advice'), `. Now: ${advice}`);
   say($('since'), '');
   $('state').className = 'pill bad';
-  say($('state'), '✕ not answering');
-  document.title = `✕ ${$('name').textContent}: not answering`;
+  say($('state'), `✕ ${what}`);
+  document.title = `✕ ${$('name').textContent}: ${what}`;
+}
+function warn() {
+  outdated('not answering', 'frozen, dead or out of reach, so that all callers may be without answers',
+    'take it out of the load balancer, and find out what blocks it');
+  $('runbook').setAttribute('href', ($('runbook').getAttribute('href') ?? '').replace(/#.*$/, '#no-answer'));
+}
+/** It is there, and answers this page with an error. */
+function refused(status) {
+  const advice = { 401: 'load this page again with its token', 421: 'open this page under a name that the server knows' };
+  outdated(`error ${status}`, 'the server, or a proxy before it, does not answer this page; callers may be served all the same',
+    advice[status] ?? 'look at its log, and at what stands before it');
 }
 setInterval(() => { if (!paused && !document.hidden && pending !== null && performance.now() - pending > LATE) warn(); }, 250);
 function turn(offset) { go({ offset: String(Math.max(0, offset)) }); ask(); }

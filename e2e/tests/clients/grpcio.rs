@@ -1,0 +1,91 @@
+//! The client library of Python, which is that of C: it decodes the details, and retries when it is told to.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::Command,
+    sync::{Mutex, PoisonError, atomic::Ordering},
+};
+
+use admission_testkit::grpc::{Served, Unary};
+use serde_json::Value;
+use tower_admission::{Admission, ClassLimits, Rate, Rules, limit::Fixed};
+
+use crate::serve;
+
+const PACKAGES: [&str; 2] = ["grpcio==1.85.3", "grpcio-status==1.85.3"];
+
+/// One call that may be retried once: prints how it was refused, or nothing of that.
+const CALL: &str = r#"
+import json, sys, grpc
+from grpc_status import rpc_status
+from google.rpc import error_details_pb2
+retry = dict(maxAttempts=2, initialBackoff="0.05s", maxBackoff="0.1s", backoffMultiplier=1, retryableStatusCodes=["RESOURCE_EXHAUSTED"])
+config = json.dumps(dict(methodConfig=[dict(name=[{}], retryPolicy=retry)]))
+channel = grpc.insecure_channel(sys.argv[1], options=[("grpc.service_config", config)])
+call = channel.unary_unary("/test.Unary/Call", request_serializer=bytes, response_deserializer=bytes)
+try:
+    call(b"", timeout=float(sys.argv[2]))
+    print("{}")
+except grpc.RpcError as error:
+    # Raises where code or message are not those of the call.
+    status, info = rpc_status.from_call(error), error_details_pb2.RetryInfo()
+    unpacked = [detail.Unpack(info) for detail in status.details]
+    seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+    pushback = dict(error.trailing_metadata()).get("grpc-retry-pushback-ms")
+    print(json.dumps(dict(code=error.code().name, unpacked=unpacked, seconds=seconds, pushback=pushback)))
+"#;
+
+/// The folder in which the packages are installed, once, at the versions named here.
+fn packages() -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("grpcio");
+    let (wanted, installed) = (PACKAGES.join(" "), folder.join("installed"));
+    if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
+        return folder;
+    }
+    let mut pip = Command::new("python3");
+    let output = pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&folder).args(PACKAGES).output();
+    let output =
+        output.unwrap_or_else(|error| panic!("python3 is needed for this test; .ci/test installs it: {error}"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "pip is needed for this test, .ci/test installs it: {told}");
+    fs::write(installed, wanted).unwrap();
+    folder
+}
+
+async fn call(address: SocketAddr, timeout: &'static str) -> Value {
+    let output = tokio::task::spawn_blocking(move || {
+        let mut python = Command::new("python3");
+        python.args(["-c", CALL, &address.to_string(), timeout]).env("PYTHONPATH", packages()).output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_decodes_when_to_retry_and_does_so_only_where_there_is_time() {
+    // Starts per minute, seconds that the caller has, requests that come.
+    for (rate, timeout, expected) in [(60, "30", 2), (1, "5", 1)] {
+        let rules = Rules::new().default_limits(ClassLimits::new().max_per_minute(Rate::from(rate).smooth()));
+        let admission = Admission::builder().limit(Fixed::new(9)).rules(rules).build().unwrap();
+        let unary = Unary(|_| async { Ok(String::new()) });
+        let (address, came) = serve(&admission, Served(unary), true).await;
+        tokio::task::spawn_blocking(packages).await.unwrap();
+        drop(admission.try_admit(tower_admission::Ticket::new()).unwrap());
+        let told = call(address, timeout).await;
+        assert_eq!(came.load(Ordering::SeqCst), expected, "{told}");
+        if expected == 2 {
+            assert_eq!(told, serde_json::json!({}), "it was served when it came back");
+            assert_eq!(admission.snapshot().rejected(), 1);
+        } else {
+            assert_eq!((&told["code"], &told["unpacked"]), (&"RESOURCE_EXHAUSTED".into(), &serde_json::json!([true])));
+            let seconds = told["seconds"].as_f64().unwrap();
+            assert!((30.0..=60.0).contains(&seconds), "{told}");
+            assert_eq!(told["pushback"], "-1", "a retry would come after the deadline");
+        }
+    }
+}
