@@ -38,6 +38,7 @@ use crate::{
     keys::PartitionKey,
     rejection::Rejection,
     ticket::{Ticket, normal},
+    time::Timestamp,
 };
 
 /// The handle that owns all decisions. Clones share them.
@@ -118,21 +119,24 @@ impl Admission {
         self.shared.tell_now();
     }
 
-    /// Looks at the clock and rejects waiters whose wait is over. The driver does so in time; call it yourself where
-    /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
+    /// Looks at the clock, rejects waiters whose wait is over, and gives the slots back of abandoned work that has ended. The
+    /// driver does so in time; call it yourself where there is no Tokio runtime, or where the clock is one of your own that
+    /// doesn't run with Tokio's.
     pub fn tick(&self) {
         // A turn ends some waits and not all of them, so that requests are not kept waiting for the lock.
         while self.shared.with_engine(|state, time| {
             let now = time.now();
+            state.end_abandoned(time, now);
             state.tick(now);
-            state.engine.next_wakeup().is_some_and(|at| at <= now)
+            state.next_wakeup() <= now
         }) {}
     }
 
     /// Returns when [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait
-    /// has an end.
+    /// and no slot has an end.
     pub fn next_wakeup(&self) -> Option<Duration> {
-        self.shared.with_engine(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
+        let next = self.shared.with_engine(|state, _| state.next_wakeup());
+        (next != Timestamp::NEVER).then(|| Duration::from_nanos(next.as_nanos()))
     }
 
     /// Returns the present state, all of it taken in the same turn but for the labels. These are read in portions, so

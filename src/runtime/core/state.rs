@@ -149,7 +149,7 @@ impl State {
 
     /// Returns when there is something to do, if ever.
     #[inline]
-    pub(super) fn next_wakeup(&self) -> Timestamp {
+    pub(in crate::runtime) fn next_wakeup(&self) -> Timestamp {
         self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end())
     }
 
