@@ -65,8 +65,8 @@ impl RequestContext {
     #[cold]
     fn give_up(&mut self) {
         match &mut self.permit {
-            Some(permit) if self.has_started && self.policy.goes_on() => {
-                permit.leave_work(|outcome| self.policy.learned(outcome));
+            Some(permit) if self.has_started => {
+                permit.give_up(self.policy.goes_on(), |outcome| self.policy.learned(outcome));
             }
             _ => self.abandon(),
         }
