@@ -193,13 +193,14 @@ impl Admission {
     /// Returns settings and uses that are allowed and are likely to be mistakes.
     ///
     /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among
-    /// these.
+    /// these. So are partitions whose callers left before the answer, most of them, while all slots were taken.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {
             warnings.push("the clock panicked: the last time that it told was taken instead".to_owned());
         }
         warnings.extend(self.shared.unmet());
+        warnings.extend(self.shared.left());
         warnings
     }
 

@@ -1,5 +1,7 @@
 //! Settings that no request has met, in words.
 
+use std::sync::Arc;
+
 use crate::engine::Unmet;
 use crate::runtime::shared::Shared;
 
@@ -7,6 +9,18 @@ impl Shared {
     /// Returns the names in the settings that no request has had, once enough requests have come to tell.
     pub(in crate::runtime) fn unmet(&self) -> Vec<String> {
         self.with_engine(|state, _| state.engine.unmet()).as_ref().map_or_else(Vec::new, in_words)
+    }
+
+    /// Returns what is said of partitions whose callers leave.
+    pub(in crate::runtime) fn left(&self) -> Vec<String> {
+        let left = self.with_engine(|state, _| state.engine.left());
+        let words = |name: Arc<str>| {
+            format!(
+                "most requests of the partition {name} that ran were given up before the answer while all slots were taken: \
+                 drive their work to its end (AdmissionLayer::detach), or, if it stops with its request, say Abandoned::Stops"
+            )
+        };
+        left.into_iter().map(words).collect()
     }
 }
 
