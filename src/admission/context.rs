@@ -10,7 +10,7 @@ use super::{
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
-    nesting::Inside,
+    nesting::{Inside, Pass},
 };
 use crate::{outcome::Outcome, runtime::SlotGuard};
 
@@ -21,6 +21,8 @@ pub(super) struct Special(u8);
 impl Special {
     const CONNECT: u8 = 1;
     const CLOSES: u8 = 1 << 1;
+    /// The slot covers a pass of the request through its handle.
+    const COVERS: u8 = 1 << 2;
 
     #[inline]
     pub(super) const fn of(is_connect: bool) -> Self {
@@ -52,21 +54,32 @@ pub(super) struct RequestContext {
     pub(super) special: Special,
     /// Whether the service was called.
     pub(super) has_started: bool,
+    /// Where the request has its slot from a layer around this one.
+    pub(super) pass: Option<Pass>,
 }
 
 impl RequestContext {
     /// Notes that this thread is behind the handle of a request that holds a permit of it.
     #[inline]
     pub(super) fn inside(&self) -> Option<Inside> {
-        self.permit.as_ref().map(|permit| Inside::of(permit.handle_id()))
+        let covers = self.special.0 & Special::COVERS != 0;
+        self.permit.as_ref().map(|permit| Inside::of(permit.handle_id(), covers))
+    }
+
+    /// Notes that this thread leaves the handle.
+    #[inline]
+    pub(super) fn leave(&mut self, inside: Option<Inside>) {
+        if let Some(inside) = inside {
+            self.special.0 = self.special.0 & !Special::COVERS | u8::from(inside.covers()) * Special::COVERS;
+        }
     }
 
     /// Gives the slot back of a request that was given up, or leaves it to its work.
     #[cold]
     fn give_up(&mut self) {
         match &mut self.permit {
-            Some(permit) if self.has_started && self.policy.goes_on() => {
-                permit.leave_work(|outcome| self.policy.learned(outcome));
+            Some(permit) if self.has_started => {
+                permit.give_up(self.policy.goes_on(), |outcome| self.policy.learned(outcome));
             }
             _ => self.abandon(),
         }
@@ -86,6 +99,7 @@ impl RequestContext {
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
         let mut is_connect = false;
+        self.pass = None;
         if self.special.0 != 0 {
             is_connect = self.special.0 & Special::CONNECT != 0;
             if self.special.0 & Special::CLOSES != 0 {

@@ -1,6 +1,7 @@
 //! Work that is driven to its end, also when its request is given up.
 
 use std::{
+    fmt,
     future::{Future, poll_fn},
     panic::resume_unwind,
     pin::{Pin, pin},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use http::Request;
+use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -29,8 +31,9 @@ impl AdmissionLayer {
     /// until then: so no more work is under way than the limit says, also where callers leave early.
     ///
     /// Costs a task for each request. The service runs outside of the task of its connection, so task-local values and tracing
-    /// spans of that don't reach it. Where work can't be stopped and needs no end,
-    /// [`Abandoned::GoesOn`](crate::policy::Abandoned::GoesOn) is cheaper.
+    /// spans of that don't reach it. A service that never answers holds its slot for ever: put a timeout inside of the layer, or set
+    /// [`permit_time_to_live`](crate::AdmissionBuilder::permit_time_to_live). A request that holds no slot of this layer is not
+    /// detached and stops with its caller: it is exempt, or a layer of the same handle around this one has counted it.
     ///
     /// # Panics
     ///
@@ -77,7 +80,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = DetachedFuture<S::Response, S::Error>;
+    type Future = DetachedFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -85,35 +88,71 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let kept = request.extensions().get::<SlotKeeper>().and_then(SlotKeeper::keep);
-        DetachedFuture { task: tokio::spawn(drive(self.inner.call(request), kept)) }
+        let Some(kept) = kept else {
+            return DetachedFuture { state: State::Inline { work: self.inner.call(request) } };
+        };
+        let inside = Inside::of(kept.handle_id(), false);
+        let work = self.inner.call(request);
+        let covers = inside.covers();
+        drop(inside);
+        DetachedFuture { state: State::Task { task: tokio::spawn(drive(work, kept, covers)) } }
     }
 }
 
 /// Drives work to its end. The slot comes along: where nothing waits for the answer any more, both are dropped together.
-async fn drive<F: Future>(work: F, kept: Option<KeptSlot>) -> (F::Output, Option<KeptSlot>) {
+async fn drive<F: Future>(work: F, kept: KeptSlot, mut covers: bool) -> (F::Output, KeptSlot) {
     let mut work = pin!(work);
     let output = poll_fn(|cx| {
-        let _inside = kept.as_ref().map(|kept| Inside::of(kept.handle_id()));
-        work.as_mut().poll(cx)
+        let inside = Inside::of(kept.handle_id(), covers);
+        let output = work.as_mut().poll(cx);
+        covers = inside.covers();
+        output
     });
     (output.await, kept)
 }
 
-/// The future of [`Detached`].
-///
-/// # Cancel safety
-///
-/// Dropping it does not stop the work.
-#[derive(Debug)]
-pub struct DetachedFuture<T, E> {
-    task: JoinHandle<(Result<T, E>, Option<KeptSlot>)>,
+pin_project! {
+    /// The future of [`Detached`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does not stop the work of a request that holds a slot.
+    pub struct DetachedFuture<F>
+    where
+        F: Future,
+    {
+        #[pin]
+        state: State<F>,
+    }
 }
 
-impl<T, E> Future for DetachedFuture<T, E> {
-    type Output = Result<T, E>;
+pin_project! {
+    #[project = StateProj]
+    enum State<F>
+    where
+        F: Future,
+    {
+        Task { task: JoinHandle<(F::Output, KeptSlot)> },
+        /// Without a slot of its own, nothing would count the work.
+        Inline { #[pin] work: F },
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match ready!(Pin::new(&mut self.task).poll(cx)) {
+impl<F: Future> fmt::Debug for DetachedFuture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DetachedFuture").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for DetachedFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let task = match self.project().state.project() {
+            StateProj::Task { task } => task,
+            StateProj::Inline { work } => return work.poll(cx),
+        };
+        match ready!(Pin::new(task).poll(cx)) {
             Ok((output, _kept)) => Poll::Ready(output),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),

@@ -97,7 +97,7 @@ where
                 context.has_started = true;
                 let inside = context.inside();
                 let future = service.call(request);
-                drop(inside);
+                context.leave(inside);
                 self.set(Self::Running { future, context });
             }
             StateProj::Running { .. } => {}
@@ -124,9 +124,9 @@ where
         loop {
             if let StateProj::Running { future, context } = state.as_mut().project() {
                 let inside = context.inside();
-                let result = ready!(future.poll(cx));
-                drop(inside);
-                return Poll::Ready(match result {
+                let result = future.poll(cx);
+                context.leave(inside);
+                return Poll::Ready(match ready!(result) {
                     Ok(mut response) => {
                         let guard = context.watch(&mut response);
                         Ok(response.map(|body| AdmissionBody::new(body, guard)))

@@ -31,13 +31,13 @@ pub struct GenericProtocol<C = DefaultPartition, A = OkIsSuccess> {
     admission: Admission,
     classify: C,
     assess: A,
-    /// Whether work goes on after its request was given up.
-    goes_on: bool,
+    /// Whether work goes on after its request was given up, if that is told.
+    goes_on: Option<bool>,
 }
 
 impl GenericProtocol {
     pub(super) const fn new(admission: Admission) -> Self {
-        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()), goes_on: false }
+        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()), goes_on: None }
     }
 }
 
@@ -134,10 +134,19 @@ where
 
     /// Says that work goes on after its request was given up, as
     /// [`Abandoned::GoesOn`](crate::policy::Abandoned::GoesOn) does: the slot stays taken for as long as such work nearly
-    /// always needs. For services that send their requests to a database, or to another server. Not so unless set.
+    /// always needs. For services that send their requests to a database, or to another server. So unless set where the
+    /// [patience](crate::AdmissionBuilder::patience) of callers is set.
     #[must_use]
     pub fn abandoned_goes_on(mut self) -> Self {
-        Arc::make_mut(&mut self.protocol).goes_on = true;
+        Arc::make_mut(&mut self.protocol).goes_on = Some(true);
+        self
+    }
+
+    /// Says that work stops with its request, as [`Abandoned::Stops`](crate::policy::Abandoned::Stops) does: the slot is free at
+    /// once.
+    #[must_use]
+    pub fn abandoned_stops(mut self) -> Self {
+        Arc::make_mut(&mut self.protocol).goes_on = Some(false);
         self
     }
 
@@ -277,17 +286,15 @@ pin_project! {
 /// The slot of a request whose service was called.
 struct Work {
     permit: Option<SlotGuard>,
-    goes_on: bool,
+    goes_on: Option<bool>,
 }
 
 /// The request was given up.
 impl Drop for Work {
     #[inline]
     fn drop(&mut self) {
-        if self.goes_on
-            && let Some(permit) = &mut self.permit
-        {
-            permit.leave_work(|outcome| outcome);
+        if let Some(permit) = &mut self.permit {
+            permit.give_up(self.goes_on, |outcome| outcome);
         }
     }
 }

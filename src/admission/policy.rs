@@ -39,16 +39,24 @@ pub enum SampleAt {
 
 /// What becomes of the work of a request that is given up before it is answered: its client hung up, its deadline passed, or a
 /// timeout around the layer ended it.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+///
+/// Unless set, work [goes on](Self::GoesOn) where the [patience](crate::AdmissionBuilder::patience) of callers is set, and
+/// [stops](Self::Stops) where it is not. [`AdmissionLayer::detach`] needs no such guess.
+///
+/// [`AdmissionLayer::detach`]: crate::AdmissionLayer::detach
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Abandoned {
     /// The work stops with its request: the slot is free at once.
-    #[default]
     Stops,
     /// The work goes on somewhere: at a database, or at another server. The slot stays taken for as long as such work nearly
-    /// always needs, by what was learned of requests of its [class](crate::Ticket::class) that were answered; a second, before
-    /// anything is known. Where the server answers faster by then, the slot is free sooner; while it answers only requests
+    /// always needs, by what was learned of requests of its [class](crate::Ticket::class) and partition that were answered.
+    /// Where the server answers faster by then, the slot is free sooner; while it answers only requests
     /// that started earlier, the slot stays taken for up to twice as long.
+    ///
+    /// The slot stays taken for three quarters of the patience of callers (a second, where that is not known) in three cases: fewer
+    /// than 16 answers came since work was abandoned first, the request was given up later than such work is usually answered, or
+    /// more requests are given up than answered, so that answers say little of them.
     ///
     /// [`Snapshot::abandoned`](crate::snapshot::Snapshot::abandoned) counts such requests. A lease of
     /// [shared rules](crate::docs::shared_limits) is kept for as long as the slot, or up to a second longer. Without this, callers that leave early and
@@ -98,9 +106,9 @@ impl Policy {
         matches!(self.abandoned, Some(Abandoned::Kept))
     }
 
-    /// Whether work goes on after its request was given up.
-    pub(super) const fn goes_on(self) -> bool {
-        matches!(self.abandoned, Some(Abandoned::GoesOn))
+    /// Whether work goes on after its request was given up, if that is told.
+    pub(super) fn goes_on(self) -> Option<bool> {
+        self.abandoned.map(|abandoned| abandoned == Abandoned::GoesOn)
     }
 
     /// Sets when the slot is given back.

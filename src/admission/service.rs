@@ -15,7 +15,7 @@ use super::{
     AdmissionBody, HttpProtocol, Policy, RequestHead, ResponseFuture,
     context::{RequestContext, Special, tell_holder},
     future::State,
-    nesting,
+    nesting::Pass,
 };
 use crate::{
     runtime::{Entry, SlotGuard},
@@ -58,8 +58,11 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
-        if http.is_exempt(&head) || nesting::has_passed(http.id()) {
-            return self.pass(request);
+        if http.is_exempt(&head) {
+            return self.pass(request, None);
+        }
+        if let Some(pass) = Pass::behind(http.id()) {
+            return self.pass(request, Some(pass));
         }
         // Most requests get no further than this: the ticket is not even moved.
         let mut ticket = Ticket::new();
@@ -121,11 +124,13 @@ impl<S> AdmissionService<S> {
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     {
-        let _inside = context.inside();
+        let inside = context.inside();
         match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => {
                 context.has_started = true;
-                ResponseFuture::new(State::Running { future: self.inner.call(request), context })
+                let future = self.inner.call(request);
+                context.leave(inside);
+                ResponseFuture::new(State::Running { future, context })
             }
             Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
             Poll::Pending => {
@@ -137,18 +142,23 @@ impl<S> AdmissionService<S> {
         }
     }
 
-    /// Calls the inner service for a request that is exempt, or that has passed this handle before.
+    /// Calls the inner service for a request that is exempt, or that passes this handle with the slot that it has.
     #[cold]
-    fn pass<ReqBody, ResBody>(&mut self, request: Request<ReqBody>) -> ResponseFuture<S, ReqBody, ResBody>
+    fn pass<ReqBody, ResBody>(
+        &mut self,
+        request: Request<ReqBody>,
+        pass: Option<Pass>,
+    ) -> ResponseFuture<S, ReqBody, ResBody>
     where
         S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
         ReqBody: Body,
     {
-        if !self.protocol.is_exempt(&RequestHead::of(&request)) {
+        if pass.is_some() {
             let shared = &self.protocol.admission.shared;
             shared.warn("a request met the same handle twice: remove one of the two layers");
         }
-        let context = self.context(&request, None, Policy::new());
+        let mut context = self.context(&request, None, Policy::new());
+        context.pass = pass;
         self.start(request, context)
     }
 
@@ -162,6 +172,7 @@ impl<S> AdmissionService<S> {
             policy,
             special: Special::of(request.method() == Method::CONNECT),
             has_started: false,
+            pass: None,
         }
     }
 }

@@ -53,6 +53,14 @@ impl ClassId {
     }
 }
 
+/// A kind of work that was given up: how long it takes is known by answers to requests of the same class and partition, or is not.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct AbandonedKind {
+    pub(crate) class: ClassId,
+    pub(crate) partition: PartitionId,
+    pub(crate) is_known: bool,
+}
+
 /// The number of a class that has rules. Not that of its kind of work: most kinds have no rules of their own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct RuleClassId(u8);

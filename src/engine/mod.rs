@@ -62,7 +62,7 @@ pub use self::{
     },
 };
 pub(crate) use self::{
-    ids::{ClassId, Key, LabelId, PartitionId, TtlId},
+    ids::{AbandonedKind, ClassId, Key, LabelId, PartitionId, TtlId},
     plan::rules,
     telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
     tokens::{

@@ -39,6 +39,7 @@ use crate::{
     rejection::Rejection,
     store::Health,
     ticket::{Ticket, normal},
+    time::Timestamp,
 };
 
 /// The handle that owns all decisions. Clones share them.
@@ -119,21 +120,24 @@ impl Admission {
         self.shared.tell_now();
     }
 
-    /// Looks at the clock and rejects waiters whose wait is over. The driver does so in time; call it yourself where
-    /// there is no Tokio runtime, or where the clock is one of your own that doesn't run with Tokio's.
+    /// Looks at the clock, rejects waiters whose wait is over, and gives the slots back of abandoned work that has ended. The
+    /// driver does so in time; call it yourself where there is no Tokio runtime, or where the clock is one of your own that
+    /// doesn't run with Tokio's.
     pub fn tick(&self) {
         // A turn ends some waits and not all of them, so that requests are not kept waiting for the lock.
         while self.shared.with_engine(|state, time| {
             let now = time.now();
+            state.end_abandoned(time, now);
             state.tick(now);
-            state.engine.next_wakeup().is_some_and(|at| at <= now)
+            state.next_wakeup() <= now
         }) {}
     }
 
     /// Returns when [`tick`](Self::tick) will have something to do, on the clock of this handle. `None` while no wait
-    /// has an end.
+    /// and no slot has an end.
     pub fn next_wakeup(&self) -> Option<Duration> {
-        self.shared.with_engine(|state, _| state.engine.next_wakeup()).map(|at| Duration::from_nanos(at.as_nanos()))
+        let next = self.shared.with_engine(|state, _| state.next_wakeup());
+        (next != Timestamp::NEVER).then(|| Duration::from_nanos(next.as_nanos()))
     }
 
     /// Returns the present state, all of it taken in the same turn but for the labels. These are read in portions, so
@@ -190,7 +194,7 @@ impl Admission {
     /// Returns settings and uses that are allowed and are likely to be mistakes.
     ///
     /// Once a thousand requests have come, partitions and classes of the settings that none of them had are among
-    /// these.
+    /// these. So are partitions whose callers left before the answer, most of them, while all slots were taken.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = core::lock(&self.shared.warnings).clone();
         if self.shared.time.has_panicked() {
@@ -202,6 +206,7 @@ impl Admission {
             warnings.push(evicts.to_owned());
         }
         warnings.extend(self.shared.unmet());
+        warnings.extend(self.shared.left());
         warnings
     }
 

@@ -233,6 +233,24 @@ fn without_a_runtime_waits_end_when_the_handle_is_told_to_look() {
     assert_eq!(admission.next_wakeup(), None);
 }
 
+#[test]
+fn without_a_runtime_a_look_gives_back_the_slots_of_abandoned_work() {
+    let clock = Manual::default();
+    let admission = Admission::builder().limit(Fixed::new(1)).queue(10).clock(clock.clone()).build().unwrap();
+    admission.try_admit(Ticket::new()).unwrap().abandon();
+    let mut waiter = admission.admit(Ticket::new());
+    assert!(poll_once(&mut waiter).is_none());
+    assert_eq!(admission.next_wakeup(), Some(ms(1_000)));
+    *clock.0.lock().unwrap() = ms(999);
+    admission.tick();
+    assert_eq!(admission.snapshot().abandoned, 1);
+    *clock.0.lock().unwrap() = ms(1_000);
+    admission.tick();
+    assert_eq!((admission.snapshot().abandoned, admission.snapshot().in_flight), (0, 1));
+    let _permit = poll_once(&mut waiter).unwrap().unwrap();
+    assert_eq!(admission.next_wakeup(), None);
+}
+
 /// Tokio's time, and what it was set ahead by.
 #[derive(Clone, Debug)]
 struct Ahead(Instant, Arc<std::sync::Mutex<Duration>>);

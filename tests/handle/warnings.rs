@@ -1,6 +1,14 @@
 //! Settings that are likely to be a mistake: seen when they are read, or when requests don't meet them.
 
-use tower_admission::{Admission, ClassLimits, Mode, Outcome, Rules, Ticket, percent};
+use std::time::Duration;
+
+use tokio::time::advance;
+use tower_admission::{
+    Admission, ClassLimits, Mode, Outcome, Rules, Ticket,
+    journal::{ChangeEntry, JournalEntry, JournalEvent},
+    limit::Fixed,
+    percent,
+};
 
 /// So many requests with this ticket come and are served.
 fn serve(admission: &Admission, requests: usize, ticket: &Ticket<'_>) {
@@ -109,4 +117,36 @@ fn percentages_of_a_configuration_mean_what_they_say() {
     load("[partitions]\ngold = 0.6").unwrap();
     let whole = load("[partitions]\ngold = 60").unwrap_err().to_string();
     assert!(whole.contains("60"), "{whole}");
+}
+
+/// Callers of one partition leave before the answer, while another's stay.
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_before_the_answer_are_told_of() {
+    for (limit, is_told) in [(4, true), (1_000, false)] {
+        let partition = Admission::builder().partition("noisy", percent(50));
+        let admission = partition.limit(Fixed::new(limit)).shed().build().unwrap();
+        let noisy = || admission.try_admit(Ticket::new().partition("noisy")).unwrap();
+        let told = || {
+            let changes = admission.journal();
+            let is_about = |it: &JournalEntry| matches!(it.event, JournalEvent::Change(ChangeEntry::CallersLeave));
+            let headline = admission.snapshot().verdict.headline.contains("most callers of noisy leave");
+            (
+                headline,
+                admission.warnings().concat().contains("noisy"),
+                changes.iter().filter(|it| is_about(it)).count(),
+            )
+        };
+        assert_eq!(told(), (false, false, 0));
+        for leave in [true, false] {
+            for _ in 0..1_500 {
+                let (calm, noisy) = (admission.try_admit(Ticket::new()).unwrap(), [noisy(), noisy(), noisy()]);
+                advance(Duration::from_millis(10)).await;
+                admission.tick();
+                calm.finish(Outcome::Success);
+                noisy.into_iter().for_each(|it| if leave { drop(it) } else { it.finish(Outcome::Success) });
+            }
+            assert_eq!(told(), (is_told && leave, is_told, usize::from(is_told)), "{limit} slots");
+        }
+        assert!(!admission.warnings().concat().contains("default"), "{:?}", admission.warnings());
+    }
 }

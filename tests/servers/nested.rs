@@ -1,14 +1,18 @@
 //! A request whose handler sends another one to the same server, and so to the same limit.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use axum::{
     Router,
+    body::Body,
     extract::{Path, State},
     http::StatusCode,
     routing::get,
 };
 use futures_util::future::join_all;
+use http::{Request, Response};
+use tokio::time::sleep;
+use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
 use crate::support::{
@@ -65,6 +69,41 @@ async fn a_nested_request_at_a_limit_of_one_is_refused_after_the_longest_wait() 
     assert!(answers.iter().all(|status| [502, 503].contains(status)), "{answers:?}");
     assert_eq!(ask(server.address, 0).await, 200, "the server is as it was");
     at_rest(&admission, &arrivals).await;
+    server.stop().await;
+}
+
+/// A handler that calls a service behind its own handle many times at once, in its own task: its slot covers one call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_sends_through_its_own_handle_is_counted() {
+    const CALLS: usize = 100;
+    let (admission, inner) = (Admission::builder().limit(Fixed::new(3)).queue(CALLS).build().unwrap(), Probe::open());
+    let (layer, probe) = (AdmissionLayer::new(&admission), inner.clone());
+    let service = layer.layer(service_fn(move |_: Request<Body>| {
+        let probe = probe.clone();
+        async move {
+            let _running = probe.enter();
+            sleep(Duration::from_millis(1)).await;
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        }
+    }));
+    let fans_out = get(async move || {
+        let calls = (0..CALLS).map(|_| service.clone().oneshot(Request::new(Body::empty())));
+        let answers = join_all(calls).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap().status() == 200));
+        // One after the other, each has the slot of the handler.
+        for _ in 0..10 {
+            service.clone().oneshot(Request::new(Body::empty())).await.unwrap();
+        }
+    });
+    let server = Server::axum(Router::new().route("/", fans_out).layer(layer)).await;
+    let mut client = Client::connect(server.address, Version::H1).await;
+    assert_eq!(bounded("the answer", client.get("/")).await.unwrap().status(), 200);
+    assert_eq!((inner.peak(), inner.started()), (3, CALLS as u64 + 10), "two slots, and that of the handler");
+    assert_eq!(
+        admission.snapshot().admitted(),
+        CALLS as u64,
+        "the handler, and all but one of those that it sent at once"
+    );
     server.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! Clients that leave while the work of their request goes on, at real servers: what that does to the backend.
 
-use std::net::SocketAddr;
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use admission_testkit::grpc::Served;
 use axum::{Extension, Router, routing::get};
@@ -47,6 +47,11 @@ fn background(probe: &Probe) -> Router {
         }
     };
     Router::new().route("/", get(handler))
+}
+
+/// The same where callers wait for a minute.
+fn patient() -> Admission {
+    Admission::builder().limit(Fixed::new(LIMIT)).patience(Duration::from_secs(60)).build().unwrap()
 }
 
 /// How clients call.
@@ -112,6 +117,39 @@ async fn a_slot_that_work_keeps_is_taken_until_the_work_ends() {
         let app = background(&probe).layer(AdmissionLayer::new(&admission));
         assert_eq!(come_and_leave(Server::axum(app).await, caller, &admission, &probe).await, IMPATIENT, "{caller:?}");
     }
+}
+
+/// Where it is known how long callers wait, work goes on unless it is told to stop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_goes_on_where_patience_is_set() {
+    for caller in HTTP {
+        for (told, expected) in [(Policy::new(), LIMIT), (Policy::new().abandoned(Abandoned::Stops), IMPATIENT)] {
+            let (admission, probe) = (patient(), Probe::closed());
+            let app = background(&probe).layer(AdmissionLayer::new(&admission).policy(told));
+            let under_way = come_and_leave(Server::axum(app).await, caller, &admission, &probe).await;
+            assert_eq!(under_way, expected, "{caller:?} {told:?}");
+        }
+    }
+}
+
+/// What is left after the head of an answer is a stream, which ends with its reader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_is_left_frees_its_slot_at_once() {
+    let admission = patient();
+    let endless =
+        get(async || axum::body::Body::from_stream(futures_util::stream::pending::<Result<&str, Infallible>>()));
+    let app = Router::new().route("/", endless).layer(AdmissionLayer::new(&admission));
+    let server = Server::axum(app).await;
+    for version in [H1, H2] {
+        for _ in 0..10 {
+            let mut client = Client::connect(server.address, version).await;
+            let response = client.get("/").await.unwrap();
+            assert_eq!(admission.snapshot().in_flight, 1);
+            drop((response, client));
+            eventually("the slot is free", || admission.snapshot().in_flight == 0).await;
+        }
+    }
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,6 +220,20 @@ async fn a_detached_request_that_is_not_given_up_is_like_any_other() {
     server.stop().await;
 }
 
+/// A layer that detaches, behind another layer of the same handle, counts nothing. So what it drove on would be under way uncounted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_layer_detaches_nothing() {
+    for caller in HTTP {
+        let (admission, probe) = (four_run(), Probe::closed());
+        let (inside, layer) = (probe.clone(), AdmissionLayer::new(&admission));
+        let route = get(async move || inside.run().await).layer(layer.clone().detach());
+        let app = Router::new().route("/", route).layer(layer);
+        let server = Server::axum(app).await;
+        assert_eq!(come_and_leave(server, caller, &admission, &probe).await, 0, "{caller:?}: it stops");
+        assert_eq!((admission.snapshot().in_flight, probe.started()), (0, IMPATIENT as u64));
+    }
+}
+
 /// A service without a server is detached in the same way.
 #[tokio::test]
 async fn without_a_server() {
@@ -191,7 +243,7 @@ async fn without_a_server() {
         let probe = inside.clone();
         async move {
             probe.run().await;
-            Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+            Ok::<_, Infallible>(http::Response::new(String::new()))
         }
     });
     let layer = AdmissionLayer::new(&admission).detach();

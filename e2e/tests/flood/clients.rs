@@ -26,6 +26,8 @@ use tonic::transport::{Channel, Endpoint};
 
 /// The tenants. The first is noisy.
 pub(crate) const TENANTS: [&str; 4] = ["noisy", "red", "green", "blue"];
+/// The usual work, of 100 ms.
+const WORK: &str = "work";
 /// How long callers wait for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -42,20 +44,20 @@ pub(crate) enum Over {
     Grpc,
 }
 
-fn request(to: SocketAddr, tenant: &str) -> Request<Empty<Bytes>> {
-    let request = Request::get(format!("http://{to}/work")).header("host", to.to_string());
+fn request(to: SocketAddr, tenant: &str, work: &str) -> Request<Empty<Bytes>> {
+    let request = Request::get(format!("http://{to}/{work}")).header("host", to.to_string());
     request.header("x-tenant", tenant).body(Empty::new()).unwrap()
 }
 
 /// A way to call, over connections that are kept.
 #[derive(Clone)]
-enum Caller {
+pub(crate) enum Caller {
     Http(Box<Client<HttpConnector, Empty<Bytes>>>, SocketAddr),
     Grpc(Channel),
 }
 
 impl Caller {
-    async fn of(to: SocketAddr, over: Over) -> Self {
+    pub(crate) async fn of(to: SocketAddr, over: Over) -> Self {
         match over {
             Over::Http => Self::Http(Box::new(Client::builder(TokioExecutor::new()).build_http()), to),
             Over::Grpc => {
@@ -66,15 +68,15 @@ impl Caller {
     }
 
     /// Whether a call was served.
-    async fn is_served(&self, tenant: &'static str) -> bool {
+    pub(crate) async fn is_served(&self, tenant: &'static str, work: &str) -> bool {
         match self {
             Self::Http(client, to) => {
-                let Ok(answer) = client.request(request(*to, tenant)).await else { return false };
+                let Ok(answer) = client.request(request(*to, tenant, work)).await else { return false };
                 let is_ok = answer.status() == StatusCode::OK;
                 is_ok && answer.into_body().collect().await.is_ok()
             }
             Self::Grpc(channel) => {
-                let mut request = tonic::Request::new("work".to_owned());
+                let mut request = tonic::Request::new(work.to_owned());
                 request.metadata_mut().insert("x-tenant", tenant.parse().unwrap());
                 grpc::call(channel.clone(), request).await.is_ok()
             }
@@ -117,7 +119,7 @@ impl Others {
                     let (client, tally) = (client.clone(), Arc::clone(&tally));
                     let counts = tally.counts.load(Ordering::SeqCst);
                     calls.spawn(async move {
-                        let served = timeout(PATIENCE, client.is_served(tenant)).await;
+                        let served = timeout(PATIENCE, client.is_served(tenant, WORK)).await;
                         if counts {
                             tally.sent[number].fetch_add(1, Ordering::SeqCst);
                             tally.served[number].fetch_add((served == Ok(true)).into(), Ordering::SeqCst);
@@ -198,7 +200,7 @@ impl Callers {
                             sent.fetch_add(1, Ordering::SeqCst);
                             // A call that is refused at once is not sent again at once: that is what the flood does.
                             let begin = Instant::now();
-                            let _left = timeout(LEAVES_AFTER, client.is_served(TENANTS[0])).await;
+                            let _left = timeout(LEAVES_AFTER, client.is_served(TENANTS[0], WORK)).await;
                             sleep(LEAVES_AFTER.saturating_sub(begin.elapsed())).await;
                         }
                     });
@@ -216,7 +218,7 @@ async fn flood(to: SocketAddr, sent: &AtomicU64) {
     let calls = async {
         loop {
             sent.fetch_add(1, Ordering::SeqCst);
-            let Ok(answer) = sender.send_request(request(to, TENANTS[0])).await else { return };
+            let Ok(answer) = sender.send_request(request(to, TENANTS[0], WORK)).await else { return };
             if answer.into_body().collect().await.is_err() {
                 return;
             }

@@ -12,6 +12,7 @@
 #[path = "../../../examples/overload/backend.rs"]
 mod backend;
 mod clients;
+mod leavers;
 mod server;
 
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tokio::{sync::Mutex, time::sleep};
 
 use crate::{
     clients::{Callers, Others, Over},
-    server::{CAPACITY, Server, WORKERS},
+    server::{CAPACITY, Server, Set, WORKERS},
 };
 
 /// Tests that measure take turns: each of them takes all processors.
@@ -53,9 +54,9 @@ struct Found {
 }
 
 /// Three tenants call all the time, and after a second the noisy tenant as well. What counts begins half a second later.
-async fn run(partitions: &str, abandoned: &str, over: Over, callers: Callers) -> Found {
+async fn run(partitions: &'static str, abandoned: &'static str, over: Over, callers: Callers) -> Found {
     let _turn = TURN.lock().await;
-    let mut server = Server::start(partitions, abandoned).await;
+    let mut server = Server::start(Set { partitions, limit: "learned", abandoned }).await;
     let address = if over == Over::Grpc { server.grpc } else { server.web };
     let others = Others::call(address, over);
     sleep(Duration::from_secs(1)).await;
@@ -111,7 +112,7 @@ async fn without_partitions_the_flood_takes_the_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_leave_early_don_t_walk_through_the_limit() {
     for over in [Over::Http, Over::Grpc] {
-        for abandoned in ["goes-on", "detached"] {
+        for abandoned in ["unset", "goes-on", "detached"] {
             let found = run("lent", abandoned, over, Callers::Leave).await;
             assert!(found.worst_off >= goal(0.97) && found.inside <= WORKERS + found.limit, "{found:?}");
         }

@@ -13,7 +13,7 @@ use admission_testkit::{
     grpc::{Served, Unary},
     process::{Process, say},
 };
-use axum::{Router, routing::get};
+use axum::{Router, extract::Path, routing::get};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::TcpListener,
@@ -22,7 +22,8 @@ use tokio::{
 use tonic::transport::server::TcpIncoming;
 use tower_admission::{
     Admission, AdmissionLayer, PartitionMode,
-    classify::by_header,
+    classify::{by_header, classify_fn},
+    limit::Fixed,
     percent,
     policy::{Abandoned, Policy},
 };
@@ -36,10 +37,26 @@ use crate::{
 const ROLE: &str = "TOWER_ADMISSION_FLOOD";
 
 pub(crate) const WORKERS: usize = 40;
-const SERVICE: Duration = Duration::from_millis(100);
+
+/// How long a kind of work takes.
+fn takes(work: &str) -> Duration {
+    Duration::from_millis(match work {
+        "quick" => 20,
+        "slow" => 600,
+        _ => 100,
+    })
+}
 
 /// Pieces of work per second.
 pub(crate) const CAPACITY: f64 = 400.0;
+
+/// What is set, in words: the partitions, the limit, and what becomes of abandoned work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Set {
+    pub(crate) partitions: &'static str,
+    pub(crate) limit: &'static str,
+    pub(crate) abandoned: &'static str,
+}
 
 /// A server that this test started.
 pub(crate) struct Server {
@@ -58,8 +75,9 @@ pub(crate) struct Told {
 }
 
 impl Server {
-    pub(crate) async fn start(partitions: &str, abandoned: &str) -> Self {
-        let mut process = Process::start("server::server", ROLE, &format!("{partitions} {abandoned}"));
+    pub(crate) async fn start(set: Set) -> Self {
+        let Set { partitions, limit, abandoned } = set;
+        let mut process = Process::start("server::server", ROLE, &format!("{partitions} {limit} {abandoned}"));
         let said = process.says("listens on").await;
         let (web, grpc) = said.split_once(' ').unwrap();
         let (web, grpc) = (web.parse().unwrap(), grpc.parse().unwrap());
@@ -96,12 +114,12 @@ struct Counts {
 
 impl Work {
     /// Hands a piece of work over, and waits for it. The backend goes on though its caller waits no more.
-    async fn run(&self) {
-        let Self { backend, counts } = self.clone();
+    async fn run(&self, work: &str) {
+        let (Self { backend, counts }, service) = (self.clone(), takes(work));
         let inside = counts.inside.fetch_add(1, Ordering::SeqCst) + 1;
         counts.most.fetch_max(inside, Ordering::SeqCst);
         let goes_on = tokio::spawn(async move {
-            backend.run(SERVICE).await;
+            backend.run(service).await;
             counts.inside.fetch_sub(1, Ordering::SeqCst);
             counts.done.fetch_add(1, Ordering::SeqCst);
         });
@@ -109,13 +127,21 @@ impl Work {
     }
 }
 
-fn handle(partitions: &str) -> Admission {
+fn handle(partitions: &str, limit: &str) -> Admission {
     let share = match partitions {
         "capped" => percent(25).with_mode(PartitionMode::HardCap),
+        "red" => percent(50),
         _ => percent(25),
     };
-    let tenants = if partitions == "none" { &[][..] } else { &TENANTS[..] };
-    let builder = Admission::builder().patience(PATIENCE);
+    let tenants = match partitions {
+        "none" => &[][..],
+        "red" => &["red"],
+        _ => &TENANTS[..],
+    };
+    let builder = match limit {
+        "learned" => Admission::builder().patience(PATIENCE),
+        _ => Admission::builder().patience(PATIENCE).limit(Fixed::new(WORKERS)),
+    };
     tenants.iter().fold(builder, |it, &tenant| it.partition(tenant, share)).build().unwrap()
 }
 
@@ -123,21 +149,29 @@ fn handle(partitions: &str) -> Admission {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server() {
     let Ok(told) = std::env::var(ROLE) else { return };
-    let (partitions, abandoned) = told.split_once(' ').unwrap();
-    let admission = handle(partitions);
+    let [partitions, limit, abandoned] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let admission = handle(partitions, limit);
     let work = Work { backend: Backend::start(WORKERS), counts: Arc::default() };
-    let layer = AdmissionLayer::new(&admission).classify(by_header("x-tenant"));
+    let layer = AdmissionLayer::new(&admission);
+    let layer = match abandoned {
+        // What the server is told of abandoned work, it is told of kinds of work.
+        "goes-on" => {
+            let by_path = classify_fn(|request, ticket| ticket.set_class(request.uri().path()));
+            layer.classify((by_header("x-tenant"), by_path))
+        }
+        _ => layer.classify(by_header("x-tenant")),
+    };
     let [web, grpc] =
         [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
     say(&format!("listens on {} {}", web.local_addr().unwrap(), grpc.local_addr().unwrap()));
 
     let of_web = work.clone();
-    let app = Router::new().route("/work", get(async move || of_web.run().await));
+    let app = Router::new().route("/{work}", get(async move |Path(work): Path<String>| of_web.run(&work).await));
     let of_grpc = work.clone();
     let calls = Served(Unary(move |message: String| {
         let work = of_grpc.clone();
         async move {
-            work.run().await;
+            work.run(&message).await;
             Ok(message)
         }
     }));
@@ -151,7 +185,8 @@ async fn server() {
         }};
     }
     match abandoned {
-        "stops" => serve!(layer.clone()),
+        "unset" => serve!(layer.clone()),
+        "stops" => serve!(layer.clone().policy(Policy::new().abandoned(Abandoned::Stops))),
         "goes-on" => serve!(layer.clone().policy(Policy::new().abandoned(Abandoned::GoesOn))),
         "detached" => serve!(layer.clone().detach()),
         other => panic!("{other}"),

@@ -1,5 +1,6 @@
 //! Estimates from requests that ended: how long slots are held, and how long work takes.
 
+mod abandoned;
 mod hold_time;
 #[cfg(any(test, kani))]
 mod proof_tests;
@@ -7,6 +8,7 @@ mod service_time;
 
 use std::time::Duration;
 
+pub(crate) use self::abandoned::AbandonedWork;
 use self::{hold_time::HoldTime, service_time::ServiceTime};
 use crate::{
     engine::{ids::ClassId, stall::Stall},
@@ -18,6 +20,7 @@ use crate::{
 pub(crate) struct Estimates {
     hold: HoldTime,
     service: ServiceTime,
+    abandoned: AbandonedWork,
 }
 
 impl Estimates {
@@ -33,12 +36,12 @@ impl Estimates {
         self.hold.stall_mut().freed();
     }
 
-    /// Notes the round-trip time of a request of this class that started then; `is_within_limit` unless it ran beyond the limit.
-    pub(crate) fn answered(&mut self, class: ClassId, start: Timestamp, rtt: Duration, is_within_limit: bool) {
+    /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
+    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration, is_within_limit: bool) {
         if is_within_limit {
             self.hold.answered(rtt);
         }
-        self.service.answered(class, start, rtt);
+        self.service.answered(class, rtt);
     }
 
     /// Notes for how long a slot was held, where slots are scarce.
@@ -63,14 +66,13 @@ impl Estimates {
         self.service.likely(class)
     }
 
-    /// From now on, notes in which order answers come: by that it is known whether work that goes on has ended.
-    pub(crate) fn note_order(&mut self) {
-        self.service.note_order();
+    /// Returns how long work goes on that was given up.
+    pub(crate) const fn abandoned(&self) -> &AbandonedWork {
+        &self.abandoned
     }
 
-    /// Returns when work of this class that started then has nearly always ended, if enough of it was seen.
-    pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Option<Timestamp> {
-        self.service.likely_end(class, start)
+    pub(crate) const fn abandoned_mut(&mut self) -> &mut AbandonedWork {
+        &mut self.abandoned
     }
 
     /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.

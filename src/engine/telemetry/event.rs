@@ -39,6 +39,7 @@ pub(crate) enum ChangeEvent {
     Leave,
     Drain,
     LawPanic,
+    CallersLeave,
     Store(StoreChange),
 }
 

@@ -11,6 +11,8 @@ use crate::{rejection::Reason, time::Timestamp};
 const WINDOW: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_secs(1);
 const SAMPLES: usize = 11;
+/// Callers that left from which on they say something.
+const ENOUGH: u64 = 20;
 
 /// What most rejections of the last seconds say of a partition, or of a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,6 +67,9 @@ struct Sample {
     admitted: u64,
     rejected: ByReason,
     would_reject: u64,
+    /// Requests that ran and ended, and those among them whose callers left before the answer.
+    ended: u64,
+    left: u64,
     /// Whether the partition ran fewer requests than its share then.
     is_below_share: bool,
 }
@@ -84,6 +89,9 @@ pub(crate) struct LastSeconds {
     pub(crate) admitted: u64,
     pub(crate) rejected: ByReason,
     pub(crate) would_reject: u64,
+    /// Requests that ran and ended, and those among them whose callers left before the answer.
+    pub(crate) ended: u64,
+    pub(crate) left: u64,
     /// Whether requests were rejected for want of capacity in a second at the begin or end of which the partition ran fewer
     /// than its share.
     pub(crate) is_refused_below_share: bool,
@@ -114,6 +122,11 @@ impl LastSeconds {
         reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
+    /// Whether the callers of most requests that ran left before the answer.
+    pub(crate) const fn have_most_left(&self) -> bool {
+        self.left >= ENOUGH && self.left * 2 > self.ended
+    }
+
     /// Returns a count as a rate per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn per_second(&self, count: u64) -> f64 {
@@ -130,7 +143,15 @@ impl LastSeconds {
 impl Sample {
     fn of(at: Timestamp, counts: &Counts, is_below_share: bool) -> Self {
         let would_reject = counts.would_reject.iter().sum();
-        Self { at, admitted: counts.admitted, rejected: counts.rejected, would_reject, is_below_share }
+        Self {
+            at,
+            admitted: counts.admitted,
+            rejected: counts.rejected,
+            would_reject,
+            ended: counts.successes + counts.overloads + counts.ignored + counts.cancelled,
+            left: counts.cancelled,
+            is_below_share,
+        }
     }
 
     fn lacked_capacity(&self) -> u64 {
@@ -171,6 +192,8 @@ impl Recent {
             admitted: last.admitted - first.admitted,
             rejected: std::array::from_fn(|index| last.rejected[index] - first.rejected[index]),
             would_reject: last.would_reject - first.would_reject,
+            ended: last.ended - first.ended,
+            left: last.left - first.left,
             is_refused_below_share,
         }
     }

@@ -115,6 +115,11 @@ impl Judge {
         }
     }
 
+    /// Whether the handle was busy in most of the last seconds.
+    pub(super) const fn is_mostly_busy(&self) -> bool {
+        (self.busy & ((1 << REMEMBERED) - 1)).count_ones() * 2 > self.noted
+    }
+
     /// Judges what is seen now, and the last seconds of all partitions.
     /// `is_label_throttled` tells of the label with most rejections.
     pub(super) fn judge(

@@ -1,9 +1,11 @@
 //! The last seconds of all partitions and labels, and the state of the handle that follows from them.
 
+use std::collections::BTreeSet;
+
 #[cfg(feature = "introspect")]
 use super::followed::Candidate;
 use super::{
-    Counts, LastSeconds, Lately, Sight, Verdict,
+    Counts, LastSeconds, Lately, Sight, Telemetry, Verdict,
     lately::LatelyByLabel,
     recent::{Fares, Recent},
     totals::Totals,
@@ -22,6 +24,9 @@ pub(super) struct Watch {
     partitions: Vec<Recent>,
     labels: LatelyByLabel,
     judge: Judge,
+    /// Partitions whose callers left, most of them, while the handle was busy: in the last seconds, and ever.
+    leaving: BTreeSet<PartitionId>,
+    have_left: BTreeSet<PartitionId>,
 }
 
 impl Watch {
@@ -48,6 +53,11 @@ impl Watch {
             }
             self.labels.note(now, totals);
             self.judge.note(sight.is_busy);
+            let all = self.partitions.iter().zip(counts).zip(PartitionId::all());
+            let is_busy = self.judge.is_mostly_busy();
+            let leaving = all.filter(|((it, counts), _)| is_busy && it.since(now, counts, false).have_most_left());
+            self.leaving = leaving.map(|(_, partition)| partition).collect();
+            self.have_left.extend(&self.leaving);
         }
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let worst = self.labels.worst(totals);
@@ -83,5 +93,13 @@ impl Watch {
 
     pub(super) fn worst_label(&self, totals: &[Totals]) -> Option<LabelId> {
         self.labels.worst(totals)
+    }
+}
+
+impl Telemetry {
+    /// Returns the partitions whose callers leave before the answer, most of them, while the handle is busy; and those of which that
+    /// was ever so.
+    pub(crate) const fn leaving(&self) -> (&BTreeSet<PartitionId>, &BTreeSet<PartitionId>) {
+        (&self.watch.leaving, &self.watch.have_left)
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         control::Step,
-        ids::{LabelId, SeriesId},
+        ids::{AbandonedKind, LabelId, SeriesId},
         limit::Sample,
         telemetry::{ChangeEvent, short},
         tokens::{Marks, Slot},
@@ -45,7 +45,8 @@ impl Engine {
             Outcome::Overload => rtt,
             Outcome::Cancelled => self.controller.normalise(slot.class, rtt),
             Outcome::Success => {
-                self.estimates.answered(slot.class, slot.start, rtt, slot.is_within_limit());
+                self.estimates.answered(slot.class, rtt, slot.is_within_limit());
+                self.estimates.abandoned_mut().answered((slot.class, slot.partition), slot.start, rtt);
                 self.controller.normalise(slot.class, rtt)
             }
         };
@@ -56,6 +57,13 @@ impl Engine {
         // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
         let is_late = outcome == Outcome::Success && now > slot.deadline;
         self.learn(now, slot, rtt, if is_late { Outcome::Cancelled } else { outcome }, running);
+    }
+
+    /// Takes note of work that was given up and may go on. Returns its kind, for [`abandoned_end`](Self::abandoned_end).
+    pub(crate) fn given_up(&mut self, now: Timestamp, slot: &Slot) -> AbandonedKind {
+        let (class, partition, age) = (slot.class, slot.partition, now.since(slot.start));
+        let is_known = self.estimates.abandoned_mut().given_up((class, partition), age);
+        AbandonedKind { class, partition, is_known }
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit

@@ -1,11 +1,11 @@
 //! What the verbs ask the rooms, and what changes nothing: may a request run, which rule stops it, where may it wait.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     engine::{
         Engine,
-        ids::{ClassId, FlowKey, Key, LabelId, Level, PartitionId},
+        ids::{AbandonedKind, FlowKey, Key, LabelId, Level, PartitionId},
         plan::rules::WhenFull,
         tokens::{Ask, Claim, ExhaustedRule, InForce, RequestRef, SharedRules},
     },
@@ -129,17 +129,19 @@ impl Engine {
         self.quotas.is_below_fair_share(label, self.capacity.limit())
     }
 
-    /// From now on, notes what [`likely_end`](Self::likely_end) goes by. Nothing is noted on a server without abandoned work.
-    pub(crate) fn expect_abandoned(&mut self) {
-        self.estimates.note_order();
+    /// Returns when work that was given up and that started then has nearly always ended. No work is waited for longer than its
+    /// slot lives.
+    pub(crate) fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp) -> Timestamp {
+        let AbandonedKind { class, partition, is_known } = kind;
+        let end = self.estimates.abandoned().end((class, partition), is_known, start, self.longest_work());
+        self.slot_ttl.time_to_live().map_or(end, |time_to_live| end.min(start.after(time_to_live)))
     }
 
-    /// Returns when work of this kind that started then has nearly always ended. Where that is not known it is after the time for
-    /// which a slot is held, or what a person would guess. No work is waited for longer than its slot lives.
-    pub(crate) fn likely_end(&self, class: ClassId, start: Timestamp) -> Timestamp {
-        let guess = || start.after(self.estimates.wait(1, 1));
-        let likely = self.estimates.likely_end(class, start).unwrap_or_else(guess);
-        self.slot_ttl.time_to_live().map_or(likely, |time_to_live| likely.min(start.after(time_to_live)))
+    /// Returns how long work is taken to last that is abandoned and of which nothing else is known: nearly as long as callers wait, or
+    /// what a person would guess. A caller that finds all slots taken by such work is served before its longest wait, four fifths of
+    /// the patience, is over.
+    fn longest_work(&self) -> Duration {
+        self.queue.patience().map_or(Duration::from_secs(1), |patience| patience / 4 * 3)
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and

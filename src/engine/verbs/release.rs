@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, TtlId},
-        telemetry::{Event, Sight},
+        telemetry::{ChangeEvent, Event, Sight},
         tokens::{Marks, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
@@ -172,6 +172,10 @@ impl Engine {
             is_store_slow: self.quotas.has_shared_rules() && lifecycle.store().slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
         };
+        let had_left = telemetry.leaving().1.len();
         telemetry.judge(now, sight, |partition| capacity.partition(partition).is_owed());
+        if telemetry.leaving().1.len() > had_left {
+            self.note_change(now, ChangeEvent::CallersLeave);
+        }
     }
 }

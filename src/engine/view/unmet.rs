@@ -56,6 +56,11 @@ impl Engine {
         slow.map(|(_, it)| (Arc::clone(it.name()), it.share(), hold)).collect()
     }
 
+    /// Returns the partitions whose callers left before the answer, most of them, while all slots were taken.
+    pub(crate) fn left(&self) -> Vec<Arc<str>> {
+        self.telemetry.leaving().1.iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
+    }
+
     /// Returns a class that requests have and that differs from this one by a slash at its beginning.
     fn twin(&self, name: &str) -> Option<String> {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);

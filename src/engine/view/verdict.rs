@@ -136,10 +136,18 @@ impl Engine {
             }
             _ => headline(verdict, &found, whole, &cause, self.cap_of_worst()),
         };
+        let leaving = self.telemetry.leaving().0.iter().map(|it| text::name(self.capacity.partition(*it).name()));
+        let leaving = leaving.collect::<Vec<_>>().join(", ");
+        if !leaving.is_empty() {
+            found.headline += &format!("; most callers of {leaving} leave before the answer");
+        }
         if self.lifecycle.is_leaving() && verdict != Verdict::Draining {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
         found.advice = advice(verdict, &found, &cause);
+        if !leaving.is_empty() {
+            found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
+        }
         found
     }
 

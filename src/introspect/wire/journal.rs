@@ -132,6 +132,7 @@ impl JournalEntry {
             ChangeEntry::Leave => changed("leave"),
             ChangeEntry::Drain => changed("drain"),
             ChangeEntry::LawPanic => changed("law_panic"),
+            ChangeEntry::CallersLeave => changed("callers_leave"),
             ChangeEntry::Store { from, to, down_seconds } => {
                 Self { from: word(from), to: Some(to.to_owned()), down_seconds, ..changed("store") }
             }
@@ -167,6 +168,7 @@ mod tests {
             ChangeEntry::Limit { from: 3, rtt_seconds: Some(0.5), reference_seconds: None, ratio: Some(2.0) },
             ChangeEntry::Leave,
             ChangeEntry::LawPanic,
+            ChangeEntry::CallersLeave,
             ChangeEntry::Store { from: "down", to: "up", down_seconds: Some(1.5) },
         ];
         for change in changes {

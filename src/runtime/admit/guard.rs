@@ -39,12 +39,12 @@ impl AsShared for Arc<Shared> {
 /// A slot that is given back when this is dropped: the inside of a [`Permit`].
 #[derive(Debug)]
 pub(crate) struct SlotGuard {
-    held: Held,
+    pub(super) held: Held,
 }
 
 /// The slot of a guard.
 #[derive(Debug)]
-enum Held {
+pub(super) enum Held {
     /// The engine lent it, and knows nothing of this request.
     Lent(&'static Home, LentSlot),
     /// The engine gave it to this request.
@@ -57,15 +57,15 @@ enum Held {
 
 /// A slot that the engine gave to a request.
 #[derive(Debug)]
-struct OwnSlot {
-    shared: Arc<Shared>,
+pub(super) struct OwnSlot {
+    pub(super) shared: Arc<Shared>,
     number: SlotNumber,
     is_observed: bool,
 }
 
 /// A slot that expires, or that goes with a lease of the rules that all instances share.
 #[derive(Debug)]
-struct SpecialSlot {
+pub(super) struct SpecialSlot {
     own: OwnSlot,
     ttl: Option<TtlId>,
     lease: Option<Box<store::Held>>,
@@ -133,7 +133,7 @@ impl SlotGuard {
         self
     }
 
-    fn own(&self) -> Option<&OwnSlot> {
+    pub(super) fn own(&self) -> Option<&OwnSlot> {
         match &self.held {
             Held::Own(own) => Some(own),
             Held::Special(special) => Some(&special.own),

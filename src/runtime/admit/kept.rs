@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::guard::SlotGuard;
-use crate::runtime::core::lock;
+use super::guard::{Held, SlotGuard};
+use crate::{outcome::Outcome, runtime::core::lock};
 
 /// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
 #[derive(Debug, Default)]
@@ -13,6 +13,18 @@ impl SlotShelf {
     /// Leaves the slot here.
     pub(super) fn put(&self, slot: SlotGuard) {
         *lock(&self.0) = Some(slot);
+    }
+}
+
+impl SlotGuard {
+    /// Gives up the slot of a request whose caller left: work that goes on keeps it. Work of which nothing is told goes on where it
+    /// is known how long callers wait, since the settings follow from that.
+    pub(crate) fn give_up(&mut self, goes_on: Option<bool>, learned: impl FnOnce(Outcome) -> Outcome) {
+        let knows_patience = || match &self.held {
+            Held::Lent(home, _) => home.lanes().knows_patience(),
+            _ => self.own().is_some_and(|own| own.shared.home().lanes().knows_patience()),
+        };
+        if goes_on.unwrap_or_else(knows_patience) { self.leave_work(learned) } else { self.abandon(learned) }
     }
 }
 

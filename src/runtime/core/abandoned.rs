@@ -1,8 +1,8 @@
 //! Slots of requests that were given up while their work may go on.
 //!
 //! What a request started at a database does not stop because its caller left. Such a slot stays taken for as long as
-//! work of its kind nearly always needs, by what was learned of it. That is looked up again whenever slots are asked
-//! for: where the server answers faster by now, the slot comes back sooner.
+//! work of its kind nearly always needs, by what was learned of it. That is looked up again, once a millisecond at most, when slots
+//! are asked for: where the server answers faster by now, the slot comes back sooner.
 //!
 //! To the engine these are requests that run: they count against the limit, their partition and their label. There are
 //! never more of them than slots.
@@ -10,10 +10,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    time::Duration,
 };
 
 use super::slots::SlotNumber;
-use crate::{engine::ClassId, time::Timestamp};
+use crate::{engine::AbandonedKind, time::Timestamp};
 
 /// What goes back with a slot, such as a lease of shared rules.
 pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
@@ -21,7 +22,7 @@ pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
 #[derive(Debug)]
 pub(super) struct Abandoned {
     /// By kind of work: slots by the time when the work started.
-    slots: BTreeMap<ClassId, BTreeSet<(Timestamp, SlotNumber)>>,
+    slots: BTreeMap<AbandonedKind, BTreeSet<(Timestamp, SlotNumber)>>,
     /// What goes back with the slots.
     along: BTreeMap<SlotNumber, Along>,
     /// What came along with slots that went back.
@@ -29,11 +30,20 @@ pub(super) struct Abandoned {
     count: usize,
     /// When to look again, by what was known at the last look.
     next_end: Timestamp,
+    /// When that was.
+    looked: Timestamp,
 }
 
 impl Default for Abandoned {
     fn default() -> Self {
-        Self { slots: BTreeMap::new(), along: BTreeMap::new(), ended: Vec::new(), count: 0, next_end: Timestamp::NEVER }
+        Self {
+            slots: BTreeMap::new(),
+            along: BTreeMap::new(),
+            ended: Vec::new(),
+            count: 0,
+            next_end: Timestamp::NEVER,
+            looked: Timestamp::ZERO,
+        }
     }
 }
 
@@ -49,14 +59,20 @@ impl Abandoned {
         self.next_end
     }
 
+    /// Whether it is time to look again.
+    #[inline]
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.count > 0 && (self.next_end <= now || now.since(self.looked) >= Duration::from_millis(1))
+    }
+
     /// Takes in the slot of work that started at this time, and is likely to end at that time.
     pub(super) fn add(
         &mut self,
-        (class, start): (ClassId, Timestamp),
+        (kind, start): (AbandonedKind, Timestamp),
         ends: Timestamp,
         (slot, along): (SlotNumber, Option<Along>),
     ) {
-        if self.slots.entry(class).or_default().insert((start, slot)) {
+        if self.slots.entry(kind).or_default().insert((start, slot)) {
             self.count += 1;
         }
         self.along.extend(along.map(|along| (slot, along)));
@@ -67,19 +83,20 @@ impl Abandoned {
     pub(super) fn take_ended(
         &mut self,
         now: Timestamp,
-        end: impl Fn(ClassId, Timestamp) -> Timestamp,
+        end: impl Fn(AbandonedKind, Timestamp) -> Timestamp,
     ) -> Option<SlotNumber> {
-        let ends = |(class, slots): (&ClassId, &BTreeSet<(Timestamp, SlotNumber)>)| {
+        self.looked = now;
+        let ends = |(kind, slots): (&AbandonedKind, &BTreeSet<(Timestamp, SlotNumber)>)| {
             let &(start, _) = slots.first()?;
-            Some((end(*class, start), *class))
+            Some((end(*kind, start), *kind))
         };
         let first = self.slots.iter().filter_map(ends).min();
         self.next_end = first.map_or(Timestamp::NEVER, |(at, _)| at);
-        let (_, class) = first.filter(|&(at, _)| at <= now)?;
-        let slots = self.slots.get_mut(&class)?;
+        let (_, kind) = first.filter(|&(at, _)| at <= now)?;
+        let slots = self.slots.get_mut(&kind)?;
         let (_, slot) = slots.pop_first()?;
         if slots.is_empty() {
-            self.slots.remove(&class);
+            self.slots.remove(&kind);
         }
         self.count -= 1;
         self.ended.extend(self.along.remove(&slot));
@@ -94,19 +111,23 @@ impl Abandoned {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::engine::{ClassId, PartitionId};
 
     #[test]
     fn work_ends_by_what_is_known_of_its_kind() {
         let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
-        let (quick, slow) = (ClassId::from_index(1), ClassId::from_index(2));
-        let end = |class, start: Timestamp| start.after(Duration::from_millis(if class == quick { 10 } else { 100 }));
+        let kind = |class| AbandonedKind {
+            class: ClassId::from_index(class),
+            partition: PartitionId::DEFAULT,
+            is_known: true,
+        };
+        let (quick, slow) = (kind(1), kind(2));
+        let end = |kind, start: Timestamp| start.after(Duration::from_millis(if kind == quick { 10 } else { 100 }));
         let mut abandoned = Abandoned::default();
-        for (number, class) in [(0, slow), (1, quick), (2, quick), (3, slow)] {
+        for (number, kind) in [(0, slow), (1, quick), (2, quick), (3, slow)] {
             let start = at(u64::from(number));
-            abandoned.add((class, start), end(class, start), (SlotNumber::of(number), None));
+            abandoned.add((kind, start), end(kind, start), (SlotNumber::of(number), None));
         }
         assert_eq!((abandoned.len(), abandoned.next_end()), (4, at(11)));
         assert_eq!(abandoned.take_ended(at(10), end), None);

@@ -149,7 +149,7 @@ impl State {
 
     /// Returns when there is something to do, if ever.
     #[inline]
-    pub(super) fn next_wakeup(&self) -> Timestamp {
+    pub(in crate::runtime) fn next_wakeup(&self) -> Timestamp {
         self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end())
     }
 
@@ -186,11 +186,11 @@ impl State {
     ) -> Option<Along> {
         self.observe(now, number, outcome);
         let slot = self.slots.get_mut(number)?;
-        let (class, start, is_counted) = (slot.class, slot.start, slot.is_counted());
-        self.engine.expect_abandoned();
-        let ends = self.engine.likely_end(class, start);
+        let kind = self.engine.given_up(now, slot);
+        let (start, is_counted) = (slot.start, slot.is_counted());
+        let ends = self.engine.abandoned_end(kind, start);
         if is_counted && ends > now {
-            self.abandoned.add((class, start), ends, (number, along));
+            self.abandoned.add((kind, start), ends, (number, along));
             None
         } else {
             self.finish(time, number, None);
@@ -206,7 +206,7 @@ impl State {
     /// Gives the slots back of abandoned work that has ended.
     #[inline]
     pub(in crate::runtime) fn end_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
-        if self.abandoned.len() > 0 {
+        if self.abandoned.is_due(now) {
             self.end_some_abandoned(time, now);
         }
     }
@@ -217,7 +217,7 @@ impl State {
         // of it is due, and would ask again at once.
         let now = now.max(self.engine.now());
         let mut has_ticked = false;
-        while let Some(number) = self.abandoned.take_ended(now, |class, start| self.engine.likely_end(class, start)) {
+        while let Some(number) = self.abandoned.take_ended(now, |kind, start| self.engine.abandoned_end(kind, start)) {
             // A slot whose own time is over at the same moment is taken back for that.
             if !std::mem::replace(&mut has_ticked, true) {
                 self.tick(now);

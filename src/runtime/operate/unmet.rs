@@ -1,5 +1,7 @@
 //! Settings that no request has met, and shares that are too small for how long requests take, in words.
 
+use std::sync::Arc;
+
 use crate::engine::Unmet;
 use crate::runtime::shared::Shared;
 
@@ -15,6 +17,18 @@ impl Shared {
             )
         });
         unmet.as_ref().map_or_else(Vec::new, in_words).into_iter().chain(slow).collect()
+    }
+
+    /// Returns what is said of partitions whose callers leave.
+    pub(in crate::runtime) fn left(&self) -> Vec<String> {
+        let left = self.with_engine(|state, _| state.engine.left());
+        let words = |name: Arc<str>| {
+            format!(
+                "most requests of the partition {name} that ran were given up before the answer while all slots were taken: \
+                 drive their work to its end (AdmissionLayer::detach), or, if it stops with its request, say Abandoned::Stops"
+            )
+        };
+        left.into_iter().map(words).collect()
     }
 }
 

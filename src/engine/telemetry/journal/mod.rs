@@ -144,7 +144,7 @@ impl Grouped for Changed {
         match self.event {
             ChangeEvent::Limit { .. } => 0,
             ChangeEvent::Store(_) => 1,
-            ChangeEvent::LawPanic => 2,
+            ChangeEvent::LawPanic | ChangeEvent::CallersLeave => 2,
             ChangeEvent::Mode { .. } | ChangeEvent::Reload { .. } | ChangeEvent::Leave | ChangeEvent::Drain => 3,
         }
     }

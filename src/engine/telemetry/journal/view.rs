@@ -169,6 +169,9 @@ pub enum ChangeEntry {
     Drain,
     /// The law panicked; the limit stayed what it was.
     LawPanic,
+    /// The callers of most requests of a partition that run leave before the answer, while all slots are taken:
+    /// [`warnings`](crate::Admission::warnings) names it.
+    CallersLeave,
     /// The store that counts [shared rules](crate::AdmissionBuilder::shared) fails, is left alone, or answers again.
     #[non_exhaustive]
     Store {
@@ -324,6 +327,7 @@ impl Changed {
             ChangeEvent::Leave => ChangeEntry::Leave,
             ChangeEvent::Drain => ChangeEntry::Drain,
             ChangeEvent::LawPanic => ChangeEntry::LawPanic,
+            ChangeEvent::CallersLeave => ChangeEntry::CallersLeave,
             ChangeEvent::Store(it) => ChangeEntry::Store {
                 from: it.from.as_str(),
                 to: it.to.as_str(),

@@ -146,7 +146,7 @@ impl Pair {
             }
             Verb::Learn(nanos) => {
                 let time = Duration::from_nanos(nanos);
-                (0..16).for_each(|_| self.engine.estimates.answered(ClassId::OTHERS, Timestamp::ZERO, time, false));
+                (0..16).for_each(|_| self.engine.estimates.answered(ClassId::OTHERS, time, false));
                 self.engine.estimates.held(time);
             }
             Verb::Report { name, worker, slots, valid } => {

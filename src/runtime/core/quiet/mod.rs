@@ -159,6 +159,11 @@ impl Lanes {
         self.patience.store(patience.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
     }
 
+    /// Whether it is known how long callers wait.
+    pub(in crate::runtime) fn knows_patience(&self) -> bool {
+        low(self.patience.load(Ordering::Relaxed)) != u32::MAX
+    }
+
     /// Returns the place for an answer to all requests of a partition.
     #[inline]
     pub(in crate::runtime) fn posted(&self, partition: PartitionId) -> Option<&Posted> {
