@@ -70,7 +70,7 @@ impl RequestContext {
     #[inline]
     pub(super) fn leave(&mut self, inside: Option<Inside>) {
         if let Some(inside) = inside {
-            self.special.0 = self.special.0 & !Special::COVERS | u8::from(inside.covers()) * Special::COVERS;
+            self.special.0 = self.special.0 & !Special::COVERS | (u8::from(inside.covers()) * Special::COVERS);
         }
     }
 
