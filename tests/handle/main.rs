@@ -21,6 +21,7 @@ mod overdue;
 mod panics;
 mod patience;
 mod reserved;
+mod room;
 mod rules;
 mod runtimes;
 mod shadow;
