@@ -70,10 +70,12 @@ impl Reservation {
     /// Notes that a request below its share was refused while nothing was left. `hold` is how long a request holds its
     /// slot.
     pub(super) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
-        if self.count == 0 {
+        if self.ends == Timestamp::NEVER {
             let window = (nanos(hold) / 2).max(1);
             *self =
                 Self { count: most.min(1), window, ends: now.after(Duration::from_nanos(window)), ..Self::default() };
+        } else if self.count == 0 {
+            self.count = most.min(1);
         } else if self.count < most.min(self.taken.saturating_add(self.taken_before)) {
             self.count += 1;
         }

@@ -56,14 +56,18 @@ impl Held {
                 (before, taken, missed, at_once) = (taken, 0, false, [0, at_once[0]]);
             }
             match event {
-                Event::Missed { window, most } if count == 0 => {
+                Event::Missed { window, most } if !lives => {
                     (count, taken, before, missed, at_once) = (most.min(1), 0, 0, true, [1, 0]);
                     (begun, length, lives) = (at, window, true);
                     in_a_row += 1;
                 }
                 Event::Missed { most, .. } => {
                     in_a_row += 1;
-                    count += usize::from(count < most && count < taken + before);
+                    count = if count == 0 {
+                        most.min(1)
+                    } else {
+                        count + usize::from(count < most && count < taken + before)
+                    };
                     (at_once[0], missed) = (at_once[0].max(count), true);
                 }
                 Event::Taken(left) => {
