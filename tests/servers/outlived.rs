@@ -8,7 +8,6 @@ use tower::Layer;
 use tower_admission::{
     Admission, AdmissionLayer,
     limit::Fixed,
-    percent,
     permit::SlotKeeper,
     policy::{Abandoned, Policy},
 };
@@ -29,7 +28,7 @@ const LIMIT: usize = 4;
 const IMPATIENT: usize = 40;
 
 fn four_run() -> Admission {
-    Admission::builder().limit(Fixed::new(LIMIT)).queue(1_000).partition("calm", percent(25)).build().unwrap()
+    Admission::builder().limit(Fixed::new(LIMIT)).queue(1_000).build().unwrap()
 }
 
 /// A handler whose work goes on in the background, as a query does, until the probe is opened; with its slot, if it is told how.

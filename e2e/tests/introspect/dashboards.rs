@@ -144,7 +144,7 @@ async fn nothing_that_a_caller_sends_becomes_a_label() {
     };
     assert_eq!(values("limiter"), ["api"].into());
     assert_eq!(values("partition"), ["default", "web"].into());
-    assert_eq!(values("stage"), ["gate", "line"].into());
+    assert_eq!(values("stage"), ["gate", "line", "room"].into());
     assert_eq!(values("mode"), ["enforce", "observe", "off"].into());
     assert_eq!(values("reason"), tower_admission::Reason::ALL.map(|reason| reason.as_str()).into());
     let of_requests = ["cancelled", "ignored", "late_overload", "overload", "success"];

@@ -26,6 +26,7 @@ use tower::{Service, ServiceBuilder};
 use tower_admission::{
     Admission, AdmissionBuilder, AdmissionLayer, Outcome,
     limit::{Limit, LimitAlgorithm, Sample},
+    policy::{Abandoned, Policy},
 };
 
 use crate::support::{
@@ -162,7 +163,9 @@ impl Neighbour {
 /// many ran at once.
 async fn endure(admission: &Admission, when: When) -> (u64, usize) {
     let probe = Probe::open();
-    let layers = ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(admission));
+    // The work ends with its request. Were that not said, the slots would be held for most of the patience.
+    let stops = Policy::new().abandoned(Abandoned::Stops);
+    let layers = ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(admission).policy(stops));
     let server = Server::hyper(layers.service(Ends::new(&probe))).await;
     let limit = admission.snapshot().limit;
     let neighbour = Neighbour::move_in(server.address);

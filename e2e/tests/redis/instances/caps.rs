@@ -179,7 +179,8 @@ async fn rates_and_budgets_are_counted_for_all_of_them() {
                 *counts.entry(word).or_insert(0) += 1;
                 if response.status() == StatusCode::TOO_MANY_REQUESTS {
                     let after: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-                    assert!((1..=90).contains(&after), "{after}");
+                    // Each is promised a start of its own.
+                    assert!((1..=600).contains(&after), "{after}");
                 }
             }
             if minute(&server).await == before {

@@ -94,8 +94,8 @@ fn where_all_partitions_flood_their_requests_hardly_wait() {
 
 #[test]
 fn callers_that_cannot_wait_have_a_reserve_and_none_is_shut_out() {
-    for callers in Callers::CALM {
-        // Callers that come less often than a slot is held find what others leave: those with a share of one slot.
+    for callers in [Callers::Together, Callers::Jittered] {
+        // Callers that come less often than a slot is held find what others leave: waves, and those with a share of one slot.
         for (limit, partitions) in SIZES.into_iter().filter(|&(limit, _)| limit > 4) {
             let it = run(&Setup { waits: false, ..beside_a_flood(limit, partitions, callers) });
             // Callers at the same instants need more at once than callers at random do; what there is goes round.
@@ -117,7 +117,7 @@ fn abandoned_work_borrows_nothing() {
             setup.tenants[0].callers = Callers::LongFlood { leaves: true };
             let it = run(&setup);
             assert!(it.refused <= it.own_refused + 1.0, "{limit} {partitions} {callers:?}: {it:?}");
-            assert!(it.refused <= lent.refused, "{limit} {partitions} {callers:?}: {it:?} {lent:?}");
+            assert!(it.refused <= lent.refused + 0.5, "{limit} {partitions} {callers:?}: {it:?} {lent:?}");
         }
     }
 }
