@@ -171,8 +171,7 @@ impl Capacity {
         let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
         let reserved = reserved + self.withheld_from(it);
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
-        let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;
-        (is_free && (in_partition <= it.owed || it.may_borrow())) || in_partition <= it.overcommit
+        (in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit
     }
 
     /// Returns how many free slots other partitions don't lend to this one.
@@ -271,8 +270,7 @@ impl Capacity {
             return 0;
         }
         let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
-        let cap = if it.may_borrow() { it.cap } else { it.cap.min(it.owed) };
-        let lent = most.min(cap.saturating_sub(it.running)).min(free);
+        let lent = most.min(it.cap.saturating_sub(it.running)).min(free);
         self.add(partition, level, lent);
         lent
     }
@@ -300,12 +298,6 @@ impl Capacity {
             it.stall.started(since);
         }
         self.subtract(partition, level, back);
-    }
-
-    /// Notes that the caller of a request left before the answer, or that the work of such a request ended.
-    pub(crate) fn note_abandoned(&mut self, partition: PartitionId, has_ended: bool) {
-        let it = &mut self.partitions[partition.index()];
-        it.abandoned = if has_ended { it.abandoned.saturating_sub(1) } else { it.abandoned + 1 };
     }
 
     /// Notes when a request took a slot of the limit.

@@ -21,8 +21,6 @@ impl Marks {
     pub(crate) const OVER_LIMIT: Self = Self(0x20);
     /// The request would run under the limit of the shadow law as well.
     pub(crate) const IN_SHADOW: Self = Self(0x40);
-    /// The caller of the request left before the answer, and its work may go on.
-    pub(crate) const ABANDONED: Self = Self(0x80);
     /// What a request exceeds: the marks that a waiter may have.
     const SHADOW: Self = Self::OVER_QUOTA.with(Self::OVER_LIMIT).with(Self::IN_SHADOW);
 

@@ -23,10 +23,6 @@ impl Engine {
             return;
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
-        if outcome == Outcome::Cancelled && slot.is_counted() {
-            slot.marks = slot.marks.with(Marks::ABANDONED);
-            self.capacity.note_abandoned(slot.partition, false);
-        }
         let now = self.advance(now);
         let (series, running) = (self.series_of(slot), self.capacity.running());
         self.learn_ended(now, slot, series, outcome, now.since(slot.start), running);
