@@ -176,7 +176,7 @@ async fn requests_that_a_rate_refused_are_served_when_they_come_back() {
     let seconds = |wait: Duration| Duration::from_secs(wait.as_nanos().div_ceil(1_000_000_000) as u64);
     let mut found = Vec::new();
     for rate in [Rate::from(60).smooth(), Rate::from(60)] {
-        let exact = served_when_they_came_back(rate.clone(), |wait| wait).await;
+        let exact = served_when_they_came_back(rate, |wait| wait).await;
         found.push((exact, served_when_they_came_back(rate, seconds).await));
     }
     println!("refused, served when they came back, longest wait told; the same with waits in whole seconds: {found:?}");
