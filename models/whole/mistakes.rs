@@ -108,7 +108,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "looks_and_takes_in_two_steps",
-        file: "store/leases/mod.rs",
+        file: "store/leases/taking.rs",
         edits: &[(
             "let (mut shares, now) = (self.shares(), Instant::now());\n                match",
             "if MADE && self.shares().missing(claims.as_slice(), Instant::now()).is_empty() {
