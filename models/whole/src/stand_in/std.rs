@@ -11,9 +11,9 @@ pub mod sync {
 
     pub mod atomic {
         #[cfg(not(feature = "shuttle"))]
-        pub use ::loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+        pub use ::loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
         #[cfg(feature = "shuttle")]
-        pub use ::shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+        pub use ::shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     }
 }
 

@@ -311,6 +311,10 @@ pub mod time {
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
+    pub fn sleep_until(at: Instant) -> impl Future<Output = ()> {
+        sleep(at.saturating_duration_since(Instant::now()))
+    }
+
     pub fn sleep(time: Duration) -> impl Future<Output = ()> {
         crate::explore::step();
         let until = Instant::now().checked_add(time);
