@@ -2,8 +2,8 @@
 //! that comes first does not take what another one missed.
 //!
 //! How many in all follows from how much of the limit such partitions need: where requests that come at random need a part `p`
-//! of the slots and others take whatever is left, one that finds all of `k` slots taken is as rare as `p^k` (a birth-death chain,
-//! whatever the limit is). While there are not enough, a partition goes before one that was refused fewer times in a row.
+//! of the slots and others take the rest, a request that finds all of `k` slots taken is as rare as `p^k` (a birth-death chain, for
+//! each limit). While there are not enough, a partition goes before one that was refused fewer times in a row.
 
 use std::time::Duration;
 

@@ -82,7 +82,7 @@ impl Engine {
         self.end_wait(now, key, why, true);
     }
 
-    /// Returns why a waiter leaves without a slot: because of its own rule or cap, where that stops it by itself, whatever else is
+    /// Returns why a waiter leaves without a slot: because of its own rule or cap, where that alone stops it, even if more is
     /// full.
     fn reason_for_leaving(&self, now: Timestamp, key: Key, other: Reason) -> (Reason, Option<ExhaustedRule>) {
         let waiter = self.queue.get(key);

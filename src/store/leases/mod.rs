@@ -219,7 +219,7 @@ impl Leases {
         self.or_without_store(claims, decided).await
     }
 
-    /// Returns when the time limit of a question that is asked now is over, whatever it needs.
+    /// Returns when the time limit of a question that is asked now is over, for all its rounds together.
     fn until(&self) -> Option<Instant> {
         self.0.store.time_limit().map(|limit| Instant::now() + limit)
     }
