@@ -36,7 +36,7 @@ fn ticket(number: usize) -> Ticket<'static> {
 }
 
 /// Requests, reports and reloads in turns. Answers the lines, and how many reloads there were.
-fn record(make: impl Fn(usize) -> AdmissionBuilder, rounds: usize) -> (Vec<String>, usize) {
+fn record(make: impl Fn(usize) -> AdmissionBuilder, rounds: usize, abandons: bool) -> (Vec<String>, usize) {
     let admission = make(0).build().unwrap();
     let sink = Sink::default();
     let recording = Capture::new().buffer(1 << 20).start(&admission, sink.clone()).unwrap();
@@ -78,7 +78,8 @@ fn record(make: impl Fn(usize) -> AdmissionBuilder, rounds: usize) -> (Vec<Strin
         }
         while running.len() > round % 5 {
             let outcome = [Outcome::Success, Outcome::Overload, Outcome::Cancelled][running.len() % 3];
-            running.swap_remove(round % running.len()).finish(outcome);
+            let permit = running.swap_remove(round % running.len());
+            if abandons && round % 4 == 0 { permit.abandon() } else { permit.finish(outcome) }
         }
     }
     waiting.clear();
@@ -96,7 +97,7 @@ fn count(lines: &[String], verb: &str) -> usize {
 
 #[test]
 fn reloads_and_reports_of_workers_are_recorded_and_replayed_exactly() {
-    let (lines, reloads) = record(settings, 2_000);
+    let (lines, reloads) = record(settings, 2_000, false);
     assert_eq!((count(&lines, "reload"), reloads), (153, 153));
     assert!(count(&lines, "worker") > 400 && count(&lines, "worker_gone") > 200);
     assert!(count(&lines, "claim") > 100 && count(&lines, "leave") > 100);
@@ -123,13 +124,27 @@ fn reloads_and_reports_of_workers_are_recorded_and_replayed_exactly() {
 #[test]
 fn reports_of_workers_whose_slots_bind_are_replayed_exactly() {
     let make = |number| settings(number).labels(Labels::new().enforce_workers(true));
-    let (lines, _) = record(make, 1_000);
+    let (lines, _) = record(make, 1_000, false);
     let text = lines.join("\n");
     let again = make(0).replay_with_reloads((1..).map(make), text.as_bytes()).unwrap();
     assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
     // The control: reports matter.
     let silent = text.lines().filter(|line| !line.contains(r#""do":"worker""#)).collect::<Vec<_>>().join("\n");
     assert!(make(0).replay_with_reloads((1..).map(make), silent.as_bytes()).unwrap().differences() > 0);
+}
+
+/// Partitions borrow less while abandoned work goes on in them.
+#[test]
+fn work_that_is_given_up_is_recorded_and_replayed_exactly() {
+    let make = |number| settings(number).patience(Duration::from_micros(600));
+    let (lines, _) = record(make, 4_000, true);
+    assert!(count(&lines, "abandon") > 200, "{}", count(&lines, "abandon"));
+    let text = lines.join("\n");
+    let again = make(0).replay_with_reloads((1..).map(make), text.as_bytes()).unwrap();
+    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    // The control: it matters which work was given up.
+    let observed = text.replace(r#""do":"abandon""#, r#""do":"observe""#);
+    assert!(make(0).replay_with_reloads((1..).map(make), observed.as_bytes()).unwrap().differences() > 0);
 }
 
 #[derive(Debug)]
@@ -146,7 +161,7 @@ impl LimitAlgorithm for Own {
 #[test]
 fn a_reload_without_words_says_so_and_goes_on() {
     let make = |number| settings(number).limit(Limit::per_sample(Own));
-    let (lines, _) = record(make, 100);
+    let (lines, _) = record(make, 100, false);
     let reload = lines.iter().find(|line| line.contains(r#""do":"reload""#)).unwrap();
     assert!(reload.contains("without_policy") && reload.contains("control law"), "{reload}");
     let again = make(0).replay_with_reloads((1..).map(make), lines.join("\n").as_bytes()).unwrap();

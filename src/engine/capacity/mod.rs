@@ -171,7 +171,8 @@ impl Capacity {
         let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
         let reserved = reserved + self.withheld_from(it);
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
-        (in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit
+        let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;
+        (is_free && (in_partition <= it.owed || it.may_borrow())) || in_partition <= it.overcommit
     }
 
     /// Returns how many free slots other partitions don't lend to this one.
@@ -270,7 +271,8 @@ impl Capacity {
             return 0;
         }
         let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
-        let lent = most.min(it.cap.saturating_sub(it.running)).min(free);
+        let cap = if it.may_borrow() { it.cap } else { it.cap.min(it.owed) };
+        let lent = most.min(cap.saturating_sub(it.running)).min(free);
         self.add(partition, level, lent);
         lent
     }
@@ -298,6 +300,12 @@ impl Capacity {
             it.stall.started(since);
         }
         self.subtract(partition, level, back);
+    }
+
+    /// Notes that the work of so many requests goes on although their callers left, or that less does.
+    pub(crate) fn note_abandoned(&mut self, partition: PartitionId, more: isize) {
+        let it = &mut self.partitions[partition.index()];
+        it.abandoned = it.abandoned.saturating_add_signed(more);
     }
 
     /// Notes when a request took a slot of the limit.

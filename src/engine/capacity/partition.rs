@@ -27,6 +27,8 @@ pub(crate) struct Partition {
     /// Slots of its share that others never use.
     pub(super) withheld: usize,
     pub(super) running: usize,
+    /// Slots of requests whose callers left before the answer.
+    pub(super) abandoned: usize,
     /// What the waits for slots that it lent are worth.
     pub(super) credit: Credit,
     /// Requests that run besides, because its decisions don't bind.
@@ -46,6 +48,7 @@ impl Partition {
             overcommit: 0,
             withheld: 0,
             running: 0,
+            abandoned: 0,
             credit: Credit::default(),
             over_limit: 0,
             stall: Stall::default(),
@@ -130,6 +133,14 @@ impl Partition {
                 self.overcommit = self.share;
             }
         }
+    }
+
+    /// Whether it may use slots that others lend. They come back when requests end. When abandoned work ends is not known, so
+    /// a partition of whose share such work takes more than half has its share and no more.
+    #[inline]
+    pub(super) const fn may_borrow(&self) -> bool {
+        let half = self.owed / 2;
+        self.abandoned <= if half == 0 { 1 } else { half }
     }
 
     /// Returns how many slots are free and not lent to others.

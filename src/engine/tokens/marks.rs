@@ -21,6 +21,8 @@ impl Marks {
     pub(crate) const OVER_LIMIT: Self = Self(0x20);
     /// The request would run under the limit of the shadow law as well.
     pub(crate) const IN_SHADOW: Self = Self(0x40);
+    /// The caller of the request left before the answer, and its work may go on.
+    pub(crate) const ABANDONED: Self = Self(0x80);
     /// What a request exceeds: the marks that a waiter may have.
     const SHADOW: Self = Self::OVER_QUOTA.with(Self::OVER_LIMIT).with(Self::IN_SHADOW);
 
@@ -59,10 +61,11 @@ impl Marks {
         Level::from_bits(self.0 >> LEVEL_SHIFT)
     }
 
-    /// Returns the level and what the request exceeds, which tell its slot from others.
+    /// Returns the level and what the request exceeds, which tell its slot from others; not whether it was abandoned, which comes
+    /// later.
     #[cfg(feature = "introspect")]
     pub(crate) const fn fingerprint(self) -> u8 {
-        self.0 >> LEVEL_SHIFT
+        (self.0 & !Self::ABANDONED.0) >> LEVEL_SHIFT
     }
 }
 
@@ -73,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_level_and_the_marks_leave_each_other_alone() {
-        let single = [Marks::COUNTED, Marks::OBSERVED, Marks::OVER_QUOTA, Marks::OVER_LIMIT, Marks::IN_SHADOW];
+        let single =
+            [Marks::COUNTED, Marks::OBSERVED, Marks::OVER_QUOTA, Marks::OVER_LIMIT, Marks::IN_SHADOW, Marks::ABANDONED];
         let all = single.into_iter().fold(Marks::NONE, Marks::with);
         for level in Criticality::ALL.map(Level::of) {
             for set in single.into_iter().chain([Marks::NONE, all]) {
@@ -83,6 +87,6 @@ mod tests {
                 assert!(marks.has_only(set, all), "{set:?} {level:?}");
             }
         }
-        assert_eq!(all.without(Marks::COUNTED.with(Marks::OBSERVED)), all.shadow());
+        assert_eq!(all.without(Marks::COUNTED.with(Marks::OBSERVED).with(Marks::ABANDONED)), all.shadow());
     }
 }

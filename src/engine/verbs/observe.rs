@@ -59,8 +59,14 @@ impl Engine {
         self.learn(now, slot, rtt, if is_late { Outcome::Cancelled } else { outcome }, running);
     }
 
-    /// Takes note of work that was given up and may go on. Returns its kind, for [`abandoned_end`](Self::abandoned_end).
-    pub(crate) fn given_up(&mut self, now: Timestamp, slot: &Slot) -> AbandonedKind {
+    /// Takes the outcome of a request that was given up and whose work may go on. Returns the kind of the work, for
+    /// [`abandoned_end`](Self::abandoned_end).
+    pub(crate) fn abandon(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) -> AbandonedKind {
+        self.observe(now, slot, outcome);
+        if slot.is_counted() && !slot.marks.has(Marks::ABANDONED) {
+            slot.marks = slot.marks.with(Marks::ABANDONED);
+            self.capacity.note_abandoned(slot.partition, 1);
+        }
         let (class, partition, age) = (slot.class, slot.partition, now.since(slot.start));
         let is_known = self.estimates.abandoned_mut().given_up((class, partition), age);
         AbandonedKind { class, partition, is_known }

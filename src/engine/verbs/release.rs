@@ -77,6 +77,9 @@ impl Engine {
         if !is_counted {
             return self.leave_shadow(&holder);
         }
+        if slot.marks.has(Marks::ABANDONED) {
+            self.capacity.note_abandoned(slot.partition, -1);
+        }
         let now = self.advance(now);
         // A slot that was taken back before is not counted any more, and its label may be forgotten.
         if !self.slot_ttl.give_back(slot.ttl) {

@@ -125,4 +125,6 @@ pub(super) enum Verb {
     /// Turns are missing before this one: what is there now follows.
     Gap,
     End,
+    /// A request is given up whose work may go on.
+    Abandon,
 }

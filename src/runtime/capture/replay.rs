@@ -225,7 +225,7 @@ impl Replay {
                 self.leave(now, id()?);
                 None
             }
-            Verb::Observe | Verb::Finish | Verb::Overload => {
+            Verb::Observe | Verb::Abandon | Verb::Finish | Verb::Overload => {
                 self.end(now, id()?, line)?;
                 None
             }
@@ -351,8 +351,10 @@ impl Replay {
             return Ok(());
         }
         let Some(Whereabouts::Runs(slot)) = self.requests.get_mut(&id) else { return Ok(()) };
-        if let Some(outcome) = outcome {
-            self.engine.observe(now, slot, outcome);
+        match outcome {
+            Some(outcome) if line.verb == Verb::Abandon => drop(self.engine.abandon(now, slot, outcome)),
+            Some(outcome) => self.engine.observe(now, slot, outcome),
+            None => {}
         }
         match line.verb {
             Verb::Overload => self.engine.observe_late_overload(now, slot),

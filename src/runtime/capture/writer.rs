@@ -118,10 +118,9 @@ impl Names {
                 Brief { gets: Some(self.gets(id, gets)), ..says(Verb::Claim, id) }
             }
             Step::Leave { place } => says(Verb::Leave, self.waiting.get(&place).copied()),
-            Step::Observe { slot, outcome } => {
-                let id = self.take(slot, false);
-                self.slots.extend(id.map(|id| (slot, true, id)));
-                Brief { outcome: Some(outcome_word(outcome)), ..says(Verb::Observe, id) }
+            Step::Observe { slot, outcome } => self.observed(Verb::Observe, (slot, false), outcome),
+            Step::Abandon { slot, was_observed, outcome } => {
+                self.observed(Verb::Abandon, (slot, was_observed), outcome)
             }
             Step::Overload { slot } => says(Verb::Overload, self.find(slot, true).map(|(.., id)| id)),
             Step::Finish { slot, outcome } => {
@@ -131,6 +130,12 @@ impl Names {
             Step::Tick => says(Verb::Tick, None),
             _ => return None,
         })
+    }
+
+    fn observed(&mut self, verb: Verb, (slot, was_observed): ([u64; 4], bool), outcome: Outcome) -> Brief {
+        let id = self.take(slot, was_observed);
+        self.slots.extend(id.map(|id| (slot, true, id)));
+        Brief { verb, id, gets: None, outcome: Some(outcome_word(outcome)) }
     }
 
     /// Returns the limit, if it moved.

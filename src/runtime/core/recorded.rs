@@ -12,7 +12,7 @@ use super::{slots::SlotNumber, state::State};
 use crate::{
     clock::TimeSource,
     engine::{
-        Arrival, Ask, Place, Refusal, Slot, Subject,
+        AbandonedKind, Arrival, Ask, Place, Refusal, Slot, Subject,
         plan::{Mode, Plan},
     },
     outcome::Outcome,
@@ -45,27 +45,31 @@ impl State {
         note(&mut self.tape, step);
     }
 
-    /// Returns how many waits have ended and were not told, if a capture runs.
+    /// Begins the row of a turn, if a capture runs.
     #[inline]
-    pub(super) fn open_row(&self) -> usize {
+    pub(super) fn open_row(&mut self) {
         #[cfg(feature = "introspect")]
-        if self.tape.is_some() {
-            return self.engine.pending_notices();
+        if let Some(tape) = &mut self.tape {
+            tape.open(self.engine.pending_notices());
         }
-        0
     }
 
     /// Completes the row of a turn, after its results are known.
     #[inline]
-    pub(super) fn close_row(&mut self, untold: usize) {
+    pub(super) fn close_row(&mut self) {
         #[cfg(feature = "introspect")]
         if let Some(tape) = &mut self.tape
-            && !tape.close(&self.engine, &self.slots, untold)
+            && !tape.close(&self.engine, &self.slots)
         {
             self.tape = None;
         }
-        #[cfg(not(feature = "introspect"))]
-        let _ = (self, untold);
+    }
+
+    /// Completes the row of a step, before another step of the same turn.
+    #[inline]
+    pub(super) fn next_row(&mut self) {
+        self.close_row();
+        self.open_row();
     }
 
     /// Lets a request arrive that waits if it has to.
@@ -116,6 +120,21 @@ impl State {
         #[cfg(feature = "introspect")]
         note(&mut self.tape, || Step::Observe { slot: slot.fingerprint(), outcome });
         self.engine.observe(now, slot, outcome);
+    }
+
+    /// Takes the outcome of a request that was given up; its slot stays taken. Returns the kind of its work, when that began, and
+    /// whether its slot is one of the limit.
+    pub(in crate::runtime) fn note_abandoned(
+        &mut self,
+        now: Timestamp,
+        number: SlotNumber,
+        outcome: Outcome,
+    ) -> Option<(AbandonedKind, Timestamp, bool)> {
+        let slot = self.slots.get_mut(number)?;
+        #[cfg(feature = "introspect")]
+        note(&mut self.tape, || Step::Abandon { slot: slot.fingerprint(), was_observed: slot.is_observed(), outcome });
+        let kind = self.engine.abandon(now, slot, outcome);
+        Some((kind, slot.start, slot.is_counted()))
     }
 
     /// Takes an overload that showed after the work was observed.

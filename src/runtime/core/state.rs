@@ -184,11 +184,9 @@ impl State {
         (now, outcome): (Timestamp, Outcome),
         along: Option<Along>,
     ) -> Option<Along> {
-        self.observe(now, number, outcome);
-        let slot = self.slots.get_mut(number)?;
-        let kind = self.engine.given_up(now, slot);
-        let (start, is_counted) = (slot.start, slot.is_counted());
+        let (kind, start, is_counted) = self.note_abandoned(now, number, outcome)?;
         let ends = self.engine.abandoned_end(kind, start);
+        self.next_row();
         if is_counted && ends > now {
             self.abandoned.add((kind, start), ends, (number, along));
             None
@@ -221,8 +219,10 @@ impl State {
             // A slot whose own time is over at the same moment is taken back for that.
             if !std::mem::replace(&mut has_ticked, true) {
                 self.tick(now);
+                self.next_row();
             }
             self.finish(time, number, None);
+            self.next_row();
         }
     }
 

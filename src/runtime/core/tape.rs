@@ -50,6 +50,12 @@ pub(crate) enum Step {
         slot: [u64; 4],
         outcome: Outcome,
     },
+    /// The request was given up, and its work may go on.
+    Abandon {
+        slot: [u64; 4],
+        was_observed: bool,
+        outcome: Outcome,
+    },
     /// An overload showed after the outcome was observed.
     Overload {
         slot: [u64; 4],
@@ -221,13 +227,15 @@ pub(crate) struct Tape {
     /// Turns that were not recorded since the channel was full, and when to try again.
     missed: u64,
     retry: Timestamp,
-    /// The row of this turn, until the turn is over.
+    /// The row of this step, until the step is over.
     row: Option<Step>,
+    /// Waits that had ended before it and were not told.
+    known: usize,
 }
 
 impl Tape {
     pub(in crate::runtime) const fn new(rows: SyncSender<Row>, end: Arc<End>, most: u64) -> Self {
-        Self { rows, end, left: most, leaves_gaps: false, missed: 0, retry: Timestamp::ZERO, row: None }
+        Self { rows, end, left: most, leaves_gaps: false, missed: 0, retry: Timestamp::ZERO, row: None, known: 0 }
     }
 
     /// Returns a record that has gaps where rows come faster than they are taken, with a checkpoint after each.
@@ -240,19 +248,24 @@ impl Tape {
         self.leaves_gaps
     }
 
-    /// Notes an input of the engine in this turn.
+    /// Begins a row; `known` counts the waits that had ended before it and were not told.
+    pub(crate) fn open(&mut self, known: usize) {
+        self.known = known;
+    }
+
+    /// Notes an input of the engine: one in each row.
     pub(crate) fn note(&mut self, step: Step) {
+        debug_assert!(self.row.is_none(), "a row with two inputs: {:?} and {step:?}", self.row);
         self.row = Some(step);
     }
 
-    /// Completes the row of the turn; `known` counts the waits that had ended before it and were not told. Returns
-    /// whether to go on.
-    pub(crate) fn close(&mut self, engine: &Engine, slots: &Slots, known: usize) -> bool {
+    /// Completes the row. Returns whether to go on.
+    pub(crate) fn close(&mut self, engine: &Engine, slots: &Slots) -> bool {
         let Some(step) = self.row.take() else { return true };
         if self.missed > 0 {
             return self.bridge(engine, slots);
         }
-        let ended = engine.ended_since(known).map(|(key, reason)| (key.index, reason)).collect();
+        let ended = engine.ended_since(self.known).map(|(key, reason)| (key.index, reason)).collect();
         let row = Row { at: engine.now(), step, ended, limit: engine.limit() };
         let cut = match self.rows.try_send(row) {
             Err(TrySendError::Full(_)) if self.leaves_gaps => {

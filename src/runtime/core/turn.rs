@@ -79,9 +79,9 @@ impl Core {
 
     fn turn<R>(&self, mut state: MutexGuard<'_, State>, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
         state.settle(self.lanes);
-        let untold = state.open_row();
+        state.open_row();
         let answer = step(&mut state, &self.time);
-        state.close_row(untold);
+        state.close_row();
         state.lend(self.lanes);
         let earlier = state.next_wakeup() < state.schedule.armed;
         if earlier || state.engine.has_notices() || state.engine.is_closed() {

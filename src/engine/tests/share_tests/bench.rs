@@ -34,13 +34,15 @@ pub(super) enum Callers {
     Waves,
     /// For each slot that they can have, at each moment.
     Flood,
+    /// The same with requests that take fifteen times as long. Their callers leave early, if `leaves`.
+    LongFlood { leaves: bool },
 }
 
 impl Callers {
     pub(super) const CALM: [Self; 4] = [Self::Together, Self::Jittered, Self::Poisson, Self::Waves];
 
     pub(super) const fn is_flood(self) -> bool {
-        matches!(self, Self::Flood)
+        matches!(self, Self::Flood | Self::LongFlood { .. })
     }
 }
 
@@ -82,6 +84,7 @@ pub(super) struct Figures {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Event {
     End(u64),
+    Leave(u64),
     Ask(usize),
 }
 
@@ -182,6 +185,7 @@ impl Bench {
                     self.pass(time);
                     match event {
                         Event::End(id) => self.end(id),
+                        Event::Leave(id) => self.leave(id),
                         Event::Ask(partition) => {
                             for _ in 0..if self.tenants[partition].callers == Callers::Waves { 5 } else { 1 } {
                                 self.ask_calmly(partition);
@@ -230,7 +234,7 @@ impl Bench {
         let Tenant { callers, load, .. } = self.tenants[partition];
         let period = HOLD as f64 / (load * self.shares[partition] as f64);
         let gap = match callers {
-            Callers::Together | Callers::Flood => period,
+            Callers::Together | Callers::Flood | Callers::LongFlood { .. } => period,
             Callers::Jittered => period * (0.5 + self.random()),
             Callers::Poisson => -(1.0 - self.random()).ln() * period,
             Callers::Waves => 5.0 * period * (0.5 + self.random()),
@@ -275,6 +279,9 @@ impl Bench {
         self.ids += 1;
         self.running.insert(self.ids, slot);
         self.events.push(Reverse((self.now + hold, Event::End(self.ids))));
+        if self.tenants[partition].callers == (Callers::LongFlood { leaves: true }) {
+            self.events.push(Reverse((self.now + HOLD / 5, Event::Leave(self.ids))));
+        }
         if self.now >= WARM_UP {
             self.tallies[partition].count(true);
             if self.is_measured(partition) {
@@ -287,6 +294,13 @@ impl Bench {
         let mut slot = self.running.remove(&id).unwrap();
         self.engine.observe(self.at(), &mut slot, Outcome::Success);
         self.engine.finish(self.at(), &mut slot);
+    }
+
+    /// Its slot is held for as long as its work may go on.
+    fn leave(&mut self, id: u64) {
+        if let Some(slot) = self.running.get_mut(&id) {
+            self.engine.abandon(Timestamp::from_nanos(self.now), slot, Outcome::Cancelled);
+        }
     }
 
     fn answer(&mut self) {
@@ -310,7 +324,8 @@ impl Bench {
     fn flood(&mut self) {
         for partition in 0..self.tenants.len() {
             while self.tenants[partition].callers.is_flood() {
-                let hold = self.hold(partition) as f64;
+                let is_long = matches!(self.tenants[partition].callers, Callers::LongFlood { .. });
+                let hold = self.hold(partition) as f64 * if is_long { 15.0 } else { 1.0 };
                 // The first ones have run for a while: else the slots would come free all at once, for ever.
                 let hold = if self.now == 0 { self.random() * hold } else { hold };
                 if !self.ask(partition, hold as u64) {

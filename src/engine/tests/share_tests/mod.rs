@@ -105,6 +105,23 @@ fn callers_that_cannot_wait_have_a_reserve_and_none_is_shut_out() {
     }
 }
 
+/// Where slots are lent to requests that take fifteen times as long, they come back too late for bursts; where the callers of
+/// these leave, nothing is lent.
+#[test]
+fn abandoned_work_borrows_nothing() {
+    for (limit, partitions) in SIZES.into_iter().filter(|&(limit, _)| limit >= 20) {
+        for callers in [Callers::Jittered, Callers::Poisson] {
+            let mut setup = beside_a_flood(limit, partitions, callers);
+            setup.tenants[0].callers = Callers::LongFlood { leaves: false };
+            let lent = run(&setup);
+            setup.tenants[0].callers = Callers::LongFlood { leaves: true };
+            let it = run(&setup);
+            assert!(it.refused <= it.own_refused + 1.0, "{limit} {partitions} {callers:?}: {it:?}");
+            assert!(it.refused <= lent.refused + 0.5, "{limit} {partitions} {callers:?}: {it:?} {lent:?}");
+        }
+    }
+}
+
 /// Any tenants: sizes, loads, callers, caps, and up to a third of them that flood.
 fn draw(seed: u64) -> Setup {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::runtime::capture::line::{CaptureRow, Verb};
 
-const VERBS: [Verb; 14] = [
+const VERBS: [Verb; 15] = [
     Verb::Arrive,
     Verb::Claim,
     Verb::Leave,
@@ -19,6 +19,7 @@ const VERBS: [Verb; 14] = [
     Verb::Reload,
     Verb::Present,
     Verb::Gap,
+    Verb::Abandon,
 ];
 
 const ID: u8 = 1;
