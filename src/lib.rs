@@ -77,6 +77,7 @@
 //! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`](snapshot::Snapshot) | yes |
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
+//! | `rows` | `store::RowStore`: limits shared through a database of your own | no |
 //! | `contract` | `store::contract`: what a store promises, as checks for a store of your own | no |
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `tracing` | decisions as fields of the current span, changes as events; see [metrics](docs::metrics) | no |

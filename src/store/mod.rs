@@ -8,8 +8,9 @@
 //! - [`Store::reserve`] lends a process an allotment of a cap, from which it admits without a round trip.
 //! - [`Store::lock`] is the primitive for a check-then-act of one's own.
 //!
-//! [`MemoryStore`] is the default and needs no server. `RedisStore` (feature `redis`) shares with other processes. The
-//! same tests hold both to the same behaviour.
+//! [`MemoryStore`] is the default and needs no server. `RedisStore` (feature `redis`) shares with other processes, and so does
+//! `RowStore` (feature `rows`) by a database of yours, of which it needs one method. The same tests hold all of them to the same
+//! behaviour (feature `contract`).
 //!
 //! Most users want what is built on them: [`Leases`] and [`AdmissionLock`]. [What is promised, what is not, and what it
 //! costs](crate::docs::shared_limits).
@@ -26,6 +27,8 @@ mod memory;
 mod poll_queue;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "rows")]
+mod rows;
 mod side_by_side;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
@@ -33,6 +36,8 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 pub(crate) use self::leases::LossSignal;
 #[cfg(feature = "redis")]
 pub use self::redis::{AfterRestart, RedisBuilder, RedisStore};
+#[cfg(feature = "rows")]
+pub use self::rows::{RowStore, Rows, Step};
 pub use self::{
     api::{
         Acquired, Allotment, AllotmentRequest, Claim, Claims, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,

@@ -7,7 +7,7 @@ mod key;
 mod request;
 mod token;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "rows"))]
 use self::key::hex;
 pub(super) use self::request::Rule;
 pub use self::{

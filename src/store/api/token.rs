@@ -34,7 +34,7 @@ impl Token {
     }
 
     /// Returns the token as it is written in the store: 32 hexadecimal digits.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "rows"))]
     pub(in crate::store) fn hex(self) -> String {
         super::hex(&self.0)
     }
@@ -43,6 +43,21 @@ impl Token {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
+    }
+}
+
+#[cfg(feature = "rows")]
+impl serde::Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.hex())
+    }
+}
+
+#[cfg(feature = "rows")]
+impl<'de> serde::Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(Self::of).map_err(serde::de::Error::custom)
     }
 }
 

@@ -23,13 +23,14 @@ const SWEEP: u32 = 1_024;
 
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    caps: HashMap<Key, Cap>,
-    rates: HashMap<Key, RateState>,
+    pub(super) caps: HashMap<Key, Cap>,
+    pub(super) rates: HashMap<Key, RateState>,
     steps: u32,
 }
 
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Debug, Default)]
-struct Cap {
+pub(super) struct Cap {
     holders: HashMap<Token, Holder>,
     wanted_until: u64,
     wishes: Vec<Wish>,
@@ -37,6 +38,7 @@ struct Cap {
     lowest: Option<(u32, u64)>,
 }
 
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     until: u64,
@@ -46,12 +48,14 @@ struct Holder {
 }
 
 /// Units that a waiter could use, and until when that counts.
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     of: Claimant,
     until: u64,
 }
 
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RateState {
     Bucket { index: u64, charged: u64, over: u64 },
@@ -304,6 +308,10 @@ impl Counters {
             return;
         }
         self.steps = 0;
+        self.forget_what_is_over(now);
+    }
+
+    pub(super) fn forget_what_is_over(&mut self, now: u64) {
         self.caps.retain(|_, cap| {
             cap.sweep(now);
             !cap.holders.is_empty() || cap.wanted_until > now

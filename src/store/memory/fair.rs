@@ -3,6 +3,7 @@
 use crate::store::Token;
 
 /// The claimant of units: an allotment, or all leases together, which come last in order.
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Name {
     Block(Token),
@@ -10,6 +11,7 @@ pub(super) enum Name {
 }
 
 /// A process that holds or waits for units.
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimant {
     pub(super) name: Name,

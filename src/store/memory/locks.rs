@@ -12,10 +12,11 @@ const PATIENCE: u64 = 1_000_000;
 const WANTED: u64 = 2_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Locks(HashMap<Key, Lock>);
+pub(super) struct Locks(pub(super) HashMap<Key, Lock>);
 
+#[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Debug, Default)]
-struct Lock {
+pub(super) struct Lock {
     holder: Option<(Token, u64)>,
     /// Waiters in order of arrival, with the time of their last question.
     queue: Vec<(Token, u64)>,
@@ -34,6 +35,15 @@ impl Lock {
 }
 
 impl Locks {
+    /// Forgets locks that are free, and for which nothing waits.
+    #[cfg(feature = "rows")]
+    pub(super) fn forget_what_is_over(&mut self, now: u64) {
+        self.0.retain(|_, lock| {
+            lock.sweep(now);
+            lock.holder.is_some() || !lock.queue.is_empty() || lock.wanted_until > now
+        });
+    }
+
     pub(super) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
         let Locked { key, token, expiry } = &request.lock;
         let lock = self.0.entry(key.clone()).or_default();

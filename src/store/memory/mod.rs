@@ -5,6 +5,8 @@ mod counters;
 mod counters_tests;
 mod fair;
 mod locks;
+#[cfg(feature = "rows")]
+mod row;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +15,7 @@ use tokio::sync::broadcast;
 use self::{counters::Counters, locks::Locks};
 use super::{
     Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
-    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreTime,
+    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreTime,
 };
 use crate::clock::{Clock, TimeSource};
 
@@ -33,8 +35,9 @@ struct Inner {
     notices: broadcast::Sender<Notice>,
 }
 
+/// What is counted and held.
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     counters: Counters,
     locks: Locks,
     /// Notices to send once the lock is released.
@@ -67,28 +70,13 @@ impl MemoryStore {
         let (result, notices) = {
             let mut state = self.state();
             let result = step(&mut state, now);
-            (result, std::mem::take(&mut state.notices))
+            (result, state.take_notices())
         };
         for notice in notices {
             // Without a listener, no notice is needed.
             let _ = self.0.notices.send(notice);
         }
         result
-    }
-
-    fn give_back(&self, leases: &[Lease]) -> Released {
-        self.step(|state, now| {
-            let held = leases.iter().filter(|lease| state.counters.release(lease, now, &mut state.notices)).count();
-            Released { held, at: at(now) }
-        })
-    }
-
-    fn change(&self, request: &AllotmentRequest) -> Allotment {
-        self.step(|state, now| state.counters.reserve(request, now, &mut state.notices))
-    }
-
-    fn free(&self, lock: &Locked) -> bool {
-        self.step(|state, now| state.locks.unlock(lock, now, &mut state.notices))
     }
 }
 
@@ -98,61 +86,89 @@ impl Default for MemoryStore {
     }
 }
 
+impl State {
+    pub(super) fn acquire(&mut self, request: &Request, now: u64) -> Acquired {
+        match self.counters.acquire(request, now, &mut self.notices) {
+            Ok(()) => Acquired::Granted(Lease::of(request, at(now))),
+            Err(full) => Acquired::Full(full),
+        }
+    }
+
+    pub(super) fn renew(&mut self, leases: &[Lease], now: u64) -> Renewed {
+        let lost = leases.iter().enumerate().filter(|(_, lease)| !self.counters.renew(lease, now));
+        Renewed { lost: lost.map(|(index, _)| index).collect(), at: at(now), ..Renewed::default() }
+    }
+
+    pub(super) fn release(&mut self, leases: &[Lease], now: u64) -> Released {
+        let held = leases.iter().filter(|lease| self.counters.release(lease, now, &mut self.notices)).count();
+        Released { held, at: at(now) }
+    }
+
+    pub(super) fn reserve(&mut self, request: &AllotmentRequest, now: u64) -> Allotment {
+        self.counters.reserve(request, now, &mut self.notices)
+    }
+
+    pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<DrawOutcome, StoreError> {
+        self.counters.draw(rate, most, now)
+    }
+
+    pub(super) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
+        self.locks.lock(request, now)
+    }
+
+    pub(super) fn extend(&mut self, lock: &Locked, now: u64) -> bool {
+        self.locks.extend(lock, now)
+    }
+
+    pub(super) fn unlock(&mut self, lock: &Locked, now: u64) -> bool {
+        self.locks.unlock(lock, now, &mut self.notices)
+    }
+
+    /// Returns what came up in a step, to be sent once it is over.
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+}
+
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
-        Box::pin(async move {
-            Ok(self.step(|state, now| match state.counters.acquire(request, now, &mut state.notices) {
-                Ok(()) => Acquired::Granted(Lease::of(request, at(now))),
-                Err(full) => Acquired::Full(full),
-            }))
-        })
+        Box::pin(async move { Ok(self.step(|state, now| state.acquire(request, now))) })
     }
 
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
-        Box::pin(async move {
-            Ok(self.step(|state, now| {
-                let lost = leases.iter().enumerate().filter(|(_, lease)| !state.counters.renew(lease, now));
-                Renewed { lost: lost.map(|(index, _)| index).collect(), at: at(now), ..Renewed::default() }
-            }))
-        })
+        Box::pin(async move { Ok(self.step(|state, now| state.renew(leases, now))) })
     }
 
     fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
-        Box::pin(async move { Ok(self.give_back(leases)) })
+        Box::pin(async move { Ok(self.step(|state, now| state.release(leases, now))) })
     }
 
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
-        Box::pin(async move { Ok(self.change(request)) })
+        Box::pin(async move { Ok(self.step(|state, now| state.reserve(request, now))) })
     }
 
     fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
-        Box::pin(async move { self.step(|state, now| state.counters.draw(rate, most, now)) })
+        Box::pin(async move { self.step(|state, now| state.draw(rate, most, now)) })
     }
 
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
-        Box::pin(async move { Ok(self.step(|state, now| state.locks.lock(request, now))) })
+        Box::pin(async move { Ok(self.step(|state, now| state.lock(request, now))) })
     }
 
     fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { Ok(self.step(|state, now| state.locks.extend(lock, now))) })
+        Box::pin(async move { Ok(self.step(|state, now| state.extend(lock, now))) })
     }
 
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { Ok(self.free(lock)) })
+        Box::pin(async move { Ok(self.step(|state, now| state.unlock(lock, now))) })
     }
 
     fn settle(&self, debt: PendingRelease) {
-        match debt {
-            PendingRelease::Lease(lease) => {
-                self.give_back(&[lease]);
-            }
-            PendingRelease::Allotment(request) => {
-                self.change(&request);
-            }
-            PendingRelease::Lock(lock) => {
-                self.free(&lock);
-            }
-        }
+        self.step(|state, now| match debt {
+            PendingRelease::Lease(lease) => drop(state.release(&[lease], now)),
+            PendingRelease::Allotment(request) => drop(state.reserve(&request, now)),
+            PendingRelease::Lock(lock) => drop(state.unlock(&lock, now)),
+        });
     }
 
     fn notices(&self) -> Notices {
