@@ -5,6 +5,7 @@ mod tests;
 
 use std::{
     fmt,
+    slice::from_ref,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -167,23 +168,23 @@ impl Store for RowStore {
     }
 
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
-        Box::pin(async move { self.step(&[request.key.clone()], |state, now| state.reserve(request, now)).await })
+        Box::pin(async move { self.step(from_ref(&request.key), |state, now| state.reserve(request, now)).await })
     }
 
     fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
-        Box::pin(async move { self.step(&[rate.key().clone()], |state, now| state.draw(rate, most, now)).await? })
+        Box::pin(async move { self.step(from_ref(rate.key()), |state, now| state.draw(rate, most, now)).await? })
     }
 
     fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
-        Box::pin(async move { self.step(&[request.lock.key.clone()], |state, now| state.lock(request, now)).await })
+        Box::pin(async move { self.step(from_ref(&request.lock.key), |state, now| state.lock(request, now)).await })
     }
 
     fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { self.step(&[lock.key.clone()], |state, now| state.extend(lock, now)).await })
+        Box::pin(async move { self.step(from_ref(&lock.key), |state, now| state.extend(lock, now)).await })
     }
 
     fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
-        Box::pin(async move { self.step(&[lock.key.clone()], |state, now| state.unlock(lock, now)).await })
+        Box::pin(async move { self.step(from_ref(&lock.key), |state, now| state.unlock(lock, now)).await })
     }
 
     fn settle(&self, debt: PendingRelease) {

@@ -1,12 +1,10 @@
 //! The store of rows, on rows in memory: what it promises, and what it makes of rows that fail.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 
 use std::{
     collections::HashMap,
     future::pending,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::time::Instant;
@@ -15,9 +13,8 @@ use super::*;
 use crate::store::{Claims, Keys, RateMode, Token, contract};
 
 /// How the next changes go.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mood {
-    #[default]
     Well,
     /// The step is called, and its rows are thrown away, as often as this before they are kept.
     Conflict(usize),
@@ -25,38 +22,50 @@ enum Mood {
     Hang,
 }
 
+#[derive(Debug)]
+struct Inside {
+    rows: HashMap<Key, String>,
+    mood: Mood,
+    /// Most rows of a change.
+    most: usize,
+    since: Instant,
+}
+
 #[derive(Clone, Debug)]
-struct Table(Arc<(Mutex<HashMap<Key, String>>, Mutex<Mood>, AtomicUsize, Instant)>);
+struct Table(Arc<Mutex<Inside>>);
 
 impl Table {
     fn new() -> Self {
-        Self(Arc::new((Mutex::default(), Mutex::default(), AtomicUsize::new(0), Instant::now())))
+        Self(Arc::new(Mutex::new(Inside { rows: HashMap::new(), mood: Mood::Well, most: 0, since: Instant::now() })))
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is(&self, mood: Mood) {
-        *self.0.1.lock().unwrap() = mood;
+        self.inside().mood = mood;
     }
 }
 
 impl Rows for Table {
     fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> Answer<'a, ()> {
         Box::pin(async move {
-            let mood = *self.0.1.lock().unwrap();
             assert!(!keys.is_empty() && keys.is_sorted(), "rows are locked in one order");
-            self.0.2.fetch_max(keys.len(), Ordering::Relaxed);
-            if mood == Mood::Hang {
+            if self.inside().mood == Mood::Hang {
                 pending::<()>().await;
             }
-            let mut table = self.0.0.lock().unwrap();
+            let Inside { rows: table, mood, most, since } = &mut *self.inside();
+            *most = keys.len().max(*most);
             let read = || keys.iter().map(|key| table.get(key).cloned().unwrap_or_default()).collect::<Vec<_>>();
-            if let Mood::Conflict(times) = mood {
-                (0..times).for_each(|_| step(self.0.3.elapsed(), &mut read()));
+            if let Mood::Conflict(times) = *mood {
+                (0..times).for_each(|_| step(since.elapsed(), &mut read()));
             }
-            if mood == Mood::Fail {
+            if *mood == Mood::Fail {
                 return Err(StoreError::Unavailable);
             }
             let mut rows = read();
-            step(self.0.3.elapsed(), &mut rows);
+            step(since.elapsed(), &mut rows);
             for (key, row) in keys.iter().zip(rows) {
                 if row.is_empty() {
                     table.remove(key)
@@ -106,7 +115,7 @@ async fn rows_that_fail_or_hang_are_a_store_that_is_gone_and_grant_nothing() {
         };
         assert_eq!((store.health(), store.release(&[lease]).await.unwrap().held), (Health::Up, 1));
     }
-    table.0.0.lock().unwrap().insert(request(&["x"]).claims().as_slice()[0].key().clone(), "{\"cap\":7}".to_owned());
+    table.inside().rows.insert(request(&["x"]).claims().as_slice()[0].key().clone(), "{\"cap\":7}".to_owned());
     assert_eq!(store.acquire(&request(&["x"])).await.unwrap_err(), StoreError::Refused("UNREADABLE".to_owned()));
 }
 
@@ -132,21 +141,21 @@ async fn steps_are_small_and_rows_go_when_nothing_counts_any_more() {
     assert!(store.renew(&leases).await.is_err(), "nothing is known of any of them");
     table.is(Mood::Well);
     assert_eq!(store.release(&leases).await.unwrap().held, 201);
-    assert!(table.0.2.load(Ordering::Relaxed) <= AT_ONCE + 2);
+    assert!(table.inside().most <= AT_ONCE + 2);
     let rate = Claim::rate(Keys::new("rows").unwrap().rate("a", "label", "r"), 1.try_into().unwrap(), RateMode::Bucket);
     let rated = Request::new(Token::random().unwrap(), Claims::new(vec![rate]).unwrap(), Duration::from_secs(60));
     match store.acquire(&rated).await.unwrap() {
         Acquired::Granted(lease) => assert_eq!(store.renew(&[lease]).await.unwrap().lost, [0; 0]),
         Acquired::Full(full) => panic!("{full:?}"),
     }
-    assert!(table.0.0.lock().unwrap().len() <= 3, "wishes, and what was charged");
+    assert!(table.inside().rows.len() <= 3, "wishes, and what was charged");
     tokio::time::sleep(Duration::from_secs(61)).await;
     let lease = match store.acquire(&request(&["a", "b"])).await.unwrap() {
         Acquired::Granted(lease) => lease,
         Acquired::Full(full) => panic!("{full:?}"),
     };
     store.settle(PendingRelease::Lease(lease));
-    while table.0.0.lock().unwrap().len() > 1 {
+    while table.inside().rows.len() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
