@@ -6,6 +6,8 @@
 mod engine;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/weight.rs"]
+mod weight;
 
 use std::{
     collections::BTreeMap,
