@@ -154,16 +154,16 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "one more runs than the limit",
         CAPACITY,
-        "(in_all + reserved <= self.limit && in_partition <= it.cap) || in_partition <= it.overcommit",
+        "let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;",
         "let more = usize::from(WRONG);
-        (in_all + reserved <= self.limit + more && in_partition <= it.cap.saturating_add(more)) || in_partition <= it.overcommit",
+        let is_free = in_all + reserved <= self.limit + more && in_partition <= it.cap.saturating_add(more);",
     ),
     of(
         "more slots are lent than there are",
         CAPACITY,
-        "let lent = most.min(it.cap.saturating_sub(it.running)).min(self.limit.saturating_sub(self.running));",
+        "let lent = most.min(cap.saturating_sub(it.running)).min(free);",
         "let more = 2 * usize::from(WRONG);
-        let lent = most.min((it.cap.saturating_add(more)).saturating_sub(it.running)).min((self.limit + more).saturating_sub(self.running));",
+        let lent = most.min((cap.saturating_add(more)).saturating_sub(it.running)).min(free + more);",
     ),
     of(
         "a reload forgets what runs",

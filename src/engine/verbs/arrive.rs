@@ -1,36 +1,47 @@
-//! How the engine decides about a request that arrives.
+//! How a request arrives.
 
 use crate::{
     engine::{
         Engine,
         ids::{ClassId, LabelId, Level, PartitionId, RuleClassId, SeriesId, TtlId},
-        tokens::{Arrival, Ask, Holder, Marks, Refusal, RequestRef, Slot, Subject},
+        tokens::{Arrival, Ask, Holder, Marks, Refusal, Slot, Subject},
+        verbs::decide::Obstacle,
     },
     time::Timestamp,
 };
 
 impl Engine {
-    /// Decides about a request that arrives.
+    /// Lets a request arrive that waits where it has to.
     pub(crate) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        let now = self.advance(now);
-        match self.queue.deadline_for(now, ask) {
-            None => self.decide(now, ask),
-            Some(deadline) => self.decide_by(now, ask, deadline),
-        }
+        self.come::<true>(now, ask)
     }
 
-    /// Decides about a request that has this deadline because it came without one.
-    #[inline(never)]
-    fn decide_by(&mut self, now: Timestamp, ask: &Ask<'_>, deadline: Timestamp) -> Arrival {
-        self.decide(now, &Ask { deadline, ..*ask })
+    /// Lets a request arrive that doesn't wait.
+    pub(crate) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+        if self.lifecycle.enforces() { self.come::<false>(now, ask) } else { self.come::<true>(now, ask) }
     }
 
     #[inline]
-    fn decide(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+    fn come<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+        let now = self.advance(now);
+        match self.queue.deadline_for(now, ask) {
+            None => self.come_by::<MAY_WAIT>(now, ask),
+            Some(deadline) => self.come_by_default::<MAY_WAIT>(now, ask, deadline),
+        }
+    }
+
+    /// The same for a request that has this deadline because it came without one.
+    #[inline(never)]
+    fn come_by_default<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, deadline: Timestamp) -> Arrival {
+        self.come_by::<MAY_WAIT>(now, &Ask { deadline, ..*ask })
+    }
+
+    #[inline]
+    fn come_by<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if let Some(slot) = self.admit_plainly(now, ask) {
             return Arrival::Admit(slot);
         }
-        if let Some(refusal) = self.reject_plainly(now, ask) {
+        if MAY_WAIT && let Some(refusal) = self.reject_plainly(now, ask) {
             return Arrival::Reject(refusal);
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
@@ -39,44 +50,18 @@ impl Engine {
         }
         let label = self.label_of(now, ask);
         self.telemetry.arrived(ask.partition, label);
-        if self.lifecycle.is_draining() {
-            return Arrival::Reject(self.reject_draining(now, ask, label));
-        }
-        if self.may_start(now, ask, label) {
-            return self.admit(now, ask, label, true);
-        }
-        if let Some(arrival) = self.let_through(now, ask, label, true) {
-            return arrival;
-        }
-        self.wait_or_reject(now, ask, label)
+        self.catch_up(now);
+        let decision = self.decide(now, ask, label, MAY_WAIT);
+        self.apply(now, ask, label, decision, MAY_WAIT)
     }
 
-    /// Like [`arrive`](Self::arrive) for a request that doesn't wait.
-    pub(crate) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        if !self.lifecycle.enforces() {
-            return self.arrive(now, ask);
+    /// Serves those that came first: waiters for a rule that has room by now, or for a slot that is not held back any more.
+    #[inline]
+    fn catch_up(&mut self, now: Timestamp) {
+        let is_due = self.capacity.next_decay() <= now || (self.quotas.has_rules() && self.quotas.next_room() <= now);
+        if is_due && !self.lifecycle.is_draining() {
+            self.dispatch(now);
         }
-        let now = self.advance(now);
-        match self.queue.deadline_for(now, ask) {
-            None => self.decide_now(now, ask),
-            Some(deadline) => self.decide_now(now, &Ask { deadline, ..*ask }),
-        }
-    }
-
-    fn decide_now(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        if let Some(slot) = self.admit_plainly(now, ask) {
-            return Arrival::Admit(slot);
-        }
-        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
-        let label = self.label_of(now, ask);
-        self.telemetry.arrived(ask.partition, label);
-        if !self.lifecycle.is_draining() && self.may_start(now, ask, label) {
-            return self.admit(now, ask, label, false);
-        }
-        if let Some(arrival) = self.let_through(now, ask, label, false) {
-            return arrival;
-        }
-        Arrival::Reject(self.reject_at_once(now, ask, label))
     }
 
     /// A slot for a request that is asked for nothing else, if its partition has one and its label is below its cap: what the
@@ -141,10 +126,8 @@ impl Engine {
             return None;
         }
         self.telemetry.arrived(partition, LabelId::DEFAULT);
-        let reason = self.reason_for_rejecting(partition, LabelId::DEFAULT);
-        self.record_rejected(now, RequestRef::new(now, partition, LabelId::DEFAULT), reason, false);
-        self.reserve_slot(now, ask, LabelId::DEFAULT, true);
-        Some(self.refusal(now, partition, LabelId::DEFAULT, reason))
+        let obstacle = Obstacle::new(self.reason_for_rejecting(partition, LabelId::DEFAULT));
+        Some(self.reject(now, ask, LabelId::DEFAULT, obstacle, true))
     }
 
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
@@ -175,15 +158,5 @@ impl Engine {
             None if self.quotas.has_rules() => self.intern(now, class, &Subject::NOBODY),
             None => LabelId::DEFAULT,
         }
-    }
-
-    /// Whether a request that arrives may run at once.
-    fn may_start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> bool {
-        // Waiters for a rule that has room by now, or for a slot that is not held back any more, came first.
-        if self.capacity.next_decay() <= now || (self.quotas.has_rules() && self.quotas.next_room() <= now) {
-            self.dispatch(now);
-        }
-        let in_time = ask.deadline > now || !self.lifecycle.enforces();
-        in_time && self.blocking_rule(now, label).is_none() && self.may_run(ask, label)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         ids::{FlowKey, Key, LabelId, Level, PartitionId},
         plan::{PartitionMode, rules::WhenFull},
         telemetry::{Blocker, BlockingBound},
-        tokens::{Ask, Claim, ExhaustedRule, Refusal, Spot, Stage},
+        tokens::{Ask, ExhaustedRule, Refusal},
     },
     rejection::Reason,
     time::Timestamp,
@@ -18,39 +18,6 @@ use crate::{
 const MARGIN: u32 = 10;
 
 impl Engine {
-    /// Returns where a request may wait, and which waiter has to make room for it there.
-    pub(super) fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<Spot, Reason> {
-        if ask.deadline <= now {
-            return Err(Reason::Deadline);
-        }
-        if let Some(full) = self.hard_block(now, label) {
-            return Err(full.reason);
-        }
-        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
-            let plan = self.quotas.label_plan();
-            if self.quotas.label(label).waiting() >= plan.max_waiting {
-                return Err(Reason::LabelQueueFull);
-            }
-            if subject.run.is_some_and(|run| self.queue.of_job(subject.namespace, run) >= plan.max_waiting_per_run) {
-                return Err(Reason::RunCap);
-            }
-        }
-        let at = |stage| Spot { stage, victim: None, claim: Claim::None };
-        let found = if self.line_has_room() {
-            at(Stage::Line)
-        } else if let Some(victim) = self.victim_for(ask, label) {
-            Spot { victim: Some(victim), ..at(Stage::Line) }
-        } else if self.queue.has_room_at_gate(self.capacity.limit()) {
-            at(Stage::Gate)
-        } else if let Some(claim) = self.claim_of(now, ask, label) {
-            Spot { claim, ..at(Stage::Line) }
-        } else {
-            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
-            return Err(rule.unwrap_or_else(|| self.reason_for_rejecting(ask.partition, label)));
-        };
-        if self.will_miss_deadline(now, ask, label) { Err(Reason::Deadline) } else { Ok(found) }
-    }
-
     /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
     pub(super) fn refusal(&self, now: Timestamp, partition: PartitionId, label: LabelId, reason: Reason) -> Refusal {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());

@@ -15,6 +15,7 @@ use crate::{
         plan::rules::WhenFull,
         telemetry::Event,
         tokens::{Ask, DryRunOutcome, ExhaustedRule, Marks, RequestRef, Slot},
+        verbs::decide::Obstacle,
     },
     rejection::Reason,
     time::Timestamp,
@@ -47,36 +48,37 @@ impl Engine {
         self.record(now, request, Event::Would { reject, blocker });
     }
 
-    /// Holds something back for a request that would have been rejected below its share, as for a request that is
-    /// rejected.
-    pub(super) fn reserve_as_if(
+    /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
+    /// whether it would wait, and what its slot says.
+    pub(super) fn tell_would(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        place: Result<(), Reason>,
         may_wait: bool,
-    ) {
-        use Reason::{GateFull, Limit, PartitionCap, QueueFull};
-        match place {
-            Err(Limit | PartitionCap | QueueFull | GateFull) if may_wait => self.reserve(now, ask, label),
-            Err(Limit | PartitionCap) => self.reserve_slot(now, ask, label, false),
-            _ => {}
+    ) -> (bool, DryRunOutcome) {
+        let without_wait = |engine: &Self| engine.reason_for_not_waiting(ask.partition, label);
+        let place =
+            if may_wait { self.place_for(now, ask, label).map(drop) } else { Err(Obstacle::new(without_wait(self))) };
+        if let Err(obstacle) = place
+            && !obstacle.is_its_own()
+        {
+            self.reserve(now, ask, label, may_wait);
         }
+        let place = place.map_err(|obstacle| obstacle.reason);
+        self.record_would(now, self.request_of(now, ask, label), place);
+        let would = DryRunOutcome::have(place, || {
+            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
+            rule.unwrap_or_else(|| without_wait(self))
+        });
+        (place.is_ok(), would)
     }
 
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
-        let place = self.place_for(now, ask, label).map(drop);
-        let would = DryRunOutcome::have(place, || {
-            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
-            rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
-        });
-        self.reserve_as_if(now, ask, label, place, true);
-        let request = self.request_of(now, ask, label);
-        self.record_would(now, request, place);
-        self.record(now, request, Event::LetThrough);
-        let shadow = self.controller.enter_shadow(place.is_ok());
+        let (would_wait, would) = self.tell_would(now, ask, label, true);
+        self.record(now, self.request_of(now, ask, label), Event::LetThrough);
+        let shadow = self.controller.enter_shadow(would_wait);
         Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
     }
 

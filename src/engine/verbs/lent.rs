@@ -93,8 +93,8 @@ impl Engine {
         if !self.extras.are_none() || self.may_run(ask, LabelId::DEFAULT) || self.reserves(ask, LabelId::DEFAULT) {
             return None;
         }
-        let reason = self.place_for(self.now, ask, LabelId::DEFAULT).err()?;
-        Some(self.refusal(self.now, ask.partition, LabelId::DEFAULT, reason))
+        let obstacle = self.place_for(self.now, ask, LabelId::DEFAULT).err()?;
+        Some(self.refusal(self.now, ask.partition, LabelId::DEFAULT, obstacle.reason))
     }
 
     /// Returns when time alone may change what requests are told.

@@ -1,13 +1,17 @@
 //! The verbs of the engine, one door each. Only verbs combine its rooms: the return value of a room says what its
 //! change means for another room, and the verb hands that on.
 //!
-//! They stand on each other, and never in a circle: [`questions`] ask and [`steps`] do what several verbs need; [`reject`] and
-//! [`dry_run`] tell what became of a request; [`admit`] and [`dispatch`] hand out slots; the others are the doors.
+//! A request [arrives](arrive). What becomes of it is [decided](decide), which changes nothing, and then [applied](apply): there
+//! it runs, waits or is [rejected](reject). Adding a bound touches `decide`.
+//!
+//! Verbs stand on each other, and never in a circle: [`questions`] ask and [`steps`] do what several verbs need; [`reject`] and
+//! [`dry_run`] tell what became of a request; [`apply`] and [`dispatch`] hand out slots; the others are the doors.
 
 mod admin;
-mod admit;
+mod apply;
 mod arrive;
 mod blocker;
+mod decide;
 mod dispatch;
 mod dry_run;
 mod lent;
@@ -17,7 +21,6 @@ mod reject;
 mod release;
 mod remote;
 mod steps;
-mod wait;
 
 pub(crate) use self::remote::NoRoom;
 use crate::{

@@ -7,42 +7,33 @@ use crate::{
         plan::rules::WhenFull,
         telemetry::{Blocker, Event},
         tokens::{Ask, ExhaustedRule, Refusal, RequestRef, Stage},
+        verbs::decide::Obstacle,
     },
     rejection::Reason,
     time::Timestamp,
 };
 
 impl Engine {
-    /// Rejects a request that can't run at once and does not wait.
+    /// Rejects a request that arrives: the only place. A slot is held back for it where its bounds are not its own.
     #[cold]
-    pub(super) fn reject_at_once(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
-        if self.lifecycle.is_draining() {
-            return self.reject_draining(now, ask, label);
+    pub(super) fn reject(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        obstacle: Obstacle,
+        may_wait: bool,
+    ) -> Refusal {
+        let Obstacle { reason, rule } = obstacle;
+        self.record_rejected(now, self.request_of(now, ask, label), reason, false);
+        if !obstacle.is_its_own() {
+            self.reserve(now, ask, label, may_wait);
         }
-        let request = self.request_of(now, ask, label);
-        if ask.deadline <= now {
-            self.record_rejected(now, request, Reason::Deadline, false);
-            return self.refusal_too_late(now, ask, label);
+        match rule {
+            Some(full) => self.refusal_by_rule(now, ask.partition, label, full),
+            None if reason == Reason::Deadline => self.refusal_too_late(now, ask, label),
+            None => self.refusal(now, ask.partition, label, reason),
         }
-        if let Some(full) = self.blocking_rule(now, label) {
-            self.record_rejected(now, request, full.reason, false);
-            return self.refusal_by_rule(now, ask.partition, label, full);
-        }
-        let reason = self.reason_for_not_waiting(ask.partition, label);
-        // A request that ran into a bound of its own needs nothing held back.
-        if reason != Reason::LabelCap {
-            self.reserve_slot(now, ask, label, false);
-        }
-        self.record_rejected(now, request, reason, false);
-        self.refusal(now, ask.partition, label, reason)
-    }
-
-    /// Rejects a request that comes while the handle drains.
-    #[cold]
-    pub(super) fn reject_draining(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
-        let request = self.request_of(now, ask, label);
-        self.record_rejected(now, request, Reason::Draining, false);
-        self.refusal(now, ask.partition, label, Reason::Draining)
     }
 
     /// Ends a wait that can't lead to a slot.

@@ -119,16 +119,12 @@ impl Engine {
         }
     }
 
-    /// Holds a slot back for a request that is rejected, unless its partition has a share of the line left.
-    pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) {
-        if !self.is_below_share_of_line(ask.partition) {
-            self.reserve_slot(now, ask, label, true);
-        }
-    }
-
     /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
-    /// no reservation.
-    pub(super) fn reserve_slot(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) {
+    /// no reservation, and neither does a partition that has a share of the line left.
+    pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) {
+        if may_wait && self.is_below_share_of_line(ask.partition) {
+            return;
+        }
         let is_label_below = self.is_label_below(label);
         let (hold, level) = (self.estimates.reservation_time(), Level::of(ask.criticality));
         self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below, may_wait);

@@ -1,0 +1,141 @@
+//! What was decided about a request that arrives is done.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{
+        Engine,
+        ids::{Key, LabelId, Level},
+        telemetry::Event,
+        tokens::{Arrival, Ask, Claim, Holder, Marks, Place, RequestRef, SharedRules, Spot, Stage},
+        verbs::decide::{Decision, Obstacle},
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
+
+impl Engine {
+    /// Does what was decided about a request that arrives: the only place.
+    pub(super) fn apply(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        decision: Decision,
+        may_wait: bool,
+    ) -> Arrival {
+        match decision {
+            Decision::Run { beside_limit } => self.run(now, ask, label, beside_limit, may_wait),
+            Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
+            Decision::Wait(spot) => self.wait(now, ask, label, spot),
+            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, obstacle, may_wait)),
+        }
+    }
+
+    /// Runs a request that nothing stops that binds. What observes is told what it would have done.
+    #[inline]
+    fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, beside_limit: bool, may_wait: bool) -> Arrival {
+        let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
+        let (marks, would) = match observed {
+            None if !beside_limit => return self.start(now, ask, label, Marks::NONE),
+            Some(full) => self.go_beyond(now, self.request_of(now, ask, label), full, may_wait),
+            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_would(now, ask, label, may_wait).1),
+        };
+        let mut arrival = self.start(now, ask, label, marks);
+        match &mut arrival {
+            Arrival::Admit(slot) => slot.would = would,
+            Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
+            Arrival::Reject(_) | Arrival::Wait(_) => {}
+        }
+        arrival
+    }
+
+    /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
+    fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: Marks) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), shadow };
+        let in_flight = self.take_slot(&mut holder);
+        if label != LabelId::DEFAULT {
+            let served = self.queue.served(ask.partition, holder.level);
+            self.quotas.served_at_once(now, label, served);
+        }
+        self.quotas.charge(now, &holder);
+        if !shadow.has(Marks::OVER_LIMIT) {
+            self.note_started(now, ask.partition);
+        }
+        if let Some(rules) = self.needs_remote(label) {
+            return self.begin_remote(now, ask, holder, in_flight, rules);
+        }
+        self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
+        Arrival::Admit(self.slot(now, ask.class, holder, in_flight).until(ask.deadline))
+    }
+
+    /// Gives a slot to a request that has to ask a store before it runs.
+    #[cold]
+    fn begin_remote(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        holder: Holder,
+        in_flight: u32,
+        rules: Arc<SharedRules>,
+    ) -> Arrival {
+        let request = self.request_of(now, ask, holder.label);
+        self.record(now, request, Event::Asks);
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.shadow)) {
+            Some(key) => Arrival::Ask(Place::new(key), rules),
+            None => {
+                self.release(&holder);
+                self.record_rejected(now, request, Reason::QueueFull, false);
+                Arrival::Reject(self.refusal(now, ask.partition, holder.label, Reason::QueueFull))
+            }
+        }
+    }
+
+    /// Gives a request its place in line or at the gate.
+    #[cold]
+    pub(super) fn wait(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, spot: Spot) -> Arrival {
+        let observed = self.observe_arrival(now, label);
+        let Some(key) = self.join(now, ask, label, spot) else {
+            return Arrival::Reject(self.reject(now, ask, label, Obstacle::new(Reason::QueueFull), true));
+        };
+        let blocker = self.if_noted(|engine| engine.obstacle(now, ask.partition, label));
+        self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
+        observed.into_iter().for_each(|full| self.mark_beyond(now, key, full));
+        if self.quotas.has_rules() {
+            // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
+            // ends.
+            self.dispatch(now);
+        }
+        #[cfg(test)]
+        self.check();
+        Arrival::Wait(Place::new(key))
+    }
+
+    fn join(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        Spot { mut stage, victim, mut claim }: Spot,
+    ) -> Option<Key> {
+        let range = self.telemetry.journal_range();
+        let key = self.queue.join(now, ask, label, range)?;
+        if let Some(victim) = victim {
+            self.push_out(now, victim);
+        }
+        // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
+        if (victim.is_some() || claim != Claim::None)
+            && let Some(first) = self.queue.first_of_flow_at_gate(self.queue.get(key).flow_key())
+        {
+            self.enter_line(now, first);
+            (stage, claim) = (Stage::Gate, Claim::None);
+        }
+        let throttle = self.quotas.waits(label);
+        self.throttle(label, throttle);
+        if claim == Claim::Beyond {
+            self.capacity.pay(ask.partition, self.estimates.reservation_time());
+        }
+        self.stand(now, key, stage, claim);
+        Some(key)
+    }
+}

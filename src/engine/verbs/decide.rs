@@ -1,0 +1,119 @@
+//! What becomes of a request that arrives: looked up. Nothing has happened yet, and [`apply`](Engine::apply) is where it does.
+
+use crate::{
+    engine::{
+        Engine,
+        ids::LabelId,
+        tokens::{Ask, Claim, ExhaustedRule, Spot, Stage},
+    },
+    rejection::Reason,
+    time::Timestamp,
+};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Decision {
+    /// It runs: on a slot of the limit, or beside the limit, because its partition observes.
+    Run { beside_limit: bool },
+    /// It runs and is not counted, because no decision binds.
+    RunUncounted,
+    /// It waits there.
+    Wait(Spot),
+    /// It is rejected.
+    Reject(Obstacle),
+}
+
+/// What stops a request: the first bound in the order in which they are checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Obstacle {
+    pub(super) reason: Reason,
+    /// The rule, where it is one.
+    pub(super) rule: Option<ExhaustedRule>,
+}
+
+impl Obstacle {
+    pub(super) const fn new(reason: Reason) -> Self {
+        Self { reason, rule: None }
+    }
+
+    /// Whether the request met a bound of its own, or one that is no matter of slots: nothing is to be held back for it.
+    pub(super) const fn is_its_own(&self) -> bool {
+        use Reason::{Deadline, Draining, LabelCap, LabelQueueFull, RunCap};
+        self.rule.is_some() || matches!(self.reason, Deadline | Draining | LabelCap | LabelQueueFull | RunCap)
+    }
+}
+
+impl From<ExhaustedRule> for Obstacle {
+    fn from(rule: ExhaustedRule) -> Self {
+        Self { reason: rule.reason, rule: Some(rule) }
+    }
+}
+
+impl Engine {
+    /// Decides about a request that arrives: the order of all bounds.
+    pub(super) fn decide(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Decision {
+        if self.lifecycle.is_draining() {
+            return Decision::Reject(Obstacle::new(Reason::Draining));
+        }
+        let enforces = self.lifecycle.enforces();
+        let is_late = enforces && ask.deadline <= now;
+        let rule = if is_late { None } else { self.blocking_rule(now, label) };
+        if !is_late && rule.is_none() {
+            if self.may_run(ask, label) {
+                return Decision::Run { beside_limit: false };
+            }
+            if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
+                return Decision::Run { beside_limit: true };
+            }
+        }
+        if !enforces {
+            return Decision::RunUncounted;
+        }
+        if may_wait {
+            return match self.place_for(now, ask, label) {
+                Ok(spot) => Decision::Wait(spot),
+                Err(obstacle) => Decision::Reject(obstacle),
+            };
+        }
+        Decision::Reject(match rule {
+            _ if is_late => Obstacle::new(Reason::Deadline),
+            Some(rule) => rule.into(),
+            None => Obstacle::new(self.reason_for_not_waiting(ask.partition, label)),
+        })
+    }
+
+    /// Returns where a request may wait, and which waiter has to make room for it there.
+    pub(super) fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<Spot, Obstacle> {
+        let stops = |reason| Err(Obstacle::new(reason));
+        if ask.deadline <= now {
+            return stops(Reason::Deadline);
+        }
+        if let Some(full) = self.hard_block(now, label) {
+            return Err(full.into());
+        }
+        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
+            let plan = self.quotas.label_plan();
+            if self.quotas.label(label).waiting() >= plan.max_waiting {
+                return stops(Reason::LabelQueueFull);
+            }
+            if subject.run.is_some_and(|run| self.queue.of_job(subject.namespace, run) >= plan.max_waiting_per_run) {
+                return stops(Reason::RunCap);
+            }
+        }
+        let at = |stage| Spot { stage, victim: None, claim: Claim::None };
+        let found = if self.line_has_room() {
+            at(Stage::Line)
+        } else if let Some(victim) = self.victim_for(ask, label) {
+            Spot { victim: Some(victim), ..at(Stage::Line) }
+        } else if self.queue.has_room_at_gate(self.capacity.limit()) {
+            at(Stage::Gate)
+        } else if let Some(claim) = self.claim_of(now, ask, label) {
+            Spot { claim, ..at(Stage::Line) }
+        } else if let Some(rule) = self.exhausted_rule(now, label) {
+            return Err(rule.into());
+        } else {
+            return stops(self.reason_for_rejecting(ask.partition, label));
+        };
+        if self.will_miss_deadline(now, ask, label) { stops(Reason::Deadline) } else { Ok(found) }
+    }
+}
