@@ -16,7 +16,7 @@ const UNCHECKED: (&str, &str) =
 
 const WORDS: &[&str] = &["words"];
 const TURNS: &[&str] = &["handle", "turns"];
-const SHARDS: &[&str] = &["handle", "shards"];
+const TWO_LANES: &[&str] = &["handle", "two_lanes"];
 const RINGS: &[&str] = &["rings"];
 const POSTS: &[&str] = &["posts"];
 
@@ -174,19 +174,19 @@ pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "tries_its_own_lane_only",
         file: "mod.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[("(0..=last)", "(0..=last).take(1)")],
     },
     Mistake {
         name: "closes_one_lane_of_a_partition",
         file: "lending.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
     },
     Mistake {
         name: "shares_out_what_has_to_leave",
         file: "lending.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[
             ("let too_many = engine", "let mut too_many = engine"),
             (

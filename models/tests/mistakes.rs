@@ -58,11 +58,11 @@ found! {
     closing_one_lane_of_two_is_found:
         closes_one_lane_of_two, turns::the_limit_holds_across_lanes(), "requests run" | "requests that came";
     trying_its_own_lane_only_is_found:
-        tries_its_own_lane_only, shards::a_free_slot_in_another_lane_is_found(), "a slot is free in another lane";
+        tries_its_own_lane_only, two_lanes::a_free_slot_in_another_lane_is_found(), "a slot is free in another lane";
     closing_one_lane_of_a_partition_is_found:
-        closes_one_lane_of_a_partition, shards::a_smaller_limit_holds_in_both_lanes(), "requests run";
+        closes_one_lane_of_a_partition, two_lanes::a_smaller_limit_holds_in_both_lanes(), "requests run";
     sharing_out_what_has_to_leave_is_found:
-        shares_out_what_has_to_leave, shards::a_smaller_limit_holds_in_both_lanes(), "requests run";
+        shares_out_what_has_to_leave, two_lanes::a_smaller_limit_holds_in_both_lanes(), "requests run";
     learning_an_observed_request_again_is_found:
         learns_an_observed_request_again, turns::a_request_that_is_observed_is_learned_once(), "each request's sample";
     leaving_a_closed_word_without_the_lock_is_found:

@@ -152,12 +152,12 @@ static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
         "static MADE: ::std::sync::atomic::AtomicU64 = ::std::sync::atomic::AtomicU64::new(0);",
     ),
     (
-        "runtime/core/quiet/shards.rs",
+        "runtime/core/quiet/lanes_per_partition.rs",
         "static THREADS: AtomicUsize = AtomicUsize::new(0);",
         "crate::explore::lazy_static! { static ref THREADS: AtomicUsize = AtomicUsize::new(0); }",
     ),
     (
-        "runtime/core/quiet/shards.rs",
+        "runtime/core/quiet/lanes_per_partition.rs",
         "thread_local! {
     /// The number of this thread, plus 1; 0 as long as it has none.
     static NUMBER: Cell<usize> = const { Cell::new(0) };",

@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use super::{
-    core::{Lanes, LentSlot, Next, lock, shards_here},
+    core::{Lanes, LentSlot, Next, lanes_per_partition_here, lock},
     shared::Shared,
 };
 use crate::{
@@ -42,13 +42,13 @@ impl Home {
         // A clock of the user's is read under a lock, so more lanes would not help. And a simulation is the same on all
         // machines.
         let max_limit = if origin == FOREIGN { 0 } else { max_limit };
-        let shards = shards_here(partitions, max_limit);
+        let per_partition = lanes_per_partition_here(partitions, max_limit);
         let mut vacant = lock(&VACANT);
-        let fits = |home: &&Self| home.lanes.are_for(partitions, shards) && home.lanes.are_idle();
+        let fits = |home: &&Self| home.lanes.are_for(partitions, per_partition) && home.lanes.are_idle();
         let home = match vacant.iter().position(fits) {
             Some(position) => vacant.swap_remove(position),
             None => Box::leak(Box::new(Self {
-                lanes: Lanes::new(partitions, shards),
+                lanes: Lanes::new(partitions, per_partition),
                 origin: AtomicU64::new(FOREIGN),
                 owner: Mutex::new(Weak::new()),
             })),
@@ -134,7 +134,7 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::core::force_shards};
+    use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::core::force_lanes_per_partition};
 
     #[test]
     fn homes_are_used_again_and_not_before_the_last_request_has_left() {
@@ -168,9 +168,11 @@ mod tests {
     fn a_home_with_another_number_of_lanes_is_not_taken() {
         // No other test builds a handle with this many partitions.
         const PARTITIONS: usize = 11;
-        let find = |shards| force_shards(shards, || Home::find(PARTITIONS, 1_000, &TimeSource::tokio()));
-        let homes = [1, 4, 1, 4].map(|shards| {
-            let home = find(shards);
+        let find = |per_partition| {
+            force_lanes_per_partition(per_partition, || Home::find(PARTITIONS, 1_000, &TimeSource::tokio()))
+        };
+        let homes = [1, 4, 1, 4].map(|per_partition| {
+            let home = find(per_partition);
             home.leave_to_others();
             home.id()
         });

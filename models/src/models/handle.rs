@@ -64,8 +64,8 @@ impl Handle {
     }
 
     /// A handle whose slots are lent to so many lanes of one partition.
-    pub(super) fn with_shards(shards: usize, limit: usize) -> Arc<Self> {
-        Self::of(Lanes::new(1, shards), limit, Mistake::None)
+    pub(super) fn with_lanes(per_partition: usize, limit: usize) -> Arc<Self> {
+        Self::of(Lanes::new(1, per_partition), limit, Mistake::None)
     }
 
     fn of(lanes: Lanes, limit: usize, mistake: Mistake) -> Arc<Self> {

@@ -21,7 +21,7 @@ mod wakers;
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
-pub(in crate::runtime) use self::quiet::{be_thread, force_shards};
+pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
 #[cfg(not(feature = "introspect"))]
 pub(in crate::runtime) use self::recorded::Words;
 #[cfg(feature = "introspect")]
@@ -32,7 +32,7 @@ pub(in crate::runtime) use self::{
     drivers::{Post, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,
-    quiet::{Lanes, LentSlot, Next, shards_here},
+    quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},
     slots::{Kept, SlotNumber},
     state::State,
 };

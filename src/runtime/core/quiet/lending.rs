@@ -115,8 +115,8 @@ impl Lending {
         }
         // First, as long as their slots count as running.
         self.collect_all(lanes, engine);
-        let shards = 1 << lanes.shards;
-        let partitions = self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards));
+        let per_partition = 1 << lanes.per_partition;
+        let partitions = self.accounts.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition));
         self.settled.extend(partitions.filter_map(|(accounts, lanes)| settle_partition(accounts, lanes)));
         // A request that entered one lane before another request left another lane says nothing of a stall.
         let has_freed = self.settled.iter().any(|it| it.left > 0);
@@ -184,8 +184,8 @@ impl Lending {
         // Limits may be as large as a number can be.
         let free = engine.free_slots().min(MOST_LENT as usize * self.accounts.len());
         let weights: usize = self.accounts.iter().map(Account::weight).sum();
-        let shards = 1 << lanes.shards;
-        for accounts in self.accounts.chunks_mut(shards) {
+        let per_partition = 1 << lanes.per_partition;
+        for accounts in self.accounts.chunks_mut(per_partition) {
             let [Account { partition, .. }, ..] = *accounts else { continue };
             let part = free * accounts.iter().map(Account::weight).sum::<usize>() / weights;
             let most: u32 = accounts.iter().map(Account::room).sum();
@@ -195,7 +195,7 @@ impl Lending {
         }
         let elsewhere = engine.running().saturating_sub(self.lent as usize);
         lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
-        for (accounts, lanes) in self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards)) {
+        for (accounts, lanes) in self.accounts.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition)) {
             // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
             // lanes: so many have to leave each lane before a request may enter there.
             let [Account { partition, .. }, ..] = *accounts else { continue };
@@ -233,7 +233,7 @@ impl Lending {
 
 /// The accounts of lanes that are closed.
 fn accounts(lanes: &Lanes) -> impl Iterator<Item = Account> {
-    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.shards));
+    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.per_partition));
     partitions.zip(&lanes.lanes).map(|(partition, lane)| Account::of(partition, lane))
 }
 

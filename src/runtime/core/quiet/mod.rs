@@ -12,14 +12,14 @@
 //! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
 //!
 //! On a machine with many cores all of them would write to the one word of a busy partition. There a partition has [a few
-//! lanes](shards), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
+//! lanes](lanes_per_partition), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
 //! partition, so that it does not call slots back while one is free.
 
 mod atomics;
+mod lanes_per_partition;
 mod lending;
 mod posted;
 mod ring;
-mod shards;
 mod word;
 #[cfg(any(test, kani))]
 mod word_proof_tests;
@@ -28,15 +28,15 @@ use std::time::Duration;
 
 use self::atomics::{AtomicU64, Ordering};
 #[cfg(test)]
-pub(in crate::runtime) use self::shards::{be_thread, force_shards};
+pub(in crate::runtime) use self::lanes_per_partition::{be_thread, force_lanes_per_partition};
 pub(in crate::runtime) use self::{
+    lanes_per_partition::lanes_per_partition_here,
     lending::Lending,
     posted::{Answer, Posted},
-    shards::shards_here,
 };
 use self::{
+    lanes_per_partition::this_thread,
     ring::{Found, RING, RingSample, SampleRing},
-    shards::this_thread,
     word::{Entered, MOST_LENT, Seen, SlotWord},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
@@ -59,7 +59,7 @@ pub(in crate::runtime) struct Lanes {
     /// Lanes by the number of their partition; those of a partition lie side by side.
     lanes: Box<[Lane]>,
     /// Lanes of each partition, as a power of two.
-    shards: u32,
+    per_partition: u32,
     /// Requests that run on slots which the engine did not lend.
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
@@ -121,10 +121,10 @@ pub(in crate::runtime) enum Next {
 
 impl Lanes {
     /// Lanes for so many partitions, with so many lanes each: a power of two.
-    pub(in crate::runtime) fn new(partitions: usize, shards: usize) -> Self {
+    pub(in crate::runtime) fn new(partitions: usize, per_partition: usize) -> Self {
         Self {
-            lanes: (0..number_of_lanes(partitions, shards)).map(|_| Lane::new()).collect(),
-            shards: shards.ilog2(),
+            lanes: (0..number_of_lanes(partitions, per_partition)).map(|_| Lane::new()).collect(),
+            per_partition: per_partition.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
             patience: AtomicU64::new(u32::MAX.into()),
@@ -133,8 +133,8 @@ impl Lanes {
     }
 
     /// Whether these are the lanes of a handle with so many partitions, and so many lanes for each of them.
-    pub(in crate::runtime) fn are_for(&self, partitions: usize, shards: usize) -> bool {
-        self.shards == shards.ilog2() && self.lanes.len() == number_of_lanes(partitions, shards)
+    pub(in crate::runtime) fn are_for(&self, partitions: usize, per_partition: usize) -> bool {
+        self.per_partition == per_partition.ilog2() && self.lanes.len() == number_of_lanes(partitions, per_partition)
     }
 
     /// Whether all lanes are closed and no request runs on any lent slot.
@@ -180,7 +180,7 @@ impl Lanes {
         partition: PartitionId,
         now: impl FnOnce() -> Timestamp,
     ) -> Option<LentSlot> {
-        let (number, entered) = if self.shards == 0 {
+        let (number, entered) = if self.per_partition == 0 {
             let number = partition.index();
             (number, self.lanes.get(number)?.word.enter()?)
         } else {
@@ -203,8 +203,8 @@ impl Lanes {
     /// partition has a single lane.
     #[inline(never)]
     fn enter_any(&self, partition: PartitionId, thread: usize) -> Option<(usize, Entered)> {
-        let first = partition.index() << self.shards;
-        let last = (1 << self.shards) - 1;
+        let first = partition.index() << self.per_partition;
+        let last = (1 << self.per_partition) - 1;
         (0..=last).find_map(|step| {
             let number = first + (thread.wrapping_add(step) & last);
             Some((number, self.lanes.get(number)?.word.enter()?))
@@ -219,7 +219,7 @@ impl Lanes {
 
     /// Returns the partition of a request.
     pub(in crate::runtime) fn partition(&self, slot: &LentSlot) -> PartitionId {
-        PartitionId::from_index(slot.lane() >> self.shards).unwrap_or(PartitionId::DEFAULT)
+        PartitionId::from_index(slot.lane() >> self.per_partition).unwrap_or(PartitionId::DEFAULT)
     }
 
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
@@ -263,7 +263,7 @@ impl Lanes {
     /// Returns how many requests run in all, if so many run in the lane of this number.
     #[inline]
     fn running_with(&self, lane: &Lane, number: usize, used: u32) -> u32 {
-        if self.shards > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
+        if self.per_partition > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
     }
 
     /// The same where each partition has a single lane.
@@ -281,7 +281,7 @@ impl Lanes {
 impl Lanes {
     /// Tells the lanes how many requests run elsewhere, where a partition has several of them. Under the lock of the engine.
     pub(in crate::runtime) fn tell_what_runs_elsewhere(&self) {
-        if self.shards == 0 {
+        if self.per_partition == 0 {
             return;
         }
         let used = |lane: &Lane| lane.word.look().used;
@@ -382,8 +382,8 @@ impl Lane {
 }
 
 /// Lanes of so many partitions, with so many lanes each.
-fn number_of_lanes(partitions: usize, shards: usize) -> usize {
-    partitions.saturating_mul(shards).min(MOST_LANES)
+fn number_of_lanes(partitions: usize, per_partition: usize) -> usize {
+    partitions.saturating_mul(per_partition).min(MOST_LANES)
 }
 
 /// The lower half of a count.
