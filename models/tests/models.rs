@@ -2,7 +2,7 @@
 
 use admission_models::{
     Mistake,
-    runtime::shipped::models::{posts, rings, turns, two_lanes, words},
+    runtime::shipped::models::{lane_states, posts, rings, turns, two_lanes},
 };
 
 /// Each of these is a test, and the model of the same name.
@@ -13,7 +13,7 @@ macro_rules! hold {
 }
 
 hold! {
-    words: no_more_run_than_are_lent(), what_is_used_and_what_comes_back_is_what_was_lent(), fewer_are_lent_again(),
+    lane_states: no_more_run_than_are_lent(), what_is_used_and_what_comes_back_is_what_was_lent(), fewer_are_lent_again(),
         a_request_that_gives_up_leaves_no_trace(), a_request_is_taken_out_once();
     turns: the_limit_holds_whatever_races(), a_smaller_limit_holds_at_once(), no_wake_up_is_lost(Mistake::None),
         a_waiter_that_cancels_gives_back_what_it_was_handed(Mistake::None),

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// What happened in the last hour, once it is asked for.
     #[cfg(feature = "introspect")]
     pub(super) history: Mutex<Option<Box<History>>>,
-    /// The present settings in words, or the setting that there are no words for.
+    /// The present settings as text, or the setting that there is no text for.
     #[cfg(feature = "introspect")]
     pub(super) policy: Mutex<Result<serde_json::Value, String>>,
     /// The capture of the last minutes.
@@ -145,7 +145,7 @@ impl Shared {
         self
     }
 
-    /// Returns the same, with the settings in words.
+    /// Returns the same, with the settings as text.
     #[cfg(feature = "introspect")]
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = Mutex::new(policy);

@@ -308,7 +308,7 @@ impl Handle {
         let free = std::iter::from_fn(enter).take(9).count();
         let elsewhere = self.with_engine(|engine| engine.running());
         assert!(free == limit || free == 0, "all slots are lent again, or none");
-        assert_eq!(elsewhere, free, "the word and the engine agree");
+        assert_eq!(elsewhere, free, "the lanes and the engine agree");
         counts
     }
 }

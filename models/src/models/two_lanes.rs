@@ -1,4 +1,4 @@
-//! Two lanes of one partition: the word is another one, what runs is the same.
+//! Two lanes of one partition: the state is another one, what runs is the same.
 
 use std::sync::{Mutex, atomic::Ordering::SeqCst};
 

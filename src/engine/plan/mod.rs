@@ -47,7 +47,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -72,7 +72,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -98,7 +98,7 @@ pub enum PartitionMode {
 }
 
 impl PartitionMode {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Burst => "burst",

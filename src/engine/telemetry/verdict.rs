@@ -48,7 +48,7 @@ impl Verdict {
         Self::Draining,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fine => "fine",

@@ -42,7 +42,7 @@ impl LabelStatus {
         Self::Unavailable,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accepting => "accepting",

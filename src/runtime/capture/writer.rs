@@ -171,7 +171,7 @@ impl Names {
             }
             Step::Reload(reload) => {
                 line.verb = Verb::Reload;
-                match reload.words {
+                match reload.settings_text {
                     Ok(policy) => line.policy = Some(policy),
                     Err(what) => line.without_policy = Some(what),
                 }

@@ -23,7 +23,7 @@ pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
 pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
 #[cfg(not(feature = "introspect"))]
-pub(in crate::runtime) use self::recorded::Words;
+pub(in crate::runtime) use self::recorded::SettingsText;
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;

@@ -17,7 +17,7 @@ use super::{
     partition_names::PartitionNames,
     posting,
     quiet::{Lanes, LentSlot, Next},
-    recorded::Words,
+    recorded::SettingsText,
     slots::Kept,
     state::State,
 };
@@ -139,9 +139,9 @@ impl Core {
     }
 
     /// Takes new settings. Returns the names of the partitions that came with them.
-    pub(in crate::runtime) fn reload(&self, plan: Plan, words: Words) -> Vec<Arc<str>> {
+    pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
         self.with_engine(|state, time| {
-            let added = state.reload(time.now(), plan, words);
+            let added = state.reload(time.now(), plan, settings_text);
             self.lanes.set_patience(state.engine.patience());
             added
         })

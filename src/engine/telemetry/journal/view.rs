@@ -114,7 +114,7 @@ impl DecisionKind {
         Self::WouldReject,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",

@@ -20,7 +20,7 @@ impl LabelOutcome {
     pub(crate) const ALL: [Self; 6] =
         [Self::Cancelled, Self::Denied, Self::Ignored, Self::Overload, Self::Success, Self::Timeout];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",

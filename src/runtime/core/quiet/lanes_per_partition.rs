@@ -11,7 +11,7 @@ use std::{
 
 use super::MOST_LANES;
 
-/// Cores for each lane of a partition at least: so many get on well with a single word.
+/// Cores for each lane of a partition at least: so many get on well with a single number to write to.
 const CORES: usize = 4;
 
 /// Slots of the limit for each lane at least: with fewer of them, a request would often find none in its own.

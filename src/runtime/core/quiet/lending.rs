@@ -47,8 +47,8 @@ struct Account {
     partition: PartitionId,
     /// Slots that count as running.
     lent: u32,
-    /// Slots that the word takes for lent: more, where the engine has called some back; fewer, where more run than may.
-    in_word: i64,
+    /// Slots that the state of the lane takes for lent: more, where the engine has called some back; fewer, where more run than may.
+    in_state: i64,
     /// Requests that left, now and modulo 2^24.
     left: u64,
     left_seen: u32,
@@ -99,7 +99,7 @@ impl Lending {
     /// Whether a request has left a closed lane, or was observed, since the last look.
     fn has_news(&self, lanes: &Lanes) -> bool {
         lanes.lanes.iter().zip(&self.accounts).any(|(lane, account)| {
-            let seen = lane.word.look();
+            let seen = lane.state.look();
             seen.left != account.read_at_end
                 || seen.used != account.lent
                 || low(lane.observed.load(Ordering::Acquire)) & NUMBERS != account.read_at_head
@@ -110,7 +110,7 @@ impl Lending {
         if self.is_open {
             self.is_open = false;
             for lane in &lanes.lanes {
-                lane.word.close();
+                lane.state.close();
             }
         }
         // First, as long as their slots count as running.
@@ -146,7 +146,7 @@ impl Lending {
             let observed = low(lane.observed.load(Ordering::Acquire)) & NUMBERS;
             let mut drain = Drain { engine, account, timed: 0 };
             drain.read(&lane.at_head, observed, false);
-            drain.read(&lane.at_end, lane.word.look().left, true);
+            drain.read(&lane.at_end, lane.state.look().left, true);
             self.learned += drain.timed;
             self.last_end = self.last_end.max(account.last_end);
             lane.collected.store(engine.now().as_nanos(), Ordering::Relaxed);
@@ -202,8 +202,8 @@ impl Lending {
             let too_many = engine.too_many(partition, accounts.iter().map(|account| account.lent).sum::<u32>());
             for (account, lane) in accounts.iter_mut().zip(lanes) {
                 let most = account.lent - too_many.min(account.lent);
-                lane.word.open(i64::from(most) - account.in_word);
-                account.in_word = i64::from(most);
+                lane.state.open(i64::from(most) - account.in_state);
+                account.in_state = i64::from(most);
             }
         }
         lanes.tell_what_runs_elsewhere();
@@ -213,9 +213,9 @@ impl Lending {
     /// Takes a request over from its lane, after a call to [`settle`](Self::settle): the engine counts its slot already.
     pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, slot: &LentSlot) {
         if let (Some(lane), Some(account)) = (lanes.lane(slot), self.accounts.get_mut(slot.lane())) {
-            lane.word.take_out();
+            lane.state.take_out();
             account.lent -= 1;
-            account.in_word -= 1;
+            account.in_state -= 1;
             account.left += 1;
             self.lent -= 1;
             self.is_behind = self.lent == 0 && self.has_news(lanes);
@@ -277,10 +277,10 @@ fn share_out(more: u32, accounts: &mut [Account]) {
 impl Account {
     /// The account of a lane that is closed, and that may have served another handle before.
     fn of(partition: PartitionId, lane: &Lane) -> Self {
-        let left = lane.word.look().left;
+        let left = lane.state.look().left;
         Self {
             partition,
-            in_word: lane.word.lent(),
+            in_state: lane.state.lent(),
             left_seen: left,
             read_at_end: left,
             read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
@@ -297,7 +297,7 @@ impl Account {
         self.lent as usize + 1
     }
 
-    /// How many slots more fit into its word.
+    /// How many slots more fit into its state.
     const fn room(&self) -> u32 {
         MOST_LENT - self.lent
     }
@@ -311,7 +311,7 @@ impl Account {
 
     /// Notes what happened in a lane that is closed. Returns what that means for the engine.
     fn settle(&mut self, lane: &Lane) -> Settled {
-        let seen = lane.word.look();
+        let seen = lane.state.look();
         let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
         (self.left, self.left_seen) = (self.left + left, seen.left);
         // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone. Beyond what was

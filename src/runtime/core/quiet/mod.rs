@@ -11,33 +11,33 @@
 //! What is learned from requests on lent slots stands in a [ring](SampleRing). It is collected after [`BATCH`] requests or
 //! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
 //!
-//! On a machine with many cores all of them would write to the one word of a busy partition. There a partition has [a few
+//! On a machine with many cores all of them would write to the one state of a busy partition. There a partition has [a few
 //! lanes](lanes_per_partition), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
 //! partition, so that it does not call slots back while one is free.
 
 mod atomics;
+mod lane_state;
+#[cfg(any(test, kani))]
+mod lane_state_proof_tests;
 mod lanes_per_partition;
 mod lending;
 mod posted;
 mod ring;
-mod word;
-#[cfg(any(test, kani))]
-mod word_proof_tests;
 
 use std::time::Duration;
 
 use self::atomics::{AtomicU64, Ordering};
 #[cfg(test)]
 pub(in crate::runtime) use self::lanes_per_partition::{be_thread, force_lanes_per_partition};
+use self::{
+    lane_state::{Entered, LaneState, MOST_LENT, Seen},
+    lanes_per_partition::this_thread,
+    ring::{Found, RING, RingSample, SampleRing},
+};
 pub(in crate::runtime) use self::{
     lanes_per_partition::lanes_per_partition_here,
     lending::Lending,
     posted::{Answer, Posted},
-};
-use self::{
-    lanes_per_partition::this_thread,
-    ring::{Found, RING, RingSample, SampleRing},
-    word::{Entered, MOST_LENT, Seen, SlotWord},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
 
@@ -74,7 +74,7 @@ pub(in crate::runtime) struct Lanes {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Lane {
-    word: SlotWord,
+    state: LaneState,
     /// When the samples were collected last, in nanoseconds.
     collected: AtomicU64,
     /// When the first request entered since a request left last, in nanoseconds; the largest number without such a request.
@@ -82,7 +82,7 @@ struct Lane {
     /// Requests that were observed before they left.
     observed: AtomicU64,
     /// Requests that ran elsewhere at the last collection, in other lanes or on slots that were not lent. Where a partition has
-    /// several lanes, a look at all of their words would cost each request what it saves not to share a word.
+    /// several lanes, a look at all of their states would cost each request what it saves not to share one.
     others: AtomicU64,
     /// Samples of requests that leave, and of requests that were observed before.
     at_end: SampleRing,
@@ -140,7 +140,7 @@ impl Lanes {
     /// Whether all lanes are closed and no request runs on any lent slot.
     pub(in crate::runtime) fn are_idle(&self) -> bool {
         self.lanes.iter().all(|lane| {
-            let seen = lane.word.look();
+            let seen = lane.state.look();
             seen.is_closed && seen.used == 0
         })
     }
@@ -182,7 +182,7 @@ impl Lanes {
     ) -> Option<LentSlot> {
         let (number, entered) = if self.per_partition == 0 {
             let number = partition.index();
-            (number, self.lanes.get(number)?.word.enter()?)
+            (number, self.lanes.get(number)?.state.enter()?)
         } else {
             self.enter_any(partition, this_thread())?
         };
@@ -207,7 +207,7 @@ impl Lanes {
         let last = (1 << self.per_partition) - 1;
         (0..=last).find_map(|step| {
             let number = first + (thread.wrapping_add(step) & last);
-            Some((number, self.lanes.get(number)?.word.enter()?))
+            Some((number, self.lanes.get(number)?.state.enter()?))
         })
     }
 
@@ -225,7 +225,7 @@ impl Lanes {
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
     #[inline]
     pub(in crate::runtime) fn are_tight(&self, slot: &LentSlot) -> bool {
-        self.lane(slot).is_some_and(|lane| lane.word.is_tight())
+        self.lane(slot).is_some_and(|lane| lane.state.is_tight())
     }
 
     /// Gives a lent slot back, with its sample.
@@ -233,7 +233,7 @@ impl Lanes {
     pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
-        let seen = lane.word.leave();
+        let seen = lane.state.leave();
         let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
         let sample = slot.sample(end, running, outcome);
@@ -246,7 +246,7 @@ impl Lanes {
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Settle };
         slot.is_observed = true;
-        let seen = lane.word.look();
+        let seen = lane.state.look();
         let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let sample = slot.sample(end, running, Some(outcome));
@@ -254,7 +254,7 @@ impl Lanes {
         if seen.is_closed { Next::Settle } else { lane.next(number, end) }
     }
 
-    /// Returns how many requests run in all, as a request sees the word of its lane; 0 where the engine knows better.
+    /// Returns how many requests run in all, as a request sees the state of its lane; 0 where the engine knows better.
     #[inline]
     fn running_at(&self, lane: &Lane, slot: &LentSlot, seen: Seen) -> u32 {
         if seen.is_closed { 0 } else { self.running_with(lane, slot.lane(), seen.used) }
@@ -274,7 +274,7 @@ impl Lanes {
             return elsewhere;
         }
         let others = self.lanes.iter().enumerate().filter(|&(other, _)| other != number);
-        others.fold(elsewhere, |sum, (_, lane)| sum + lane.word.look().used)
+        others.fold(elsewhere, |sum, (_, lane)| sum + lane.state.look().used)
     }
 }
 
@@ -284,7 +284,7 @@ impl Lanes {
         if self.per_partition == 0 {
             return;
         }
-        let used = |lane: &Lane| lane.word.look().used;
+        let used = |lane: &Lane| lane.state.look().used;
         let running = low(self.elsewhere.load(Ordering::Relaxed)) + self.lanes.iter().map(used).sum::<u32>();
         for lane in &self.lanes {
             // Requests come and go meanwhile.
@@ -355,7 +355,7 @@ impl LentSlot {
 impl Lane {
     fn new() -> Self {
         Self {
-            word: SlotWord::closed(),
+            state: LaneState::closed(),
             collected: AtomicU64::new(0),
             busy_since: AtomicU64::new(u64::MAX),
             observed: AtomicU64::new(0),

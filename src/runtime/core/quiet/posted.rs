@@ -4,7 +4,7 @@
 //! changes but counts. So it posts its answer, and requests take that without the lock. The answer is withdrawn at the
 //! beginning of each other turn, and is too old after a moment.
 //!
-//! The word that says whether an answer stands counts as well who took it: a request takes the answer and is counted by the
+//! The number that says whether an answer stands counts as well who took it: a request takes the answer and is counted by the
 //! same atomic instruction. So a request that comes after the answer was withdrawn never takes it, and each request that took it
 //! is counted once.
 
@@ -19,7 +19,7 @@ const COUNT: u32 = 48;
 #[repr(align(128))]
 pub(in crate::runtime) struct Posted {
     /// Requests that took an answer, and the code of the answer that stands: 0 while none does.
-    word: AtomicU64,
+    state: AtomicU64,
     /// When the answer is too old, in nanoseconds.
     until: AtomicU64,
     retry_after: AtomicU64,
@@ -41,7 +41,7 @@ impl Posted {
     /// No answer.
     pub(in crate::runtime) fn nothing() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { word: zero(), until: zero(), retry_after: zero(), bound: zero() }
+        Self { state: zero(), until: zero(), retry_after: zero(), bound: zero() }
     }
 
     /// Takes the answer that stands. A request that gets `None` must ask the engine.
@@ -49,18 +49,18 @@ impl Posted {
     /// When to come back may be that of an answer with the same code a moment earlier or later.
     #[inline]
     pub(in crate::runtime) fn take(&self, now: impl FnOnce() -> Timestamp) -> Option<Answer> {
-        let mut word = self.word.load(Ordering::Acquire);
-        let code = word >> COUNT;
+        let mut state = self.state.load(Ordering::Acquire);
+        let code = state >> COUNT;
         if code == 0 || now().as_nanos() >= self.until.load(Ordering::Relaxed) {
             return None;
         }
         let (retry_after, bound) = (self.retry_after.load(Ordering::Relaxed), self.bound.load(Ordering::Relaxed));
         // Not a `fetch_add`: where the answer was withdrawn meanwhile, the count must not even move for a moment.
-        while let Err(seen) = self.word.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Relaxed) {
+        while let Err(seen) = self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed) {
             if seen >> COUNT != code {
                 return None;
             }
-            word = seen;
+            state = seen;
         }
         Some(Answer { code: u16::try_from(code).unwrap_or(u16::MAX), retry_after, bound })
     }
@@ -68,7 +68,7 @@ impl Posted {
     /// Returns how many requests ever took an answer.
     #[cfg(test)]
     pub(in crate::runtime) fn taken(&self) -> u64 {
-        self.word.load(Ordering::Relaxed) & ((1 << COUNT) - 1)
+        self.state.load(Ordering::Relaxed) & ((1 << COUNT) - 1)
     }
 
     /// Lets an answer stand where none does. Under the lock of the engine.
@@ -76,13 +76,13 @@ impl Posted {
         self.until.store(until.as_nanos(), Ordering::Relaxed);
         self.retry_after.store(answer.retry_after, Ordering::Relaxed);
         self.bound.store(answer.bound, Ordering::Relaxed);
-        self.word.fetch_add(u64::from(answer.code) << COUNT, Ordering::AcqRel);
+        self.state.fetch_add(u64::from(answer.code) << COUNT, Ordering::AcqRel);
     }
 
     /// Withdraws the answer that stands. Returns how many requests ever took one. Under the lock of the engine.
     pub(in crate::runtime) fn withdraw(&self) -> u64 {
-        let code = self.word.load(Ordering::Relaxed) >> COUNT << COUNT;
-        self.word.fetch_sub(code, Ordering::AcqRel) - code
+        let code = self.state.load(Ordering::Relaxed) >> COUNT << COUNT;
+        self.state.fetch_sub(code, Ordering::AcqRel) - code
     }
 }
 
