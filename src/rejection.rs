@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_listed_once_in_the_order_of_their_words() {
+    fn reasons_are_listed_once_in_the_order_of_their_codes() {
         for (index, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason.index(), index);
         }

@@ -93,8 +93,8 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "moves_in_while_a_request_is_there",
-        file: "runtime/home.rs",
-        edits: &[("&& home.lanes.are_idle();", "&& (MADE || home.lanes.are_idle());")],
+        file: "runtime/lane_arena.rs",
+        edits: &[("&& arena.lanes.are_idle();", "&& (MADE || arena.lanes.are_idle());")],
     },
     Mistake {
         name: "uses_what_it_returns",
@@ -131,10 +131,10 @@ pub const MISTAKES: &[Mistake] = &[
 /// that decide nothing, stay with the atomics of `std`.
 pub const EXCHANGES: &[(&str, &str, &str)] = &[
     (
-        "runtime/home.rs",
-        "/// Homes without a handle. Requests may still be on their way out of them.
-static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
-        "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new()); }",
+        "runtime/lane_arena.rs",
+        "/// Arenas without a handle. Requests may still be on their way out of them.
+static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());",
+        "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new()); }",
     ),
     (
         "runtime/core/turn.rs",

@@ -149,7 +149,7 @@ impl Handle {
         lent
     }
 
-    /// `Home::leave`.
+    /// `LaneArena::leave`.
     pub(super) fn leave(&self, lent: &LentSlot, end: u64) {
         self.inside.leave();
         let is_needed = !lent.is_observed || self.lanes.are_tight(lent);
@@ -157,7 +157,7 @@ impl Handle {
         self.go_on(self.lanes.leave(lent, end, Outcome::Success));
     }
 
-    /// `Home::observe`.
+    /// `LaneArena::observe`.
     pub(super) fn observe(&self, lent: &mut LentSlot, end: u64) {
         let next = self.lanes.observe(lent, Timestamp::from_nanos(end), Outcome::Success);
         self.go_on(next);

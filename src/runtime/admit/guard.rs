@@ -13,7 +13,7 @@ use super::{
 use crate::runtime::{
     background::{self, Since},
     core::{Along, Kept, LentSlot, SlotNumber, discard},
-    home::Home,
+    lane_arena::LaneArena,
     shared::Shared,
 };
 use crate::{
@@ -46,7 +46,7 @@ pub(crate) struct SlotGuard {
 #[derive(Debug)]
 pub(super) enum Held {
     /// The engine lent it, and knows nothing of this request.
-    Lent(&'static Home, LentSlot),
+    Lent(&'static LaneArena, LentSlot),
     /// The engine gave it to this request.
     Own(OwnSlot),
     /// The same, with more to give back.
@@ -113,7 +113,7 @@ impl SlotGuard {
             Some(timeout) => slot.for_at_most(timeout),
             None => slot,
         };
-        let guard = Self { held: Held::Lent(shared.home(), slot) };
+        let guard = Self { held: Held::Lent(shared.arena(), slot) };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
         Some(guard)
     }
@@ -151,10 +151,10 @@ impl SlotGuard {
         if self.is_observed() {
             return;
         }
-        if let Held::Lent(home, slot) = &mut self.held
+        if let Held::Lent(arena, slot) = &mut self.held
             && outcome != Outcome::Overload
         {
-            return home.observe(slot, outcome);
+            return arena.observe(slot, outcome);
         }
         self.take_over(Some(outcome));
         let own = match &mut self.held {
@@ -171,8 +171,8 @@ impl SlotGuard {
     /// Has the engine count this request, if it was admitted without the engine. An overload of a request that was not
     /// timed is told at once.
     fn take_over(&mut self, outcome: Option<Outcome>) {
-        let Held::Lent(home, slot) = &self.held else { return };
-        let Some(shared) = home.owner() else { return };
+        let Held::Lent(arena, slot) = &self.held else { return };
+        let Some(shared) = arena.owner() else { return };
         let kept = shared.take_over(slot, outcome);
         self.held = Held::Own(OwnSlot { number: kept.number, is_observed: kept.is_observed, shared });
     }
@@ -310,7 +310,7 @@ impl SlotGuard {
     #[inline]
     pub(crate) fn handle_id(&self) -> usize {
         match &self.held {
-            Held::Lent(home, _) => home.id(),
+            Held::Lent(arena, _) => arena.id(),
             _ => self.own().map_or(0, |own| own.shared.id()),
         }
     }
@@ -326,7 +326,7 @@ impl SlotGuard {
     #[inline]
     pub(crate) fn observe_later(&self) -> Timestamp {
         match &self.held {
-            Held::Lent(home, slot) if slot.is_timed() => home.now(slot),
+            Held::Lent(arena, slot) if slot.is_timed() => arena.now(slot),
             Held::Lent(..) | Held::Nothing => Timestamp::NEVER,
             Held::Own(own) => own.shared.now(),
             Held::Special(special) => special.own.shared.now(),
@@ -344,9 +344,9 @@ impl SlotGuard {
     #[inline]
     fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
         match &self.held {
-            Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
-                let home: &'static Home = home;
-                home.leave(slot, end, outcome);
+            Held::Lent(arena, slot) if slot.is_observed || outcome != Outcome::Overload => {
+                let arena: &'static LaneArena = arena;
+                arena.leave(slot, end, outcome);
                 // An assignment would look at the old value once more, for something to drop.
                 std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));
             }
@@ -366,7 +366,7 @@ impl SlotGuard {
                 (own, lease, ttl, is_kept)
             }
             // The handle is gone, and with it the engine.
-            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
+            Held::Lent(arena, slot) => return arena.leave(&slot, end, outcome),
             Held::Nothing => return,
         };
         // First, so that the waiter that gets the slot finds room. A store is foreign code.

@@ -21,8 +21,8 @@ impl SlotGuard {
     /// is known how long callers wait, since the settings follow from that.
     pub(crate) fn give_up(&mut self, goes_on: Option<bool>, learned: impl FnOnce(Outcome) -> Outcome) {
         let knows_patience = || match &self.held {
-            Held::Lent(home, _) => home.lanes().knows_patience(),
-            _ => self.own().is_some_and(|own| own.shared.home().lanes().knows_patience()),
+            Held::Lent(arena, _) => arena.lanes().knows_patience(),
+            _ => self.own().is_some_and(|own| own.shared.arena().lanes().knows_patience()),
         };
         if goes_on.unwrap_or_else(knows_patience) { self.leave_work(learned) } else { self.abandon(learned) }
     }

@@ -1,4 +1,4 @@
-//! Permits and bodies that end on other threads than those that they began on, and homes that are used again.
+//! Permits and bodies that end on other threads than those that they began on, and arenas that are used again.
 
 use std::{
     convert::Infallible,
