@@ -18,19 +18,19 @@ const LANE_STATES: &[&str] = &["lane_states"];
 const TURNS: &[&str] = &["handle", "turns"];
 const TWO_LANES: &[&str] = &["handle", "two_lanes"];
 const RINGS: &[&str] = &["rings"];
-const POSTS: &[&str] = &["posts"];
+const STANDING_REFUSALS: &[&str] = &["standing_refusals"];
 
 pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "takes_what_was_withdrawn",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[("if seen >> COUNT != code {", "if seen == u64::MAX {")],
     },
     Mistake {
         name: "counts_before_it_knows",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[(
             "while let Err(seen) = self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed) {
             if seen >> COUNT != code {
@@ -47,8 +47,8 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "withdraws_with_a_store",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[(
             "let code = self.state.load(Ordering::Relaxed) >> COUNT << COUNT;
         self.state.fetch_sub(code, Ordering::AcqRel) - code",
@@ -59,8 +59,8 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "forgets_what_was_taken",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[("self.state.fetch_sub(code, Ordering::AcqRel) - code", "self.state.swap(0, Ordering::AcqRel) - code")],
     },
     Mistake {

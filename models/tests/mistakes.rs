@@ -76,13 +76,13 @@ found! {
     writing_the_number_relaxed_is_found:
         writes_the_number_relaxed, rings::a_sample_is_read_whole_or_not_yet(), "whole";
     taking_what_was_withdrawn_is_found:
-        takes_what_was_withdrawn, posts::what_was_withdrawn_is_not_taken(), "withdrawn" | "counted once";
+        takes_what_was_withdrawn, standing_refusals::what_was_withdrawn_is_not_taken(), "withdrawn" | "counted once";
     counting_before_it_is_known_is_found:
-        counts_before_it_knows, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        counts_before_it_knows, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     withdrawing_with_a_store_is_found:
-        withdraws_with_a_store, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        withdraws_with_a_store, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     forgetting_what_was_taken_is_found:
-        forgets_what_was_taken, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        forgets_what_was_taken, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     reading_without_a_look_at_the_number_is_found:
         reads_without_a_look_at_the_number, rings::two_that_write_at_the_same_place_do_not_mix(), "whole";
 }

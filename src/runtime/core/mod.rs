@@ -8,10 +8,10 @@ mod drivers;
 mod foreign;
 mod lock;
 mod partition_names;
-mod posting;
 mod quiet;
 mod recorded;
 mod slots;
+mod standing_refusals;
 mod state;
 #[cfg(feature = "introspect")]
 mod tape;

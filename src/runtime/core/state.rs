@@ -5,9 +5,9 @@ use std::task::Waker;
 use super::{
     abandoned::{Abandoned, Along},
     drivers::{Look, Post, Schedule},
-    posting::Posting,
     quiet::{Lanes, Lending, LentSlot},
     slots::{Kept, SlotNumber, Slots},
+    standing_refusals::StandingRefusals,
     wakers::Wakers,
 };
 #[cfg(feature = "introspect")]
@@ -37,8 +37,8 @@ pub(crate) struct State {
     kept: usize,
     /// Slots that the engine lent to the lanes.
     pub(super) lending: Lending,
-    /// Rejections that stand.
-    pub(super) posting: Posting,
+    /// Refusals that stand.
+    pub(super) standing_refusals: StandingRefusals,
     /// Partition of a request that was rejected as it came in this turn.
     pub(super) rejected: Option<PartitionId>,
     #[cfg(test)]
@@ -56,7 +56,7 @@ impl State {
             abandoned: Abandoned::default(),
             kept: 0,
             lending: Lending::new(lanes),
-            posting: Posting::new(lanes),
+            standing_refusals: StandingRefusals::new(lanes),
             rejected: None,
             #[cfg(test)]
             never_lends: false,
@@ -70,7 +70,7 @@ impl State {
     /// Calls back what is lent, so that the engine sees what runs.
     #[inline]
     pub(super) fn settle(&mut self, lanes: &Lanes) {
-        self.posting.settle(lanes, &mut self.engine);
+        self.standing_refusals.withdraw(lanes, &mut self.engine);
         self.lending.settle(lanes, &mut self.engine);
     }
 
@@ -90,14 +90,14 @@ impl State {
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
-        if self.posting.stands() {
+        if self.standing_refusals.stands() {
             // The turn that takes the lock next withdraws it.
             return;
         }
         self.lending.lend(lanes, &mut self.engine, may_lend);
         let rejected = self.rejected.take();
         if !self.lending.is_open() {
-            self.posting.post(lanes, &self.engine, rejected.filter(|_| may_lend));
+            self.standing_refusals.note_turn(lanes, &self.engine, rejected.filter(|_| may_lend));
         }
     }
 

@@ -15,10 +15,10 @@ use super::{
     foreign::wake,
     lock::lock,
     partition_names::PartitionNames,
-    posting,
     quiet::{Lanes, LentSlot, Next},
     recorded::SettingsText,
     slots::Kept,
+    standing_refusals,
     state::State,
 };
 use crate::{
@@ -102,11 +102,11 @@ impl Core {
         self.lanes.enter(partition, || self.time.now())
     }
 
-    /// Takes the answer that stands for all requests of a partition, if that is a rejection and the request asks for nothing
+    /// Takes the refusal that stands for all requests of a partition, if one does and the request asks for nothing
     /// but a slot.
     #[inline]
     pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Refusal> {
-        if ticket.is_plain() { posting::take(self.lanes, partition, || self.time.now()) } else { None }
+        if ticket.is_plain() { standing_refusals::take(self.lanes, partition, || self.time.now()) } else { None }
     }
 
     /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
@@ -147,10 +147,10 @@ impl Core {
         })
     }
 
-    /// Returns how many requests of the default partition took an answer that stood.
+    /// Returns how many requests of the default partition took a refusal that stood.
     #[cfg(test)]
-    pub(in crate::runtime) fn taken_from_posts(&self) -> u64 {
-        self.lanes.posted(PartitionId::DEFAULT).map_or(0, |it| it.taken())
+    pub(in crate::runtime) fn taken_from_standing_refusals(&self) -> u64 {
+        self.lanes.standing_refusal(PartitionId::DEFAULT).map_or(0, |it| it.taken())
     }
 
     /// Has the engine decide about each request, in each state.

@@ -21,8 +21,8 @@ mod lane_state;
 mod lane_state_proof_tests;
 mod lanes_per_partition;
 mod lending;
-mod posted;
 mod ring;
+mod standing_refusal;
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use self::{
 pub(in crate::runtime) use self::{
     lanes_per_partition::lanes_per_partition_here,
     lending::Lending,
-    posted::{Answer, Posted},
+    standing_refusal::{RefusalParts, StandingRefusal},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
 
@@ -66,8 +66,8 @@ pub(in crate::runtime) struct Lanes {
     untimed: AtomicU64,
     /// The patience of requests that come without a deadline, as a lent slot has it.
     patience: AtomicU64,
-    /// Answers that stand, by the number of their partition.
-    posted: Box<[Posted]>,
+    /// Refusals that stand, by the number of their partition.
+    standing_refusals: Box<[StandingRefusal]>,
 }
 
 /// Lent slots of a partition. Lanes don't share cache lines.
@@ -128,7 +128,7 @@ impl Lanes {
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
             patience: AtomicU64::new(u32::MAX.into()),
-            posted: (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect(),
+            standing_refusals: (0..partitions.min(MOST_LANES)).map(|_| StandingRefusal::nothing()).collect(),
         }
     }
 
@@ -164,10 +164,10 @@ impl Lanes {
         low(self.patience.load(Ordering::Relaxed)) != u32::MAX
     }
 
-    /// Returns the place for an answer to all requests of a partition.
+    /// Returns the refusal that stands, or the place for one, for all requests of a partition.
     #[inline]
-    pub(in crate::runtime) fn posted(&self, partition: PartitionId) -> Option<&Posted> {
-        self.posted.get(partition.index())
+    pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId) -> Option<&StandingRefusal> {
+        self.standing_refusals.get(partition.index())
     }
 
     /// Takes a lent slot of a partition, if there is one.
