@@ -74,8 +74,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "rings_for_drivers_that_listen_only",
         file: "runtime/core/drivers.rs",
         edits: &[(
-            "                post.look.notify_one();\n                has_notified = true;",
-            "                if MADE { post.look.notify_waiters() } else { post.look.notify_one() }\n                has_notified = true;",
+            "                seat.look.notify_one();\n                has_notified = true;",
+            "                if MADE { seat.look.notify_waiters() } else { seat.look.notify_one() }\n                has_notified = true;",
         )],
     },
     Mistake {

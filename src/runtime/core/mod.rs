@@ -29,7 +29,7 @@ pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
     abandoned::Along,
-    drivers::{Post, make_way},
+    drivers::{DriverSeat, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,
     quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},

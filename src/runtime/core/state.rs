@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use super::{
     abandoned::{Abandoned, Along},
-    drivers::{Look, Post, Schedule},
+    drivers::{DriverSeat, Look, Schedule},
     quiet::{Lanes, Lending, LentSlot},
     slots::{Kept, SlotNumber, Slots},
     standing_refusals::StandingRefusals,
@@ -227,11 +227,11 @@ impl State {
     }
 
     /// Ends the waits whose time is over, and agrees on when to look again.
-    pub(in crate::runtime) fn look(&mut self, time: &TimeSource, now: Timestamp, post: &Post) -> Look {
+    pub(in crate::runtime) fn look(&mut self, time: &TimeSource, now: Timestamp, seat: &DriverSeat) -> Look {
         let was_due = self.schedule.earliest(self.next_wakeup());
         self.end_abandoned(time, now);
         self.tick(now);
         let next = self.next_wakeup();
-        self.schedule.looked(self.engine.now(), post, was_due, next)
+        self.schedule.looked(self.engine.now(), seat, was_due, next)
     }
 }
