@@ -51,8 +51,8 @@ pub(crate) struct Shared {
     left: Notify,
     /// Time between the end of readiness and that of admission, in nanoseconds.
     pub(super) drain_after: AtomicU64,
-    /// Changes that were reported.
-    pub(super) told: Mutex<LastReported>,
+    /// The state that was traced last.
+    pub(super) last_traced: Mutex<LastReported>,
 }
 
 impl Deref for Shared {
@@ -73,7 +73,7 @@ impl Shared {
     ) -> Self {
         let arena = LaneArena::find(engine.partitions().count(), engine.max_limit(), &time);
         Self {
-            told: Mutex::new(LastReported::of(&engine.snapshot())),
+            last_traced: Mutex::new(LastReported::of(&engine.snapshot())),
             core: Core::new(name, engine, time, arena.lanes(), warnings),
             arena,
             recorder: Mutex::default(),

@@ -25,7 +25,7 @@ pub(in crate::introspect) fn history(admission: &Admission, query: &HistoryQuery
     let page = HistoryPage {
         began_seconds: seconds(view.began),
         until_seconds: view.frames.last().map_or_else(|| seconds(since), |it| seconds(it.to)),
-        kept_seconds: HistoryView::KEPT.as_secs_f64(),
+        kept_seconds: HistoryView::RETAINED.as_secs_f64(),
         step_seconds: HistoryView::STEP.as_secs_f64(),
         older_step_seconds: HistoryView::COARSE.as_secs_f64(),
         frames: view.frames.iter().map(|it| frame(it, query)).collect(),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{Along, Kept, LentSlot, SlotNumber, discard},
+    core::{Along, LentSlot, SlotNumber, SlotRef, discard},
     lane_arena::LaneArena,
     shared::Shared,
 };
@@ -86,8 +86,8 @@ const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its requ
 impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
     #[expect(clippy::needless_pass_by_value, reason = "a slot has a single guard")]
-    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: Kept, since: Option<Since>) -> Self {
-        let Kept { number, partition, ttl, is_observed, would } = slot;
+    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: SlotRef, since: Option<Since>) -> Self {
+        let SlotRef { number, partition, ttl, is_observed, would } = slot;
         let own = OwnSlot { shared, number, is_observed };
         let held = match ttl {
             None => Held::Own(own),
@@ -173,8 +173,8 @@ impl SlotGuard {
     fn take_over(&mut self, outcome: Option<Outcome>) {
         let Held::Lent(arena, slot) = &self.held else { return };
         let Some(shared) = arena.owner() else { return };
-        let kept = shared.take_over(slot, outcome);
-        self.held = Held::Own(OwnSlot { number: kept.number, is_observed: kept.is_observed, shared });
+        let slot_ref = shared.take_over(slot, outcome);
+        self.held = Held::Own(OwnSlot { number: slot_ref.number, is_observed: slot_ref.is_observed, shared });
     }
 
     pub(crate) fn is_expired(&self) -> bool {
@@ -373,10 +373,10 @@ impl SlotGuard {
         discard(lease);
         let OwnSlot { shared, number, is_observed } = own;
         let end = end.filter(|&end| end != Timestamp::NEVER);
-        let told = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
+        let sample = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
         let unwatched = shared.with_engine(|state, time| {
             let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
-            state.finish(time, number, told);
+            state.finish(time, number, sample);
             state.note_kept(was_kept, false);
             unwatched
         });

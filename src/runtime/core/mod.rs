@@ -33,6 +33,6 @@ pub(in crate::runtime) use self::{
     foreign::{discard, shielded, wake},
     lock::lock,
     quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},
-    slots::{Kept, SlotNumber},
+    slots::{SlotNumber, SlotRef},
     state::State,
 };

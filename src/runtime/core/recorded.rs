@@ -150,13 +150,13 @@ impl State {
         &mut self,
         time: &TimeSource,
         number: SlotNumber,
-        told: Option<(Timestamp, Outcome)>,
+        sample: Option<(Timestamp, Outcome)>,
     ) {
         let Some(mut slot) = self.slots.take(number) else { return };
         #[cfg(feature = "introspect")]
-        self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: told.map(|(_, outcome)| outcome) });
+        self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: sample.map(|(_, outcome)| outcome) });
         let (engine, slot) = (&mut self.engine, &mut slot);
-        if let Some((now, outcome)) = told {
+        if let Some((now, outcome)) = sample {
             engine.observe(now, slot, outcome);
             engine.finish(engine.now(), slot);
         } else {

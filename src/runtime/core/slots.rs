@@ -15,7 +15,7 @@ pub(in crate::runtime) struct Slots {
 /// The number of a slot, and what a guard has to know without the lock.
 #[must_use]
 #[derive(Debug)]
-pub(in crate::runtime) struct Kept {
+pub(in crate::runtime) struct SlotRef {
     pub(in crate::runtime) number: SlotNumber,
     pub(in crate::runtime) partition: PartitionId,
     /// The number of the slot's end, if it expires.
@@ -38,7 +38,7 @@ impl SlotNumber {
 impl Slots {
     /// Keeps a slot.
     #[inline]
-    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
         let (partition, ttl, is_observed, would) = (slot.partition, slot.ttl(), slot.is_observed(), slot.would);
         let number = match self.free.pop() {
             Some(number) => number,
@@ -48,7 +48,7 @@ impl Slots {
             }
         };
         self.slots[number as usize] = Some(slot);
-        Kept { number: SlotNumber(number), partition, ttl, is_observed, would }
+        SlotRef { number: SlotNumber(number), partition, ttl, is_observed, would }
     }
 
     /// Returns a slot.

@@ -6,7 +6,7 @@ use super::{
     abandoned::{Abandoned, Along},
     drivers::{DriverSeat, Look, Schedule},
     quiet::{Lanes, Lending, LentSlot},
-    slots::{Kept, SlotNumber, Slots},
+    slots::{SlotNumber, SlotRef, Slots},
     standing_refusals::StandingRefusals,
     wakers::Wakers,
 };
@@ -103,7 +103,7 @@ impl State {
 
     /// Keeps the slot of a request that is admitted; `None` for a slot that nothing has to be told of.
     #[inline]
-    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
         self.slots.keep(slot)
     }
 
@@ -115,7 +115,7 @@ impl State {
         lent: &LentSlot,
         now: Timestamp,
         outcome: Option<Outcome>,
-    ) -> Kept {
+    ) -> SlotRef {
         self.lending.take_over(lanes, lent);
         let is_learned = !lent.is_timed() && outcome == Some(Outcome::Overload);
         let start = if lent.is_timed() { lent.start } else { now };

@@ -17,7 +17,7 @@ use super::{
     partition_names::PartitionNames,
     quiet::{Lanes, LentSlot, Next},
     recorded::SettingsText,
-    slots::Kept,
+    slots::SlotRef,
     standing_refusals,
     state::State,
 };
@@ -133,7 +133,7 @@ impl Core {
 
     /// Takes a request over from the quiet path, as if the engine had admitted it.
     #[cold]
-    pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> Kept {
+    pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> SlotRef {
         let now = self.time.now();
         self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
     }

@@ -17,7 +17,7 @@ fn builder() -> AdmissionBuilder {
 }
 
 fn frames(admission: &Admission) -> Vec<Arc<Frame>> {
-    admission.shared.history(KEPT, Timestamp::ZERO).unwrap().frames
+    admission.shared.history(RETAINED, Timestamp::ZERO).unwrap().frames
 }
 
 fn seconds(count: u64) -> Duration {
