@@ -113,13 +113,13 @@ pub const MISTAKES: &[Mistake] = &[
         name: "opens_without_what_was_called_back",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("lane.state.open(i64::from(most) - account.in_state);", "lane.state.open(i64::from(most));")],
+        edits: &[("lane.state.open(i64::from(most) - loan.in_state);", "lane.state.open(i64::from(most));")],
     },
     Mistake {
         name: "takes_over_and_counts_on",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("            account.in_state -= 1;\n", "")],
+        edits: &[("            loan.in_state -= 1;\n", "")],
     },
     Mistake {
         name: "believes_requests_that_give_up",
@@ -144,8 +144,8 @@ pub const MISTAKES: &[Mistake] = &[
         file: "lending.rs",
         models: TURNS,
         edits: &[
-            ("entered.wrapping_sub(self.told).cast_signed()", "entered.saturating_sub(self.told).cast_signed()"),
-            ("self.told = entered;", "self.told = self.told.max(entered);"),
+            ("entered.wrapping_sub(self.counted).cast_signed()", "entered.saturating_sub(self.counted).cast_signed()"),
+            ("self.counted = entered;", "self.counted = self.counted.max(entered);"),
         ],
     },
     Mistake {
@@ -166,9 +166,9 @@ pub const MISTAKES: &[Mistake] = &[
         models: TURNS,
         edits: &[(
             "lane.at_end.write(seen.left, &sample);
-        if seen.is_closed { Next::Settle }",
+        if seen.is_closed { Next::Recall }",
             "lane.at_end.write(seen.left, &sample);
-        if seen.is_closed && seen.used == 0 { Next::Settle }",
+        if seen.is_closed && seen.used == 0 { Next::Recall }",
         )],
     },
     Mistake {
@@ -190,10 +190,10 @@ pub const MISTAKES: &[Mistake] = &[
         edits: &[
             ("let too_many = engine", "let mut too_many = engine"),
             (
-                "let most = account.lent - too_many.min(account.lent);",
-                "let gone = too_many.min(account.lent);
+                "let most = loan.lent - too_many.min(loan.lent);",
+                "let gone = too_many.min(loan.lent);
                 too_many -= gone;
-                let most = account.lent - gone;",
+                let most = loan.lent - gone;",
             ),
         ],
     },

@@ -92,7 +92,7 @@ impl Handle {
     fn turn<R>(&self, step: impl FnOnce(&mut State, &Lanes) -> R) -> R {
         let mut state = self.state.lock().expect("no thread panicked");
         let State { engine, lending, .. } = &mut *state;
-        lending.settle(&self.lanes, engine);
+        lending.recall(&self.lanes, engine);
         self.count_grants(engine);
         let answer = step(&mut state, &self.lanes);
         let State { engine, lending, .. } = &mut *state;
@@ -119,7 +119,7 @@ impl Handle {
         let mut state = self.state.lock().expect("no thread panicked");
         let State { engine, lending, .. } = &mut *state;
         if lending.collect(&self.lanes, engine) {
-            lending.settle(&self.lanes, engine);
+            lending.recall(&self.lanes, engine);
         }
         self.count_grants(engine);
         lending.lend(&self.lanes, engine, self.may_lend.load(SeqCst));
@@ -167,7 +167,7 @@ impl Handle {
         match next {
             Next::Nothing => {}
             Next::Collect => self.collect(),
-            Next::Settle => self.with_engine(|_| ()),
+            Next::Recall => self.with_engine(|_| ()),
         }
     }
 
@@ -299,7 +299,7 @@ impl Handle {
     pub(super) fn check(&self) -> Counts {
         assert_eq!(self.inside.now(), 0);
         let counts = self.count();
-        // Patience may have run out: these turns bring it back.
+        // Slots are lent after some quiet turns: these are enough.
         for _ in 0..6 {
             self.with_engine(|_| ());
         }

@@ -47,11 +47,11 @@ impl Lane {
                 return;
             }
         }
-        self.call_back();
+        self.recall();
     }
 
-    /// Calls back what is free, as `Lending::settle` does.
-    fn call_back(&self) -> u32 {
+    /// Calls back what is free, as `Lending::recall` does.
+    fn recall(&self) -> u32 {
         let mut ledger = self.ledger.lock().expect("no thread panicked");
         if ledger.is_open {
             ledger.is_open = false;
@@ -80,7 +80,7 @@ impl Lane {
 
     /// At the end, when no request runs: all slots come back, and as many as are lent anew can be entered.
     fn check(&self, left: u32) {
-        let used = self.call_back();
+        let used = self.recall();
         assert_eq!((used, self.inside.now()), (0, 0), "nothing runs");
         let seen = self.state.look();
         assert_eq!((seen.used, seen.left), (0, left), "the state counts what ran");
@@ -126,7 +126,7 @@ pub fn what_is_used_and_what_comes_back_is_what_was_lent() {
     explore("what_is_used_and_what_comes_back_is_what_was_lent", Some(4), || {
         let lane = Lane::new(2);
         let requests = [lane.spawn(Lane::serve), lane.spawn(Lane::serve)];
-        lane.call_back();
+        lane.recall();
         requests.into_iter().for_each(|it| it.join().expect("no thread panicked"));
         let left = lane.state.look().left;
         lane.check(left);
@@ -139,7 +139,7 @@ pub fn fewer_are_lent_again() {
         explore(&format!("fewer_are_lent_again, {slots} of 2"), Some(3), move || {
             let lane = Lane::new(2);
             let requests = [lane.spawn(Lane::serve), lane.spawn(Lane::serve)];
-            let used = lane.call_back();
+            let used = lane.recall();
             lane.open(slots.max(used));
             requests.into_iter().for_each(|it| it.join().expect("no thread panicked"));
             let left = lane.state.look().left;
@@ -162,7 +162,7 @@ pub fn a_request_that_gives_up_leaves_no_trace() {
                 }
             })
         });
-        lane.call_back();
+        lane.recall();
         requests.into_iter().for_each(|it| it.join().expect("no thread panicked"));
         lane.check(u32::try_from(served.load(SeqCst)).expect("a small number"));
     });
@@ -176,7 +176,7 @@ pub fn a_request_is_taken_out_once() {
         let taken = lane.state.enter().is_some();
         if taken {
             lane.inside.enter();
-            lane.call_back();
+            lane.recall();
             let mut ledger = lane.ledger.lock().expect("no thread panicked");
             lane.state.take_out();
             // The slot is the engine's from now on, which gets it when this request ends.

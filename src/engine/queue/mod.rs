@@ -39,7 +39,7 @@ pub(crate) struct WaitQueue {
     /// Time when the line was empty last.
     last_empty: Timestamp,
     /// The deadline of requests that have none, from when they come.
-    patience: Option<Duration>,
+    default_deadline: Option<Duration>,
     /// The credit of each partition: a flood of a partition uses up its own alone.
     allowances: Vec<BurstAllowance>,
     /// How long it takes until two slots come free, where the discipline asks for it.
@@ -66,9 +66,9 @@ pub(crate) struct Left {
 
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
-        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
         Self {
-            patience,
+            default_deadline,
             in_line: 0,
             at_gate: 0,
             line,
@@ -89,9 +89,9 @@ impl WaitQueue {
 
     /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
-        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
-        self.patience = patience;
+        self.default_deadline = default_deadline;
         self.allowances.resize_with(partitions, BurstAllowance::default);
         self.in_room.resize(partitions, 0);
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);

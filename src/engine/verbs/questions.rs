@@ -139,9 +139,9 @@ impl Engine {
 
     /// Returns how long work is taken to last that is abandoned and of which nothing else is known: nearly as long as callers wait, or
     /// what a person would guess. A caller that finds all slots taken by such work is served before its longest wait, four fifths of
-    /// the patience, is over.
+    /// the default deadline, is over.
     fn longest_work(&self) -> Duration {
-        self.queue.patience().map_or(Duration::from_secs(1), |patience| patience / 4 * 3)
+        self.queue.default_deadline().map_or(Duration::from_secs(1), |default_deadline| default_deadline / 4 * 3)
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and

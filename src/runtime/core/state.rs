@@ -67,17 +67,17 @@ impl State {
         }
     }
 
-    /// Calls back what is lent, so that the engine sees what runs.
+    /// Withdraws the refusals that stand and recalls what is lent, so that the engine sees what runs.
     #[inline]
-    pub(super) fn settle(&mut self, lanes: &Lanes) {
+    pub(super) fn recall(&mut self, lanes: &Lanes) {
         self.standing_refusals.withdraw(lanes, &mut self.engine);
-        self.lending.settle(lanes, &mut self.engine);
+        self.lending.recall(lanes, &mut self.engine);
     }
 
     /// Collects the samples of requests on lent slots. What was lent by another limit is called back.
     pub(super) fn collect(&mut self, lanes: &Lanes) {
         if self.lending.collect(lanes, &mut self.engine) {
-            self.settle(lanes);
+            self.recall(lanes);
         }
     }
 

@@ -55,7 +55,7 @@ impl Core {
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
-        lanes.set_patience(engine.patience());
+        lanes.set_default_deadline(engine.default_deadline());
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
@@ -78,7 +78,7 @@ impl Core {
     }
 
     fn turn<R>(&self, mut state: MutexGuard<'_, State>, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
-        state.settle(self.lanes);
+        state.recall(self.lanes);
         state.open_row();
         let answer = step(&mut state, &self.time);
         state.close_row();
@@ -121,7 +121,7 @@ impl Core {
                 let now = state.engine.now();
                 state.schedule.is_stale(now)
             }
-            Next::Settle => {
+            Next::Recall => {
                 // The waiter that gets the slot may be too late for it by now.
                 let now = self.time.now();
                 let mut state = lock(&self.state);
@@ -142,7 +142,7 @@ impl Core {
     pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
         self.with_engine(|state, time| {
             let added = state.reload(time.now(), plan, settings_text);
-            self.lanes.set_patience(state.engine.patience());
+            self.lanes.set_default_deadline(state.engine.default_deadline());
             added
         })
     }
@@ -168,7 +168,7 @@ impl Core {
 
     /// Closes the lanes, for good.
     pub(in crate::runtime) fn close_lanes(&self) {
-        lock(&self.state).settle(self.lanes);
+        lock(&self.state).recall(self.lanes);
     }
 
     /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.

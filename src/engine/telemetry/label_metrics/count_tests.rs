@@ -202,7 +202,7 @@ fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
 /// What the engine is told, in random order.
 #[derive(Clone, Debug)]
 enum Step {
-    Arrive { label: usize, patience: Option<u64>, waits: bool },
+    Arrive { label: usize, deadline_in: Option<u64>, waits: bool },
     Observe { which: usize, outcome: Outcome },
     Finish { which: usize, outcome: Outcome },
     Leave { which: usize },
@@ -216,7 +216,7 @@ fn step() -> impl Strategy<Value = Step> {
     };
     prop_oneof![
         8 => (0..NAMES.len(), prop::option::of(0u64..6), any::<bool>())
-            .prop_map(|(label, patience, waits)| Step::Arrive { label, patience, waits }),
+            .prop_map(|(label, deadline_in, waits)| Step::Arrive { label, deadline_in, waits }),
         2 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Step::Observe { which, outcome }),
         5 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Step::Finish { which, outcome }),
         1 => any::<usize>().prop_map(|which| Step::Leave { which }),
@@ -291,10 +291,10 @@ impl Stage {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Arrive { label, patience, waits } => {
+            Step::Arrive { label, deadline_in, waits } => {
                 let name = NAMES[label];
-                let deadline =
-                    patience.map_or(Timestamp::NEVER, |patience| self.now.after(Duration::from_secs(patience)));
+                let deadline = deadline_in
+                    .map_or(Timestamp::NEVER, |deadline_in| self.now.after(Duration::from_secs(deadline_in)));
                 let subject = (!name.is_empty()).then_some(Subject::new("", name, None));
                 let ask = Ask { subject, deadline, ..Ask::of(PartitionId::DEFAULT) };
                 let overflowed = self.engine.quotas.overflowed();

@@ -19,7 +19,7 @@ pub(super) struct Person {
     pub(super) level: usize,
     /// Its namespace and its run.
     pub(super) run: Option<(usize, usize)>,
-    pub(super) patience_ends: u64,
+    pub(super) deadline_at: u64,
     /// Time when the request came.
     pub(super) since: u64,
     pub(super) wait_ends: u64,
@@ -134,7 +134,7 @@ impl Model {
             let Some(index) = first else { return };
             let person = &self.people[index];
             let reason = match person.at {
-                _ if person.patience_ends <= self.now => Reason::Deadline,
+                _ if person.deadline_at <= self.now => Reason::Deadline,
                 at => match self.why_full(person.partition, person.label) {
                     reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
                     // The slot that is free now was that of the label, or the server was full.
@@ -214,7 +214,7 @@ impl Model {
     }
 
     fn is_hopeless(&self, index: usize) -> bool {
-        let ends = self.people[index].patience_ends;
+        let ends = self.people[index].deadline_at;
         let waiting = self.people.iter().filter(|person| person.waits()).count();
         self.mistake != Mistake::HopesForEver
             && self.mode == Mode::Enforce
@@ -239,8 +239,8 @@ impl Model {
             self.end(key);
             self.begin_unless_there(key);
         }
-        let Person { since, label, patience_ends, .. } = self.people[index];
-        let ends = self.end_of_wait(At::Line, since).min(self.own_end(since, label)).min(patience_ends);
+        let Person { since, label, deadline_at, .. } = self.people[index];
+        let ends = self.end_of_wait(At::Line, since).min(self.own_end(since, label)).min(deadline_at);
         let person = &mut self.people[index];
         person.at = At::Line;
         person.wait_ends = ends;

@@ -64,8 +64,8 @@ pub(in crate::runtime) struct Lanes {
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
     untimed: AtomicU64,
-    /// The patience of requests that come without a deadline, as a lent slot has it.
-    patience: AtomicU64,
+    /// The deadline of requests that come without one, as a lent slot has it.
+    default_deadline_us: AtomicU64,
     /// Refusals that stand, by the number of their partition.
     standing_refusals: Box<[StandingRefusal]>,
 }
@@ -97,7 +97,7 @@ pub(in crate::runtime) struct LentSlot {
     pub(in crate::runtime) start: Timestamp,
     /// Microseconds from then until its caller gives up, rounded up; the largest number for a caller that waits for ever, or for
     /// more than an hour.
-    patience: u32,
+    deadline_us: u32,
     /// Requests that ran when it entered, itself included, and the number of its lane.
     place: [u8; 3],
     pub(in crate::runtime) is_observed: bool,
@@ -116,7 +116,7 @@ pub(in crate::runtime) enum Next {
     /// To have the samples collected.
     Collect,
     /// To take the lock, since the engine waits for the slot.
-    Settle,
+    Recall,
 }
 
 impl Lanes {
@@ -127,7 +127,7 @@ impl Lanes {
             per_partition: per_partition.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
-            patience: AtomicU64::new(u32::MAX.into()),
+            default_deadline_us: AtomicU64::new(u32::MAX.into()),
             standing_refusals: (0..partitions.min(MOST_LANES)).map(|_| StandingRefusal::nothing()).collect(),
         }
     }
@@ -154,14 +154,14 @@ impl Lanes {
         }
     }
 
-    /// Sets the patience of requests that come without a deadline. Under the lock of the engine, while the lanes are closed.
-    pub(in crate::runtime) fn set_patience(&self, patience: Option<Duration>) {
-        self.patience.store(patience.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
+    /// Sets the deadline of requests that come without one. Under the lock of the engine, while the lanes are closed.
+    pub(in crate::runtime) fn set_default_deadline(&self, deadline: Option<Duration>) {
+        self.default_deadline_us.store(deadline.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
     }
 
     /// Whether it is known how long callers wait.
-    pub(in crate::runtime) fn knows_patience(&self) -> bool {
-        low(self.patience.load(Ordering::Relaxed)) != u32::MAX
+    pub(in crate::runtime) fn knows_default_deadline(&self) -> bool {
+        low(self.default_deadline_us.load(Ordering::Relaxed)) != u32::MAX
     }
 
     /// Returns the refusal that stands, or the place for one, for all requests of a partition.
@@ -193,7 +193,7 @@ impl Lanes {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
-        Some(LentSlot::new(start, low(self.patience.load(Ordering::Relaxed)), in_flight, number))
+        Some(LentSlot::new(start, low(self.default_deadline_us.load(Ordering::Relaxed)), in_flight, number))
     }
 
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
@@ -231,27 +231,27 @@ impl Lanes {
     /// Gives a lent slot back, with its sample.
     #[inline]
     pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lane(slot) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Recall };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.state.leave();
         let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
         let sample = slot.sample(end, running, outcome);
         lane.at_end.write(seen.left, &sample);
-        if seen.is_closed { Next::Settle } else { lane.next(seen.left, end) }
+        if seen.is_closed { Next::Recall } else { lane.next(seen.left, end) }
     }
 
     /// Takes the sample of a request that goes on.
     #[inline]
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lane(slot) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Recall };
         slot.is_observed = true;
         let seen = lane.state.look();
         let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let sample = slot.sample(end, running, Some(outcome));
         lane.at_head.write(number, &sample);
-        if seen.is_closed { Next::Settle } else { lane.next(number, end) }
+        if seen.is_closed { Next::Recall } else { lane.next(number, end) }
     }
 
     /// Returns how many requests run in all, as a request sees the state of its lane; 0 where the engine knows better.
@@ -300,24 +300,24 @@ fn in_micros(time: Duration) -> u32 {
 
 impl LentSlot {
     #[inline]
-    fn new(start: Timestamp, patience: u32, in_flight: u32, lane: usize) -> Self {
+    fn new(start: Timestamp, deadline_us: u32, in_flight: u32, lane: usize) -> Self {
         let place = in_flight.min(u32::MAX >> (8 + LANE_BITS)) << LANE_BITS | lane as u32;
         let [low, middle, high, _] = place.to_le_bytes();
-        Self { start, patience, place: [low, middle, high], is_observed: false }
+        Self { start, deadline_us, place: [low, middle, high], is_observed: false }
     }
 
     /// Returns the same slot for a request whose caller gives up after this time.
     #[inline]
     pub(in crate::runtime) fn for_at_most(self, timeout: Duration) -> Self {
-        Self { patience: in_micros(timeout), ..self }
+        Self { deadline_us: in_micros(timeout), ..self }
     }
 
     /// Returns when its caller gives up, if it does and if the request is timed.
     pub(in crate::runtime) fn deadline(&self) -> Timestamp {
-        if self.patience == u32::MAX || !self.is_timed() {
+        if self.deadline_us == u32::MAX || !self.is_timed() {
             return Timestamp::NEVER;
         }
-        self.start.after(Duration::from_micros(self.patience.into()))
+        self.start.after(Duration::from_micros(self.deadline_us.into()))
     }
 
     fn place(&self) -> u32 {
