@@ -74,7 +74,7 @@ pub(crate) use self::{
 };
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
-    telemetry::{BlockingBound, RefusedCount},
+    telemetry::{BlockingBound, RejectedCount},
     view::{Description, HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;

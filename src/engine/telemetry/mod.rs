@@ -3,24 +3,24 @@
 //! Each decision is recorded once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and
 //! waiters add up to the requests that arrived.
 
+mod classes_seen;
 mod counts;
 mod event;
 #[cfg(feature = "introspect")]
 mod followed;
+mod health_state;
 mod histogram;
 mod journal;
 mod label_metrics;
-mod lately;
-mod met;
+mod label_window;
 mod recent;
 #[cfg(feature = "introspect")]
-mod refused_by;
+mod rejected_by;
 #[cfg(feature = "introspect")]
 mod sampled;
 mod totals;
 mod unlisted;
 mod verdict;
-mod watch;
 
 use std::time::Duration;
 
@@ -28,25 +28,25 @@ pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, 
 #[cfg(feature = "introspect")]
 use self::sampled::TimeKind;
 pub use self::verdict::Verdict;
+use self::{
+    classes_seen::ClassesSeen,
+    health_state::HealthState,
+    journal::{DecisionCode, Journal},
+    label_metrics::LabelMetrics,
+    totals::Totals,
+};
 pub(crate) use self::{
     counts::Counts,
     event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
     histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},
-    lately::Lately,
-    recent::{Fares, LastSeconds},
-    verdict::Sight,
-};
-use self::{
-    journal::{DecisionCode, Journal},
-    label_metrics::LabelMetrics,
-    met::Met,
-    totals::Totals,
-    watch::Watch,
+    label_window::LabelWindow,
+    recent::{LastSeconds, RejectionKind},
+    verdict::HealthInputs,
 };
 #[cfg(feature = "introspect")]
-pub(crate) use self::{refused_by::RefusedCount, sampled::SampledCounts};
+pub(crate) use self::{rejected_by::RejectedCount, sampled::SampledCounts};
 use crate::{
     engine::{
         ids::{LabelId, PartitionId, RuleClassId, SeriesId},
@@ -64,9 +64,9 @@ pub(crate) struct Telemetry {
     counts: Vec<Counts>,
     /// Totals by label.
     totals: Vec<Totals>,
-    watch: Watch,
+    health: HealthState,
     series: LabelMetrics,
-    met: Met,
+    classes_seen: ClassesSeen,
     /// Reloads of the settings.
     reloads: u64,
     journal: Journal,
@@ -81,9 +81,9 @@ impl Telemetry {
         let mut telemetry = Self {
             counts: Vec::new(),
             totals: vec![Totals::default()],
-            watch: Watch::default(),
+            health: HealthState::default(),
             series: LabelMetrics::default(),
-            met: Met::default(),
+            classes_seen: ClassesSeen::default(),
             reloads: 0,
             journal: Journal::new(decisions),
             #[cfg(feature = "introspect")]
@@ -97,15 +97,15 @@ impl Telemetry {
     pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
         self.reloads += 1;
         self.grow(partitions);
-        self.met.begin(self.counts.iter().map(|it| it.arrived).sum());
+        self.classes_seen.begin(self.counts.iter().map(|it| it.arrived).sum());
         self.journal.resize(decisions);
     }
 
     fn grow(&mut self, partitions: usize) {
         self.counts.resize_with(partitions, Counts::default);
-        self.watch.grow(partitions);
+        self.health.grow(partitions);
         #[cfg(feature = "introspect")]
-        self.sampled.refused_by.grow(partitions);
+        self.sampled.rejected_by.grow(partitions);
     }
 
     /// Returns how often the settings were changed.
@@ -122,8 +122,8 @@ impl Telemetry {
 
     /// Notes that a request had this class of rules.
     #[inline]
-    pub(crate) const fn met(&mut self, class: RuleClassId) {
-        self.met.note(class);
+    pub(crate) const fn see_class(&mut self, class: RuleClassId) {
+        self.classes_seen.note(class);
     }
 
     /// Records what became of a request.
@@ -174,11 +174,11 @@ impl Telemetry {
             Event::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
                 let totals = self.totals_mut(request.label);
-                totals.rejected[Fares::of(reason) as usize] += 1;
+                totals.rejected[RejectionKind::of(reason) as usize] += 1;
                 #[cfg(feature = "introspect")]
                 {
                     let row = totals.row;
-                    self.sampled.refused_by.count(request.partition, row, reason, blocker.by, 1);
+                    self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 }
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
                 self.tally(request.label, |series| series.ended(outcome));
@@ -346,25 +346,25 @@ impl Telemetry {
 
     /// Returns how many requests have come since the settings were taken.
     pub(crate) fn requests_since_reload(&self) -> u64 {
-        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.met.before()
+        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before()
     }
 
     /// Whether any request had this class of rules.
     pub(crate) const fn has_met(&self, class: RuleClassId) -> bool {
-        self.met.has(class)
+        self.classes_seen.has(class)
     }
 
     /// Whether a second is over whose counts are to be noted.
     pub(crate) fn is_second_over(&self, now: Timestamp) -> bool {
-        self.watch.is_due(now)
+        self.health.is_due(now)
     }
 
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
     /// `is_below` says which partitions run fewer requests than their share.
-    pub(crate) fn judge(&mut self, now: Timestamp, sight: Sight, is_below: impl Fn(PartitionId) -> bool) {
+    pub(crate) fn judge(&mut self, now: Timestamp, inputs: HealthInputs, is_below: impl Fn(PartitionId) -> bool) {
         #[cfg(feature = "introspect")]
         let is_second_over = self.is_second_over(now);
-        self.watch.judge(now, sight, &self.counts, &self.totals, is_below);
+        self.health.judge(now, inputs, &self.counts, &self.totals, is_below);
         #[cfg(feature = "introspect")]
         if is_second_over {
             self.follow_labels(now);
@@ -373,22 +373,22 @@ impl Telemetry {
 
     /// Returns the state of the handle in a word, and since when.
     pub(crate) const fn verdict(&self) -> (Verdict, Timestamp) {
-        self.watch.verdict()
+        self.health.verdict()
     }
 
     /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.
     pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, is_below: bool) -> LastSeconds {
-        self.watch.last_seconds(now, partition, self.counts(partition), is_below)
+        self.health.last_seconds(now, partition, self.counts(partition), is_below)
     }
 
     /// Returns what became of the requests of a label in the last seconds, as far as that is known.
-    pub(crate) fn lately(&self, now: Timestamp, label: LabelId) -> Option<Lately> {
-        self.watch.lately(now, label, &self.totals(label))
+    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId) -> Option<LabelWindow> {
+        self.health.label_window(now, label, &self.totals(label))
     }
 
     /// Returns the label that was refused most in the last seconds, if any was.
     pub(crate) fn worst_label(&self) -> Option<LabelId> {
-        self.watch.worst_label(&self.totals)
+        self.health.worst_label(&self.totals)
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

@@ -167,7 +167,7 @@ impl Engine {
     pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.quotas.class_of(ask.class);
         if class != RuleClassId::OTHERS {
-            self.telemetry.met(class);
+            self.telemetry.see_class(class);
         }
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),

@@ -5,7 +5,7 @@ use crate::engine::{
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
-    telemetry::Fares,
+    telemetry::RejectionKind,
     tokens::Ask,
 };
 
@@ -56,12 +56,12 @@ impl LabelStatus {
     }
 }
 
-impl From<Fares> for LabelStatus {
-    fn from(fares: Fares) -> Self {
-        match fares {
-            Fares::Saturated => Self::Saturated,
-            Fares::Throttled => Self::Throttled,
-            Fares::Unavailable => Self::Unavailable,
+impl From<RejectionKind> for LabelStatus {
+    fn from(kind: RejectionKind) -> Self {
+        match kind {
+            RejectionKind::Saturated => Self::Saturated,
+            RejectionKind::Throttled => Self::Throttled,
+            RejectionKind::Unavailable => Self::Unavailable,
         }
     }
 }

@@ -182,7 +182,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
             None => {
                 // The engine knows itself when a rate has room again.
                 if no_room.retry_after.is_none() {
-                    shared.watch_for(rules, rule, label);
+                    shared.listen_for(rules, rule, label);
                 }
                 None
             }
