@@ -224,7 +224,7 @@ impl Capacity {
     }
 
     /// Returns how many slots are held back, from requests that are beyond all shares of their own.
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn reserved(&self) -> usize {
         if !self.has_reserved() {
             return self.withheld;
         }

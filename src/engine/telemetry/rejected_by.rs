@@ -101,13 +101,13 @@ mod tests {
     #[test]
     fn nothing_is_counted_before_a_history_is_kept_and_each_pair_has_a_count_afterwards() {
         let mut rejected = RejectedBy::default();
-        rejected.count(PartitionId::DEFAULT, 0, Reason::Limit, BlockingBound::Kept, 3);
+        rejected.count(PartitionId::DEFAULT, 0, Reason::Limit, BlockingBound::Reserved, 3);
         rejected.grow(1);
         assert!(rejected.of_partition(PartitionId::DEFAULT).is_empty() && rejected.of_row(0).is_empty());
         rejected.begin(1);
         rejected.clear(2);
         for (reason, by, count) in [
-            (Reason::Limit, BlockingBound::Kept, 3),
+            (Reason::Limit, BlockingBound::Reserved, 3),
             (Reason::Limit, BlockingBound::Limit, 4),
             (Reason::Rate, BlockingBound::MaxPerMinute, 5),
         ] {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(
             found.iter().map(|it| (it.reason, it.by, it.count)).collect::<Vec<_>>(),
             [
-                (Reason::Limit, BlockingBound::Kept, 3),
+                (Reason::Limit, BlockingBound::Reserved, 3),
                 (Reason::Limit, BlockingBound::Limit, 4),
                 (Reason::Rate, BlockingBound::MaxPerMinute, 5),
             ]

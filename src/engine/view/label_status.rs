@@ -180,7 +180,7 @@ impl Engine {
         if self.capacity.is_full() {
             return blocked("limit", used, bound, then);
         }
-        let kept = self.capacity.kept();
+        let kept = self.capacity.reserved();
         Some(BlockedBy { rule: "kept", used, bound, when_full: then, room_in_seconds: None, kept })
     }
 

@@ -210,7 +210,7 @@ impl BlockingBound {
             Self::Deadline => "deadline",
             Self::Draining => "draining",
             Self::Gate => "gate",
-            Self::Kept => "kept",
+            Self::Reserved => "kept",
             Self::LabelCap => "label_cap",
             Self::Limit => "limit",
             Self::MaxInFlight => "max_in_flight",

@@ -4,7 +4,7 @@ use super::{
     super::super::plan::{Discipline, Mode},
     labels::Label,
     queue::Flow,
-    reserved::AllHeld,
+    reserved::AllReserved,
     setup::{At, Mistake, Setup},
 };
 use crate::rejection::Reason;
@@ -56,7 +56,7 @@ pub(super) struct Model {
     pub(super) now: u64,
     pub(super) used: Vec<Used>,
     /// Reservations for requests that were refused below their share.
-    pub(super) held: AllHeld,
+    pub(super) held: AllReserved,
     /// Time that a request holds its slot, and time that work takes, both of which the engine takes from its
     /// measurements.
     pub(super) hold: u64,
@@ -94,7 +94,7 @@ impl Model {
             retired: vec![false; partitions],
             now: 0,
             used: Vec::new(),
-            held: AllHeld::default(),
+            held: AllReserved::default(),
             hold: 0,
             likely: None,
             people: Vec::new(),
