@@ -59,7 +59,7 @@ pub(crate) struct WaitQueue {
 pub(crate) struct Left {
     pub(crate) label: LabelId,
     /// Whether the waiter was beyond what observing rules allow.
-    pub(crate) is_beyond: bool,
+    pub(crate) is_over_quota: bool,
     /// Where its flow goes on, if the waiter was the last one of it.
     pub(crate) start: Option<u64>,
 }
@@ -283,7 +283,7 @@ impl WaitQueue {
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
         (waiter.deadline, waiter.job, waiter.claim) = (Timestamp::NEVER, JobId::NONE, Claim::None);
-        Some(Left { label, is_beyond: !shadow.is_empty(), start })
+        Some(Left { label, is_over_quota: !shadow.is_empty(), start })
     }
 
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the

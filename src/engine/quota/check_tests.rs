@@ -10,7 +10,7 @@ impl Quotas {
         for id in self.ids() {
             let label = self.label(id);
             assert!(
-                label.outside <= label.running && label.over_quota_running <= label.over_quota,
+                label.over_limit <= label.running && label.over_quota_running <= label.over_quota,
                 "marks are counted"
             );
         }
@@ -24,12 +24,12 @@ impl Quotas {
     /// run outside of the limit.
     pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
         let label = self.label(id);
-        (label.over_quota, label.over_quota_running, label.outside)
+        (label.over_quota, label.over_quota_running, label.over_limit)
     }
 
     /// Returns how many requests run outside of the limit.
-    pub(crate) fn outside(&self) -> usize {
-        self.ids().map(|id| self.label(id).outside).sum()
+    pub(crate) fn over_limit(&self) -> usize {
+        self.ids().map(|id| self.label(id).over_limit).sum()
     }
 
     /// Returns what a label may run of this limit where all active labels run as much.

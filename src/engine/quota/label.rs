@@ -43,7 +43,7 @@ pub(crate) struct Label {
     pub(super) cap: usize,
     pub(super) running: usize,
     /// Running requests of the label that run outside of the limit.
-    pub(super) outside: usize,
+    pub(super) over_limit: usize,
     /// Time since a request of the label ended.
     pub(super) stall: Stall,
     /// Waiters of the label, in line and at the gate.
@@ -73,7 +73,7 @@ impl Label {
             account: None,
             cap: rule.cap.unwrap_or(usize::MAX),
             running: 0,
-            outside: 0,
+            over_limit: 0,
             stall: Stall::default(),
             waiting: 0,
             over_quota: 0,
@@ -164,18 +164,18 @@ impl Label {
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
         let cost = holder.cost();
-        let outside = if holder.shadow.has(Marks::OVER_LIMIT) { cost } else { 0 };
+        let over_limit = if holder.shadow.has(Marks::OVER_LIMIT) { cost } else { 0 };
         let over_quota = if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
         match by {
             UsedBy::Start => {
                 self.running += cost;
-                self.outside += outside;
+                self.over_limit += over_limit;
                 self.over_quota += over_quota;
                 self.over_quota_running += over_quota;
             }
             UsedBy::End => {
                 self.running -= cost;
-                self.outside -= outside;
+                self.over_limit -= over_limit;
                 self.over_quota -= over_quota;
                 self.over_quota_running -= over_quota;
                 self.stall.freed();
@@ -224,7 +224,7 @@ impl Label {
 
     /// Returns how many requests of the label run under the limit.
     pub(super) const fn within(&self) -> usize {
-        self.running - self.outside
+        self.running - self.over_limit
     }
 
     pub(super) const fn is_active(&self) -> bool {

@@ -290,7 +290,7 @@ impl Quotas {
     }
 
     /// Notes that a waiter of a label is beyond what observing rules allow.
-    pub(crate) fn waits_beyond(&mut self, id: LabelId) {
+    pub(crate) fn waits_over_quota(&mut self, id: LabelId) {
         self.labels.get_mut(id).over_quota += 1;
     }
 

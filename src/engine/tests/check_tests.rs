@@ -35,7 +35,7 @@ impl Engine {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
             assert_eq!(self.quotas.label(id).waiting(), waiting, "a label's waiters are counted");
         }
-        assert_eq!(self.capacity.over_limit(), self.quotas.outside(), "what runs outside of the limit has a label");
+        assert_eq!(self.capacity.over_limit(), self.quotas.over_limit(), "what runs over the limit has a label");
         self.check_holders(&live);
         self.check_counts();
     }

@@ -20,7 +20,7 @@ impl Engine {
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
         {
-            return self.start_beyond(now, ask, label, full, may_wait);
+            return self.start_over_quota(now, ask, label, full, may_wait);
         }
         self.start(now, ask, label, Marks::NONE)
     }
@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// Gives a slot to a request for which an observing rule has no room.
-    fn start_beyond(
+    fn start_over_quota(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -54,7 +54,7 @@ impl Engine {
         may_wait: bool,
     ) -> Arrival {
         let request = self.request_of(now, ask, label);
-        let (shadow, would) = self.go_beyond(now, request, full, may_wait);
+        let (shadow, would) = self.count_over_quota(now, request, full, may_wait);
         let arrival = self.start(now, ask, label, shadow);
         self.take_along(arrival, would)
     }
@@ -79,7 +79,7 @@ impl Engine {
         if self.observes_rules()
             && let Some(full) = self.observed(now, label, true)
         {
-            return Some(self.start_beyond(now, ask, label, full, may_wait));
+            return Some(self.start_over_quota(now, ask, label, full, may_wait));
         }
         let place = if may_wait {
             self.place_for(now, ask, label).map(drop)

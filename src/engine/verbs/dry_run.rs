@@ -5,7 +5,7 @@
 //! So these decisions are exact where the time that a request takes does not depend on what else runs, and no request
 //! would have waited. How long a request would have waited isn't known: such a request counts as having come and gone.
 //!
-//! Two marks on a slot say where it doesn't count: *beyond* observing rules, and *outside* the limit, where its
+//! Two marks on a slot say where it doesn't count: *over the quota* of observing rules, and *over the limit*, where its
 //! partition observes. Rules and limits that bind count it in any case.
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 impl Engine {
     /// Counts what an observing rule would have done; returns the outcome, and the marks of the request that it
     /// concerns.
-    pub(super) fn go_beyond(
+    pub(super) fn count_over_quota(
         &mut self,
         now: Timestamp,
         request: RequestRef,
@@ -90,11 +90,11 @@ impl Engine {
     }
 
     /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
-    pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
+    pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
         self.record_would(now, request, Err(full.reason));
         self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
-        self.quotas.waits_beyond(request.label);
+        self.quotas.waits_over_quota(request.label);
     }
 
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
@@ -106,7 +106,7 @@ impl Engine {
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            let (marks, would) = self.go_beyond(now, request, full, true);
+            let (marks, would) = self.count_over_quota(now, request, full, true);
             shadow = marks;
             self.queue.take_along(key, would);
         }

@@ -25,7 +25,7 @@ impl Engine {
             Ok(key) => {
                 let blocker = self.if_noted(|engine| engine.obstacle(now, ask.partition, label));
                 self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
-                observed.into_iter().for_each(|full| self.mark_beyond(now, key, full));
+                observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
                 Arrival::Wait(Place::new(key))
             }
             Err(reason) => Arrival::Reject(self.reject_arrival(now, ask, label, reason)),
