@@ -359,14 +359,14 @@ impl WaitQueue {
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
-    pub(crate) fn mark(&mut self, key: Key, shadow: Marks, would: DryRunOutcome) {
+    pub(crate) fn mark(&mut self, key: Key, shadow: Marks, dry_run: DryRunOutcome) {
         let waiter = self.flows.get_mut(key);
-        (waiter.shadow, waiter.would) = (shadow, would);
+        (waiter.shadow, waiter.dry_run) = (shadow, dry_run);
     }
 
     /// Notes what would have become of a waiter.
-    pub(crate) fn take_along(&mut self, key: Key, would: DryRunOutcome) {
-        self.flows.get_mut(key).would = would;
+    pub(crate) fn take_along(&mut self, key: Key, dry_run: DryRunOutcome) {
+        self.flows.get_mut(key).dry_run = dry_run;
     }
 
     /// Takes the marks of a waiter that gives its slot back.

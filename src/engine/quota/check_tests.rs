@@ -21,13 +21,13 @@ impl Quotas {
     }
 
     /// Returns how many requests of a label are beyond what observing rules allow, how many of these run, and how many
-    /// run outside of the limit.
+    /// run over the limit.
     pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
         let label = self.label(id);
         (label.over_quota, label.over_quota_running, label.over_limit)
     }
 
-    /// Returns how many requests run outside of the limit.
+    /// Returns how many requests run over the limit.
     pub(crate) fn over_limit(&self) -> usize {
         self.ids().map(|id| self.label(id).over_limit).sum()
     }

@@ -42,7 +42,7 @@ pub(crate) struct Label {
     /// bind.
     pub(super) cap: usize,
     pub(super) running: usize,
-    /// Running requests of the label that run outside of the limit.
+    /// Running requests of the label that run over the limit.
     pub(super) over_limit: usize,
     /// Time since a request of the label ended.
     pub(super) stall: Stall,

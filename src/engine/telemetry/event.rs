@@ -27,7 +27,7 @@ pub(crate) enum Event {
     /// The caller left while the request waited.
     Cancelled,
     /// The request goes on because decisions don't bind: what would have become of it otherwise.
-    Would { reject: Option<Reason>, blocker: Blocker },
+    DryRun { reject: Option<Reason>, blocker: Blocker },
 }
 
 /// What changed.

@@ -190,11 +190,11 @@ impl Telemetry {
                 self.tally(request.label, |series| series.ended(LabelOutcome::Cancelled));
                 (DecisionCode::CANCELLED, request, nothing)
             }
-            Event::Would { reject: None, blocker } => {
+            Event::DryRun { reject: None, blocker } => {
                 counts.would_queue += 1;
                 (DecisionCode::WOULD_QUEUE, request, blocker)
             }
-            Event::Would { reject: Some(reason), blocker } => {
+            Event::DryRun { reject: Some(reason), blocker } => {
                 counts.would_reject[reason.index()] += 1;
                 self.totals_mut(request.label).would_reject += 1;
                 (DecisionCode::would_reject(reason), request, blocker)

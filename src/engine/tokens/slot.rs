@@ -34,7 +34,7 @@ pub(crate) struct Slot {
     /// Kind of work; see [`Engine::class`].
     pub(crate) class: ClassId,
     pub(crate) marks: Marks,
-    pub(crate) would: DryRunOutcome,
+    pub(crate) dry_run: DryRunOutcome,
 }
 
 impl Slot {
@@ -57,7 +57,7 @@ impl Slot {
             partition,
             class,
             marks,
-            would: DryRunOutcome::NOTHING,
+            dry_run: DryRunOutcome::NOTHING,
         }
     }
 

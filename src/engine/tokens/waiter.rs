@@ -51,7 +51,7 @@ pub(crate) struct Waiter {
     pub(crate) level: Level,
     /// What the waiter exceeds, as marks of a slot.
     pub(crate) shadow: Marks,
-    pub(crate) would: DryRunOutcome,
+    pub(crate) dry_run: DryRunOutcome,
     pub(crate) label: LabelId,
     /// Job that the waiter is a part of.
     pub(crate) job: JobId,
@@ -80,7 +80,7 @@ impl Waiter {
             class: ask.class,
             level: Level::of(ask.criticality),
             shadow: Marks::NONE,
-            would: DryRunOutcome::NOTHING,
+            dry_run: DryRunOutcome::NOTHING,
             label,
             job,
             sequence,

@@ -54,12 +54,12 @@ impl Engine {
         may_wait: bool,
     ) -> Arrival {
         let request = self.request_of(now, ask, label);
-        let (shadow, would) = self.count_over_quota(now, request, full, may_wait);
+        let (shadow, dry_run) = self.count_over_quota(now, request, full, may_wait);
         let arrival = self.start(now, ask, label, shadow);
-        self.take_along(arrival, would)
+        self.take_along(arrival, dry_run)
     }
 
-    /// Gives a slot outside of the limit to a request whose partition observes and that nothing else stops.
+    /// Gives a slot over the limit to a request whose partition observes and that nothing else stops.
     #[cold]
     pub(super) fn let_through(
         &mut self,
@@ -86,18 +86,18 @@ impl Engine {
         } else {
             Err(self.reason_for_not_waiting(ask.partition, label))
         };
-        let would = DryRunOutcome::have(place, || self.reason_for_not_waiting(ask.partition, label));
+        let dry_run = DryRunOutcome::have(place, || self.reason_for_not_waiting(ask.partition, label));
         self.reserve_as_if(now, ask, label, place, may_wait);
-        self.record_would(now, self.request_of(now, ask, label), place);
+        self.record_dry_run(now, self.request_of(now, ask, label), place);
         let arrival = self.start(now, ask, label, Marks::OVER_QUOTA.with(Marks::OVER_LIMIT));
-        Some(self.take_along(arrival, would))
+        Some(self.take_along(arrival, dry_run))
     }
 
     /// Attaches to a request that just got a slot what would have become of it.
-    fn take_along(&mut self, mut arrival: Arrival, would: DryRunOutcome) -> Arrival {
+    fn take_along(&mut self, mut arrival: Arrival, dry_run: DryRunOutcome) -> Arrival {
         match &mut arrival {
-            Arrival::Admit(slot) => slot.would = would,
-            Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
+            Arrival::Admit(slot) => slot.dry_run = dry_run,
+            Arrival::Ask(place, _) => self.queue.take_along(place.key(), dry_run),
             Arrival::Reject(_) | Arrival::Wait(_) => {}
         }
         arrival

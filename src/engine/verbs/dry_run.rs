@@ -32,19 +32,19 @@ impl Engine {
     ) -> (Marks, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
         let place = if waits { Ok(()) } else { Err(full.reason) };
-        self.record_would(now, request, place);
+        self.record_dry_run(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();
         let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
         (over, DryRunOutcome::have(place, || full.reason))
     }
 
-    pub(super) fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
+    pub(super) fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
         let (partition, label, reject) = (request.partition, request.label, place.err());
         let blocker = self.if_noted(|engine| match reject {
             Some(reason) => engine.blocker(now, partition, label, reason),
             None => engine.obstacle(now, partition, label),
         });
-        self.record(now, request, Event::Would { reject, blocker });
+        self.record(now, request, Event::DryRun { reject, blocker });
     }
 
     /// Holds something back for a request that would have been rejected below its share, as for a request that is
@@ -68,16 +68,16 @@ impl Engine {
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let place = self.place_for(now, ask, label).map(drop);
-        let would = DryRunOutcome::have(place, || {
+        let dry_run = DryRunOutcome::have(place, || {
             let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| self.reason_for_not_waiting(ask.partition, label))
         });
         self.reserve_as_if(now, ask, label, place, true);
         let request = self.request_of(now, ask, label);
-        self.record_would(now, request, place);
+        self.record_dry_run(now, request, place);
         self.record(now, request, Event::LetThrough);
         let shadow = self.controller.enter_shadow(place.is_ok());
-        Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
+        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
     }
 
     /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
@@ -92,7 +92,7 @@ impl Engine {
     /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
     pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
-        self.record_would(now, request, Err(full.reason));
+        self.record_dry_run(now, request, Err(full.reason));
         self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
         self.quotas.waits_over_quota(request.label);
     }
@@ -106,16 +106,16 @@ impl Engine {
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            let (marks, would) = self.count_over_quota(now, request, full, true);
+            let (marks, dry_run) = self.count_over_quota(now, request, full, true);
             shadow = marks;
-            self.queue.take_along(key, would);
+            self.queue.take_along(key, dry_run);
         }
         if self.lets_all_through(partition) {
             if shadow.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
-                let would = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
-                self.record_would(now, request, Ok(()));
+                let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
+                self.record_dry_run(now, request, Ok(()));
                 shadow = Marks::OVER_QUOTA;
-                self.queue.take_along(key, would);
+                self.queue.take_along(key, dry_run);
             }
             if !shadow.is_empty() {
                 shadow = shadow.with(Marks::OVER_LIMIT);

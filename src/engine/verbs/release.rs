@@ -36,7 +36,7 @@ impl Engine {
                 }
                 self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
                 let slot = self.slot(now, waiter.class, waiter.holder(), in_flight).until(waiter.caller_deadline);
-                Ok(Slot { would: waiter.would, ..slot })
+                Ok(Slot { dry_run: waiter.dry_run, ..slot })
             }
             Stage::Refused(refusal) => Err(refusal),
         };

@@ -87,7 +87,7 @@ impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
     #[expect(clippy::needless_pass_by_value, reason = "a slot has a single guard")]
     pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: SlotRef, since: Option<Since>) -> Self {
-        let SlotRef { number, partition, ttl, is_observed, would } = slot;
+        let SlotRef { number, partition, ttl, is_observed, dry_run } = slot;
         let own = OwnSlot { shared, number, is_observed };
         let held = match ttl {
             None => Held::Own(own),
@@ -95,7 +95,7 @@ impl SlotGuard {
         };
         let guard = Self { held };
         if let Some(own) = guard.own() {
-            background::admitted(&own.shared, partition, would, since);
+            background::admitted(&own.shared, partition, dry_run, since);
         }
         guard
     }

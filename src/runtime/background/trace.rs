@@ -44,11 +44,11 @@ mod with {
 
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
-    pub(crate) fn admitted(core: &Core, partition: PartitionId, would: DryRunOutcome, since: Option<Since>) {
+    pub(crate) fn admitted(core: &Core, partition: PartitionId, dry_run: DryRunOutcome, since: Option<Since>) {
         let _ = call_subscriber(core, || {
             let span = Span::current();
             if !span.is_disabled() {
-                let (outcome, reason) = would.outcome();
+                let (outcome, reason) = dry_run.outcome();
                 span.record("admission.outcome", outcome);
                 if let Some(reason) = reason {
                     span.record("admission.reason", reason.as_str());

@@ -21,7 +21,7 @@ pub(in crate::runtime) struct SlotRef {
     /// The number of the slot's end, if it expires.
     pub(in crate::runtime) ttl: Option<TtlId>,
     pub(in crate::runtime) is_observed: bool,
-    pub(in crate::runtime) would: DryRunOutcome,
+    pub(in crate::runtime) dry_run: DryRunOutcome,
 }
 
 /// The number of a slot.
@@ -39,7 +39,7 @@ impl Slots {
     /// Keeps a slot.
     #[inline]
     pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
-        let (partition, ttl, is_observed, would) = (slot.partition, slot.ttl(), slot.is_observed(), slot.would);
+        let (partition, ttl, is_observed, dry_run) = (slot.partition, slot.ttl(), slot.is_observed(), slot.dry_run);
         let number = match self.free.pop() {
             Some(number) => number,
             None => {
@@ -48,7 +48,7 @@ impl Slots {
             }
         };
         self.slots[number as usize] = Some(slot);
-        SlotRef { number: SlotNumber(number), partition, ttl, is_observed, would }
+        SlotRef { number: SlotNumber(number), partition, ttl, is_observed, dry_run }
     }
 
     /// Returns a slot.
