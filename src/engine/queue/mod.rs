@@ -214,11 +214,11 @@ impl WaitQueue {
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        (in_flight, shadow): (u32, Marks),
+        (in_flight, marks): (u32, Marks),
     ) -> Option<Key> {
         let key = self.insert(now, ask, label, JobId::NONE)?;
         let waiter = self.flows.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: None }, shadow);
+        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
         Some(key)
     }
 
@@ -268,7 +268,7 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
     /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
-        let &Waiter { stage, claim, partition, label, job, shadow, .. } = self.flows.get(key);
+        let &Waiter { stage, claim, partition, label, job, marks, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
@@ -283,7 +283,7 @@ impl WaitQueue {
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
         (waiter.deadline, waiter.job, waiter.claim) = (Timestamp::NEVER, JobId::NONE, Claim::None);
-        Some(Left { label, is_over_quota: !shadow.is_empty(), start })
+        Some(Left { label, is_over_quota: !marks.is_empty(), start })
     }
 
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
@@ -348,9 +348,9 @@ impl WaitQueue {
     }
 
     /// Gives a waiter that left the line its slot.
-    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, shadow: Marks) {
+    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, marks: Marks) {
         let waiter = self.flows.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: Some(until) }, shadow);
+        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: Some(until) }, marks);
     }
 
     /// Gives a waiter that left the line its rejection.
@@ -359,9 +359,9 @@ impl WaitQueue {
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
-    pub(crate) fn mark(&mut self, key: Key, shadow: Marks, dry_run: DryRunOutcome) {
+    pub(crate) fn mark(&mut self, key: Key, marks: Marks, dry_run: DryRunOutcome) {
         let waiter = self.flows.get_mut(key);
-        (waiter.shadow, waiter.dry_run) = (shadow, dry_run);
+        (waiter.marks, waiter.dry_run) = (marks, dry_run);
     }
 
     /// Notes what would have become of a waiter.
@@ -371,7 +371,7 @@ impl WaitQueue {
 
     /// Takes the marks of a waiter that gives its slot back.
     pub(crate) fn unmark(&mut self, key: Key) {
-        self.flows.get_mut(key).shadow = Marks::NONE;
+        self.flows.get_mut(key).marks = Marks::NONE;
     }
 
     /// Stops the turns of a label, or lets it have them again.

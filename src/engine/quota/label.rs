@@ -164,8 +164,8 @@ impl Label {
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
         let cost = holder.cost();
-        let over_limit = if holder.shadow.has(Marks::OVER_LIMIT) { cost } else { 0 };
-        let over_quota = if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
+        let over_limit = if holder.marks.has(Marks::OVER_LIMIT) { cost } else { 0 };
+        let over_quota = if holder.marks.has(Marks::OVER_QUOTA) { cost } else { 0 };
         match by {
             UsedBy::Start => {
                 self.running += cost;

@@ -345,7 +345,7 @@ impl Quotas {
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
-        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow.has(Marks::OVER_QUOTA));
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.marks.has(Marks::OVER_QUOTA));
     }
 
     /// Notes for how long a slot was held by a request of a label.

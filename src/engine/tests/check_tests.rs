@@ -72,7 +72,7 @@ impl Engine {
         for id in self.quotas.ids() {
             at_most(self.quotas.label(id).running(), holders.iter().filter(|it| it.label == id).count());
         }
-        holders.retain(|holder| !holder.shadow.has(Marks::OVER_LIMIT));
+        holders.retain(|holder| !holder.marks.has(Marks::OVER_LIMIT));
         for (level, running) in self.capacity.levels().into_iter().enumerate() {
             at_most(running, holders.iter().filter(|it| it.level.index() == level).count());
         }

@@ -46,8 +46,8 @@ impl Slot {
         ttl: TtlId,
         marks: Marks,
     ) -> Self {
-        let Holder { partition, label, level, shadow } = holder;
-        let marks = marks.with_level(level).with(shadow);
+        let Holder { partition, label, level, marks: exceeded } = holder;
+        let marks = marks.with_level(level).with(exceeded);
         Self {
             start,
             deadline: Timestamp::NEVER,
@@ -75,13 +75,13 @@ impl Slot {
 
     /// Returns the slot of a request that decisions don't bind.
     pub(crate) fn uncounted(start: Timestamp, partition: PartitionId, series: SeriesId, marks: Marks) -> Self {
-        let nobody = Holder { partition, label: LabelId::DEFAULT, level: Level::FIRST, shadow: Marks::NONE };
+        let nobody = Holder { partition, label: LabelId::DEFAULT, level: Level::FIRST, marks: Marks::NONE };
         Self::new(start, u32::from(series.index()), nobody, ClassId::OTHERS, TtlId::NONE, marks)
     }
 
     pub(crate) const fn holder(&self) -> Holder {
-        let (level, shadow) = (self.marks.level(), self.marks.shadow());
-        Holder { partition: self.partition, label: self.label, level, shadow }
+        let (level, marks) = (self.marks.level(), self.marks.exceeded());
+        Holder { partition: self.partition, label: self.label, level, marks }
     }
 
     /// Returns what tells the slot from others. To the engine, slots with the same fingerprint are the same.

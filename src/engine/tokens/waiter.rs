@@ -50,7 +50,7 @@ pub(crate) struct Waiter {
     pub(crate) class: ClassId,
     pub(crate) level: Level,
     /// What the waiter exceeds, as marks of a slot.
-    pub(crate) shadow: Marks,
+    pub(crate) marks: Marks,
     pub(crate) dry_run: DryRunOutcome,
     pub(crate) label: LabelId,
     /// Job that the waiter is a part of.
@@ -79,7 +79,7 @@ impl Waiter {
             partition: ask.partition,
             class: ask.class,
             level: Level::of(ask.criticality),
-            shadow: Marks::NONE,
+            marks: Marks::NONE,
             dry_run: DryRunOutcome::NOTHING,
             label,
             job,
@@ -97,7 +97,7 @@ impl Waiter {
 
     /// Returns the holder of the slot that the waiter was granted.
     pub(crate) const fn holder(&self) -> Holder {
-        Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
+        Holder { partition: self.partition, label: self.label, level: self.level, marks: self.marks }
     }
 
     pub(crate) const fn flow_key(&self) -> FlowKey {

@@ -25,16 +25,16 @@ impl Engine {
         self.start(now, ask, label, Marks::NONE)
     }
 
-    /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
-    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: Marks) -> Arrival {
-        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), shadow };
+    /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
+    pub(super) fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
         let in_flight = self.take_slot(&mut holder);
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
             self.quotas.served_at_once(now, label, served);
         }
         self.quotas.charge(now, &holder);
-        if !shadow.has(Marks::OVER_LIMIT) {
+        if !marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, ask.partition);
         }
         if let Some(rules) = self.needs_remote(label) {
@@ -54,8 +54,8 @@ impl Engine {
         may_wait: bool,
     ) -> Arrival {
         let request = self.request_of(now, ask, label);
-        let (shadow, dry_run) = self.count_over_quota(now, request, full, may_wait);
-        let arrival = self.start(now, ask, label, shadow);
+        let (marks, dry_run) = self.count_over_quota(now, request, full, may_wait);
+        let arrival = self.start(now, ask, label, marks);
         self.take_along(arrival, dry_run)
     }
 
@@ -115,7 +115,7 @@ impl Engine {
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Event::Asks);
-        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.shadow)) {
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
                 self.release(&holder);

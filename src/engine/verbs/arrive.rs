@@ -103,7 +103,7 @@ impl Engine {
         self.telemetry.admitted_plainly(now, partition, label, self.gauges());
         #[cfg(test)]
         self.check();
-        let holder = Holder { partition, label, level, shadow: Marks::NONE };
+        let holder = Holder { partition, label, level, marks: Marks::NONE };
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE).until(ask.deadline))
     }
 

@@ -76,8 +76,8 @@ impl Engine {
         let request = self.request_of(now, ask, label);
         self.record_dry_run(now, request, place);
         self.record(now, request, Event::LetThrough);
-        let shadow = self.controller.enter_shadow(place.is_ok());
-        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
+        let marks = self.controller.enter_shadow(place.is_ok());
+        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), marks) }
     }
 
     /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
@@ -100,27 +100,27 @@ impl Engine {
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
     pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> Marks {
         let waiter = self.queue.get(key);
-        let (request, mut shadow) = (waiter.request(), waiter.shadow);
+        let (request, mut marks) = (waiter.request(), waiter.marks);
         let RequestRef { partition, label, .. } = request;
-        if shadow.is_empty()
+        if marks.is_empty()
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            let (marks, dry_run) = self.count_over_quota(now, request, full, true);
-            shadow = marks;
+            let (exceeded, dry_run) = self.count_over_quota(now, request, full, true);
+            marks = exceeded;
             self.queue.take_along(key, dry_run);
         }
         if self.lets_all_through(partition) {
-            if shadow.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
+            if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
                 let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.record_dry_run(now, request, Ok(()));
-                shadow = Marks::OVER_QUOTA;
+                marks = Marks::OVER_QUOTA;
                 self.queue.take_along(key, dry_run);
             }
-            if !shadow.is_empty() {
-                shadow = shadow.with(Marks::OVER_LIMIT);
+            if !marks.is_empty() {
+                marks = marks.with(Marks::OVER_LIMIT);
             }
         }
-        shadow
+        marks
     }
 }

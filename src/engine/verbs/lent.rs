@@ -178,5 +178,5 @@ impl Engine {
 
 /// The holder of a lent slot.
 fn lent_holder(partition: PartitionId) -> Holder {
-    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), shadow: Marks::NONE }
+    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), marks: Marks::NONE }
 }

@@ -19,14 +19,14 @@ impl Engine {
     pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
         if self.controller.has_shadow() {
             let waits = self.queue.places(self.capacity.limit()) > 0;
-            holder.shadow = holder.shadow.with(self.controller.enter_shadow(waits));
+            holder.marks = holder.marks.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
         let limit = capacity.limit();
         let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
-            holder.shadow.has(Marks::OVER_LIMIT)
+            holder.marks.has(Marks::OVER_LIMIT)
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
                 || self.capacity.partition(holder.partition).is_within_overcommit(),
@@ -48,7 +48,7 @@ impl Engine {
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        if !holder.shadow.has(Marks::OVER_LIMIT) {
+        if !holder.marks.has(Marks::OVER_LIMIT) {
             self.estimates.freed();
         }
         self.leave_shadow(holder);
@@ -58,7 +58,7 @@ impl Engine {
 
     #[inline]
     pub(super) fn leave_shadow(&mut self, holder: &Holder) {
-        if holder.shadow.has(Marks::IN_SHADOW) {
+        if holder.marks.has(Marks::IN_SHADOW) {
             self.controller.leave_shadow();
         }
     }

@@ -210,7 +210,7 @@ impl Meters {
         let (meter, cost) = (self.get_mut(id), holder.cost());
         meter.running -= cost;
         meter.stall.freed();
-        meter.over_quota -= if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
+        meter.over_quota -= if holder.marks.has(Marks::OVER_QUOTA) { cost } else { 0 };
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }

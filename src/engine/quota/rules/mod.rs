@@ -211,7 +211,7 @@ impl Rules {
     /// these.
     pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
         let Some(account) = label.account.as_deref_mut() else { return };
-        let (cost, over_quota) = (holder.cost(), holder.shadow.has(Marks::OVER_QUOTA));
+        let (cost, over_quota) = (holder.cost(), holder.marks.has(Marks::OVER_QUOTA));
         let is_seen = self.observes && !over_quota;
         if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             account.rate.charge_for(now, rule);
