@@ -6,7 +6,7 @@ use super::WaitQueue;
 use crate::{
     engine::{
         ids::{JobId, Key, LabelId, PartitionId},
-        tokens::{Stage, Standing, Waiter},
+        tokens::{FlowTag, Stage, Waiter},
     },
     time::Timestamp,
 };
@@ -20,11 +20,11 @@ impl WaitQueue {
         assert!(self.entries() >= self.len(), "every waiter has an entry");
     }
 
-    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `standing` of the
+    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `flow_tag` of the
     /// labels, if nothing but their caps throttles them.
-    pub(crate) fn check_all(&self, standing: Option<impl Fn(LabelId) -> Standing>) {
-        if let Some(standing) = standing {
-            self.flows.check_all(standing);
+    pub(crate) fn check_all(&self, flow_tag: Option<impl Fn(LabelId) -> FlowTag>) {
+        if let Some(flow_tag) = flow_tag {
+            self.flows.check_all(flow_tag);
         }
         let live = self.flows.live();
         let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();

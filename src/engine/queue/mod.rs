@@ -20,7 +20,7 @@ use crate::{
         deadlines::Deadlines,
         ids::{FlowKey, JobId, Key, LabelId, Level, PartitionId},
         plan::{Bound, Discipline, QueuePlan},
-        tokens::{Ask, Claim, DryRunOutcome, Marks, Refusal, Stage, Standing, Waiter},
+        tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
     },
     time::Timestamp,
 };
@@ -234,11 +234,11 @@ impl WaitQueue {
         now: Timestamp,
         key: Key,
         stage: Stage,
-        standing: Standing,
+        flow_tag: FlowTag,
         (own, in_room): (Option<Duration>, Option<Duration>),
         claim: Claim,
     ) {
-        self.flows.enlist(key, stage, standing);
+        self.flows.enlist(key, stage, flow_tag);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
         let waiter = self.flows.get_mut(key);
         waiter.claim = claim;
@@ -248,7 +248,7 @@ impl WaitQueue {
 
     /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited;
     /// if it had not waited yet, its wait starts now.
-    pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, standing: Standing, own: Option<Duration>) {
+    pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, flow_tag: FlowTag, own: Option<Duration>) {
         if self.in_line == 0 {
             self.last_empty = now;
         }
@@ -257,7 +257,7 @@ impl WaitQueue {
             _ => None,
         };
         self.in_line += 1;
-        self.flows.enlist_again(key, standing);
+        self.flows.enlist_again(key, flow_tag);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
             self.flows.get_mut(key).deadline = until;

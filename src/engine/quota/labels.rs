@@ -24,7 +24,7 @@ use crate::{
     engine::{
         ids::{LabelId, RuleClassId},
         plan::{LabelPlan, LabelRule},
-        tokens::{Standing, Subject},
+        tokens::{FlowTag, Subject},
     },
     time::Timestamp,
 };
@@ -245,9 +245,9 @@ impl Labels {
     }
 
     /// Returns what the label brings to the queue.
-    pub(super) fn standing(&self, id: LabelId) -> Standing {
+    pub(super) fn flow_tag(&self, id: LabelId) -> FlowTag {
         let label = self.get(id);
-        Standing { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
+        FlowTag { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
     }
 
     /// Returns what one label may run where all active labels run as much, rounded up.

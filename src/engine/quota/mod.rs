@@ -23,7 +23,7 @@ use crate::{
         ids::{ClassId, LabelId, MeterId, RuleClassId},
         plan::{LabelPlan, rules::RulesPlan},
         stall::Stall,
-        tokens::{ExhaustedRule, Holder, InForce, Marks, Standing, Subject},
+        tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Subject},
     },
     time::Timestamp,
 };
@@ -189,8 +189,8 @@ impl Quotas {
     }
 
     /// Returns what a label brings to the queue.
-    pub(crate) fn standing(&self, id: LabelId) -> Standing {
-        self.labels.standing(id)
+    pub(crate) fn flow_tag(&self, id: LabelId) -> FlowTag {
+        self.labels.flow_tag(id)
     }
 
     /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.

@@ -26,8 +26,8 @@ impl Engine {
     /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap.
     pub(crate) fn check_all(&self) {
         self.check();
-        // Rules throttle flows as well, whatever the standing of their label.
-        self.queue.check_all((!self.quotas.has_rules()).then_some(|label| self.quotas.standing(label)));
+        // Rules throttle flows as well, whatever the tag of their label.
+        self.queue.check_all((!self.quotas.has_rules()).then_some(|label| self.quotas.flow_tag(label)));
         self.quotas.check();
         let live = self.queue.live();
         let standing = || live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Line | Stage::Gate));

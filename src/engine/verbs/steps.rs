@@ -91,7 +91,7 @@ impl Engine {
             self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
         });
         let own = self.quotas.longest_wait(label);
-        self.queue.stand(now, key, stage, self.quotas.standing(label), (own, in_room), claim);
+        self.queue.stand(now, key, stage, self.quotas.flow_tag(label), (own, in_room), claim);
     }
 
     /// Moves a waiter from the gate into the line.
