@@ -139,7 +139,7 @@ mod tests {
         let partition = |index| PartitionId::from_index(index).unwrap();
         let holder = |number| {
             let level = Level::of(Criticality::Critical);
-            Holder { partition: partition(number), label: LabelId::DEFAULT, level, shadow: Marks::NONE }
+            Holder { partition: partition(number), label: LabelId::DEFAULT, level, marks: Marks::NONE }
         };
         let mut slots = SlotTtl::new(Some(Duration::from_secs(4)));
         let late = slots.issue(at(1), holder(1), || SeriesId::OTHERS);
