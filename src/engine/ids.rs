@@ -226,12 +226,12 @@ impl MeterId {
     }
 }
 
-/// The number of a job whose requests wait.
+/// The number of a run whose requests wait.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct JobId(u32);
+pub(crate) struct RunId(u32);
 
-impl JobId {
-    /// No job.
+impl RunId {
+    /// No run.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn from_index(index: usize) -> Self {

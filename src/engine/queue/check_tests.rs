@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::WaitQueue;
 use crate::{
     engine::{
-        ids::{JobId, Key, LabelId, PartitionId},
+        ids::{Key, LabelId, PartitionId, RunId},
         tokens::{FlowTag, Stage, Waiter},
     },
     time::Timestamp,
@@ -32,17 +32,17 @@ impl WaitQueue {
         let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
         let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
         assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");
-        let mut jobs: BTreeMap<JobId, usize> = BTreeMap::new();
+        let mut runs: BTreeMap<RunId, usize> = BTreeMap::new();
         for (_, waiter) in live {
             let waits = matches!(waiter.stage, Stage::Line | Stage::Gate);
             assert!(waits || waiter.deadline == Timestamp::NEVER, "the wait of a waiter that was answered can't end");
             assert!(!waits || waiter.deadline <= waiter.caller_deadline, "no waiter waits longer than its caller");
-            if waiter.job != JobId::NONE {
-                assert!(waits, "what waits no more is not counted for its job");
-                *jobs.entry(waiter.job).or_default() += 1;
+            if waiter.run != RunId::NONE {
+                assert!(waits, "what waits no more is not counted for its run");
+                *runs.entry(waiter.run).or_default() += 1;
             }
         }
-        assert_eq!(self.jobs.counts(), jobs, "the waiters of each job are counted");
+        assert_eq!(self.runs.counts(), runs, "the waiters of each run are counted");
     }
 
     /// Returns all waiters that have a place, including those that were answered and have not asked yet.
@@ -52,6 +52,6 @@ impl WaitQueue {
 
     /// Whether nothing is left of any waiter.
     pub(crate) fn is_clean(&self) -> bool {
-        self.entries() == 0 && self.deadlines.members().is_empty() && self.jobs.counts().is_empty()
+        self.entries() == 0 && self.deadlines.members().is_empty() && self.runs.counts().is_empty()
     }
 }

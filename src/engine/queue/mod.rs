@@ -1,24 +1,24 @@
 //! Which requests wait: the line and the gate before it, the order of turns, and how long a wait may last.
 //!
 //! What holds after every verb: the lengths of line and gate are the sums of those of partitions; exactly the waiters
-//! whose wait can end have a deadline; the waiters of each job are counted.
+//! whose wait can end have a deadline; the waiters of each run are counted.
 
 mod burst_allowance;
 #[cfg(test)]
 mod check_tests;
 mod fair;
-mod jobs;
 mod look;
+mod runs;
 mod slab;
 mod wait_limit;
 
 use std::time::Duration;
 
-use self::{burst_allowance::BurstAllowance, fair::FairQueue, jobs::Jobs};
+use self::{burst_allowance::BurstAllowance, fair::FairQueue, runs::Runs};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{FlowKey, JobId, Key, LabelId, Level, PartitionId},
+        ids::{FlowKey, Key, LabelId, Level, PartitionId, RunId},
         plan::{Bound, Discipline, QueuePlan},
         tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
     },
@@ -45,7 +45,7 @@ pub(crate) struct WaitQueue {
     /// How long it takes until two slots come free, where the discipline asks for it.
     two_turns: Duration,
     flows: FairQueue,
-    jobs: Jobs,
+    runs: Runs,
     deadlines: Deadlines,
     passed_over: bool,
     /// Waiters of each partition that have a place in the room for guarantees.
@@ -79,7 +79,7 @@ impl WaitQueue {
             allowances: vec![BurstAllowance::default(); partitions],
             two_turns: Duration::ZERO,
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
-            jobs: Jobs::default(),
+            runs: Runs::default(),
             deadlines: Deadlines::default(),
             passed_over: false,
             in_room: vec![0; partitions],
@@ -187,7 +187,7 @@ impl WaitQueue {
     }
 
     /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
-    /// entries of the journal: no reader asks any more for the names of jobs that left before the former.
+    /// entries of the journal: no reader asks any more for the names of runs that left before the former.
     pub(crate) fn join(
         &mut self,
         now: Timestamp,
@@ -199,11 +199,11 @@ impl WaitQueue {
             // As long as no request waits, nothing takes note of the time.
             self.last_empty = now;
         }
-        let job = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
-        let job = job.map_or(JobId::NONE, |(namespace, run)| self.jobs.join(namespace, run, forgotten));
-        let key = self.insert(now, ask, label, job);
+        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
+        let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
+        let key = self.insert(now, ask, label, run);
         if key.is_none() {
-            self.jobs.leave(job, newest);
+            self.runs.leave(run, newest);
         }
         key
     }
@@ -216,15 +216,15 @@ impl WaitQueue {
         label: LabelId,
         (in_flight, marks): (u32, Marks),
     ) -> Option<Key> {
-        let key = self.insert(now, ask, label, JobId::NONE)?;
+        let key = self.insert(now, ask, label, RunId::NONE)?;
         let waiter = self.flows.get_mut(key);
         (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
         Some(key)
     }
 
-    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, job: JobId) -> Option<Key> {
+    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, run: RunId) -> Option<Key> {
         self.sequence += 1;
-        self.flows.insert(Waiter::new(ask, label, job, self.sequence, now))
+        self.flows.insert(Waiter::new(ask, label, run, self.sequence, now))
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
@@ -268,7 +268,7 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
     /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
-        let &Waiter { stage, claim, partition, label, job, marks, .. } = self.flows.get(key);
+        let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
@@ -279,10 +279,10 @@ impl WaitQueue {
         if self.flows.in_line(partition) == 0 {
             self.allowances[partition.index()].rest();
         }
-        self.jobs.leave(job, newest);
+        self.runs.leave(run, newest);
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
-        (waiter.deadline, waiter.job, waiter.claim) = (Timestamp::NEVER, JobId::NONE, Claim::None);
+        (waiter.deadline, waiter.run, waiter.claim) = (Timestamp::NEVER, RunId::NONE, Claim::None);
         Some(Left { label, is_over_quota: !marks.is_empty(), start })
     }
 

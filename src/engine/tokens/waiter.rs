@@ -2,7 +2,7 @@
 
 use super::{Ask, DryRunOutcome, Holder, Marks, Refusal, RequestRef};
 use crate::{
-    engine::ids::{ClassId, FlowKey, JobId, Key, LabelId, Level, PartitionId},
+    engine::ids::{ClassId, FlowKey, Key, LabelId, Level, PartitionId, RunId},
     time::Timestamp,
 };
 
@@ -53,8 +53,8 @@ pub(crate) struct Waiter {
     pub(crate) marks: Marks,
     pub(crate) dry_run: DryRunOutcome,
     pub(crate) label: LabelId,
-    /// Job that the waiter is a part of.
-    pub(crate) job: JobId,
+    /// The run that the waiter is a part of.
+    pub(crate) run: RunId,
     /// Number in the order of arrival over all partitions.
     pub(crate) sequence: u64,
     pub(crate) since: Timestamp,
@@ -72,7 +72,7 @@ impl Waiter {
     }
 
     /// Returns a waiter that stands nowhere yet.
-    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
+    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, run: RunId, sequence: u64, since: Timestamp) -> Self {
         Self {
             stage: Stage::Line,
             claim: Claim::None,
@@ -82,7 +82,7 @@ impl Waiter {
             marks: Marks::NONE,
             dry_run: DryRunOutcome::NOTHING,
             label,
-            job,
+            run,
             sequence,
             since,
             caller_deadline: ask.deadline,
@@ -92,7 +92,7 @@ impl Waiter {
 
     /// Returns the request of the waiter, for telemetry.
     pub(crate) const fn request(&self) -> RequestRef {
-        RequestRef { partition: self.partition, label: self.label, job: self.job, since: self.since }
+        RequestRef { partition: self.partition, label: self.label, run: self.run, since: self.since }
     }
 
     /// Returns the holder of the slot that the waiter was granted.

@@ -31,7 +31,7 @@ impl Engine {
             if self.quotas.label(label).waiting() >= plan.max_waiting {
                 return Err(Reason::LabelQueueFull);
             }
-            if subject.run.is_some_and(|run| self.queue.of_job(subject.namespace, run) >= plan.max_waiting_per_run) {
+            if subject.run.is_some_and(|run| self.queue.of_run(subject.namespace, run) >= plan.max_waiting_per_run) {
                 return Err(Reason::RunCap);
             }
         }

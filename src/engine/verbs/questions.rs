@@ -176,11 +176,11 @@ impl Engine {
         if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
     }
 
-    /// Returns the reference of a request that has just come, with its job.
+    /// Returns the reference of a request that has just come, with its run.
     pub(super) fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
         let request = RequestRef::new(now, ask.partition, label);
         match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
-            Some((namespace, run)) => RequestRef { job: self.queue.find_job(namespace, run), ..request },
+            Some((namespace, run)) => RequestRef { run: self.queue.find_run(namespace, run), ..request },
             None => request,
         }
     }
