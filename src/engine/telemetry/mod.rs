@@ -32,7 +32,7 @@ use self::{
     classes_seen::ClassesSeen,
     health_state::HealthState,
     journal::{DecisionCode, Journal},
-    label_metrics::LabelMetrics,
+    label_metrics::AllLabelMetrics,
     totals::Totals,
 };
 pub(crate) use self::{
@@ -40,7 +40,7 @@ pub(crate) use self::{
     event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
     histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
-    label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},
+    label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
     label_window::LabelWindow,
     recent::{LastSeconds, RejectionKind},
     verdict::HealthInputs,
@@ -49,7 +49,7 @@ pub(crate) use self::{
 pub(crate) use self::{rejected_by::RejectedCount, sampled::SampledCounts};
 use crate::{
     engine::{
-        ids::{LabelId, PartitionId, RuleClassId, SeriesId},
+        ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
         plan::{LabelPlan, rules::RulesPlan},
         tokens::RequestRef,
     },
@@ -65,7 +65,7 @@ pub(crate) struct Telemetry {
     /// Totals by label.
     totals: Vec<Totals>,
     health: HealthState,
-    series: LabelMetrics,
+    label_metrics: AllLabelMetrics,
     classes_seen: ClassesSeen,
     /// Reloads of the settings.
     reloads: u64,
@@ -82,7 +82,7 @@ impl Telemetry {
             counts: Vec::new(),
             totals: vec![Totals::default()],
             health: HealthState::default(),
-            series: LabelMetrics::default(),
+            label_metrics: AllLabelMetrics::default(),
             classes_seen: ClassesSeen::default(),
             reloads: 0,
             journal: Journal::new(decisions),
@@ -117,7 +117,7 @@ impl Telemetry {
     #[inline]
     pub(crate) fn arrived(&mut self, partition: PartitionId, label: LabelId) {
         self.counts[partition.index()].arrived += 1;
-        self.tally(label, |series| series.requests += 1);
+        self.tally(label, |metrics| metrics.requests += 1);
     }
 
     /// Notes that a request had this class of rules.
@@ -161,7 +161,7 @@ impl Telemetry {
                     let wait = now.since(request.since);
                     counts.queued += 1;
                     counts.wait.record(wait);
-                    self.tally(request.label, |series| series.times.wait.record(wait));
+                    self.tally(request.label, |metrics| metrics.times.wait.record(wait));
                     #[cfg(feature = "introspect")]
                     self.note_time(request.label, TimeKind::Wait, wait);
                 }
@@ -181,13 +181,13 @@ impl Telemetry {
                     self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 }
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
-                self.tally(request.label, |series| series.ended(outcome));
+                self.tally(request.label, |metrics| metrics.ended(outcome));
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
                 (code, request, blocker)
             }
             Event::Cancelled => {
                 counts.cancelled_waiting += 1;
-                self.tally(request.label, |series| series.ended(LabelOutcome::Cancelled));
+                self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
                 (DecisionCode::CANCELLED, request, nothing)
             }
             Event::DryRun { reject: None, blocker } => {
@@ -249,7 +249,7 @@ impl Telemetry {
         &mut self,
         partition: PartitionId,
         label: LabelId,
-        series: SeriesId,
+        metrics: LabelMetricsId,
         outcome: Outcome,
         rtt: Duration,
     ) {
@@ -262,11 +262,11 @@ impl Telemetry {
             #[cfg(not(feature = "introspect"))]
             let _ = label;
         }
-        if self.series.is_on() {
-            self.series.count(series, |series| {
-                series.ended(LabelOutcome::of_ended(outcome));
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(metrics, |metrics| {
+                metrics.ended(LabelOutcome::of_ended(outcome));
                 if outcome == Outcome::Success {
-                    series.times.rtt.record(rtt);
+                    metrics.times.rtt.record(rtt);
                 }
             });
         }
@@ -289,7 +289,7 @@ impl Telemetry {
     /// Counts from zero for an entry of labels that has another name from now on.
     pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
         *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
-        self.series.find(label, name, plans);
+        self.label_metrics.find(label, name, plans);
     }
 
     /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
@@ -306,42 +306,42 @@ impl Telemetry {
         &mut self.totals[index]
     }
 
-    /// Opens series for the labels that settings name, and looks up those of all `labels`.
-    pub(crate) fn open_series<'a>(
+    /// Opens metrics for the labels that settings name, and looks up those of all `labels`.
+    pub(crate) fn open_label_metrics<'a>(
         &mut self,
         plans: (&LabelPlan, &RulesPlan),
         labels: impl Iterator<Item = (LabelId, Named<'a>)>,
     ) {
-        self.series.open(plans, labels);
+        self.label_metrics.open(plans, labels);
     }
 
     /// Whether anything is counted by label.
     #[inline]
-    pub(crate) const fn has_series(&self) -> bool {
-        self.series.is_on()
+    pub(crate) const fn has_label_metrics(&self) -> bool {
+        self.label_metrics.is_on()
     }
 
-    /// Returns the series of a label.
+    /// Returns the metrics of a label.
     #[inline]
-    pub(crate) fn series_of(&self, label: LabelId) -> SeriesId {
-        self.series.of(label)
+    pub(crate) fn label_metrics_of(&self, label: LabelId) -> LabelMetricsId {
+        self.label_metrics.of(label)
     }
 
     #[inline]
     fn tally(&mut self, label: LabelId, count: impl FnOnce(&mut LabelCounts)) {
-        if self.series.is_on() {
-            self.series.count(self.series.of(label), count);
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(self.label_metrics.of(label), count);
         }
     }
 
-    /// Returns how many series of labels there are, the shared one included.
-    pub(crate) const fn series_count(&self) -> usize {
-        self.series.len()
+    /// Returns how many labels have metrics, the shared ones included.
+    pub(crate) const fn label_metrics_count(&self) -> usize {
+        self.label_metrics.len()
     }
 
-    /// Returns all series of labels, the shared one first.
-    pub(crate) fn series(&self) -> impl Iterator<Item = SeriesRef<'_>> {
-        self.series.iter()
+    /// Returns the metrics of all labels, the shared ones first.
+    pub(crate) fn label_metrics(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {
+        self.label_metrics.iter()
     }
 
     /// Returns how many requests have come since the settings were taken.

@@ -107,7 +107,7 @@ impl Engine {
             self.queue.throttle(label, self.quotas.is_full(label));
         }
         self.telemetry.replace(self.capacity.len(), journal);
-        self.open_series();
+        self.open_label_metrics();
         self.find_extras();
         self.note_change(now, ChangeEvent::Reload { from });
         self.dispatch(now);

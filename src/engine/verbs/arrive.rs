@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         Engine,
-        ids::{ClassId, LabelId, Level, PartitionId, RuleClassId, SeriesId, TtlId},
+        ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, RuleClassId, TtlId},
         tokens::{Arrival, Ask, Holder, Marks, Refusal, RequestRef, Slot, Subject},
     },
     time::Timestamp,
@@ -35,7 +35,7 @@ impl Engine {
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         if self.lifecycle.is_off() {
-            return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, Marks::OBSERVED));
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, LabelMetricsId::NONE, Marks::OBSERVED));
         }
         let label = self.label_of(now, ask);
         self.telemetry.arrived(ask.partition, label);

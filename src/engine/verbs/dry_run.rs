@@ -77,7 +77,7 @@ impl Engine {
         self.record_dry_run(now, request, place);
         self.record(now, request, Event::LetThrough);
         let marks = self.controller.enter_shadow(place.is_ok());
-        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), marks) }
+        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }
 
     /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the

@@ -176,17 +176,17 @@ impl Engine {
         id
     }
 
-    /// Opens the series of the labels that settings name.
-    pub(in crate::engine) fn open_series(&mut self) {
+    /// Opens the metrics of the labels that settings name.
+    pub(in crate::engine) fn open_label_metrics(&mut self) {
         let Self { quotas, telemetry, .. } = self;
-        telemetry.open_series(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
+        telemetry.open_label_metrics(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
     }
 
     /// Returns the token of a slot that was taken.
     #[inline]
     pub(super) fn slot(&mut self, now: Timestamp, class: ClassId, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;
-        let ttl = self.slot_ttl.issue(now, holder, || telemetry.series_of(holder.label));
+        let ttl = self.slot_ttl.issue(now, holder, || telemetry.label_metrics_of(holder.label));
         Slot::counted(now, in_flight, holder, class, ttl)
     }
 }

@@ -1,4 +1,4 @@
-//! What is counted for one series.
+//! What is counted for one label.
 
 use crate::{engine::telemetry::Histogram, outcome::Outcome, rejection::Reason};
 
@@ -49,7 +49,7 @@ impl LabelOutcome {
     }
 }
 
-/// What happened to the requests of one series.
+/// What happened to the requests of one label.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelCounts {
     pub(crate) requests: u64,
