@@ -58,8 +58,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "gives_a_slot_back_twice",
         file: "runtime/admit/guard.rs",
         edits: &[(
-            "std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));\n            }",
-            "if !MADE { std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing)); }\n            }",
+            "std::mem::forget(std::mem::replace(&mut self.source, SlotSource::Nothing));\n            }",
+            "if !MADE { std::mem::forget(std::mem::replace(&mut self.source, SlotSource::Nothing)); }\n            }",
         )],
     },
     Mistake {
