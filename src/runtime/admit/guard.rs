@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
+    expired_slots::PermitExpiry,
     kept::{SlotKeeper, SlotShelf},
     lease_lost::LeaseLost,
-    overdue::PermitExpiry,
 };
 use crate::runtime::{
     background::{self, Since},
@@ -184,7 +184,7 @@ impl SlotGuard {
     /// Returns the signal that tells the holder that its slot expired, where slots expire.
     pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
         let (shared, ttl) = self.end()?;
-        let (overdue, waker) = PermitExpiry::new();
+        let (expiry, waker) = PermitExpiry::new();
         let _dropped_outside = shared.with_engine(|state, _| {
             if state.engine.is_expired(ttl) {
                 return Some(waker);
@@ -192,7 +192,7 @@ impl SlotGuard {
             state.wakers.register_holder(ttl, waker)
         });
         shared.drive_here();
-        Some(overdue)
+        Some(expiry)
     }
 
     /// Returns the signal that tells the holder that its lease is lost, if it has one.
@@ -201,7 +201,7 @@ impl SlotGuard {
         Some(LeaseLost::new(special.lease.as_ref()?.signal()))
     }
 
-    pub(super) fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_expired(&self, cx: &mut Context<'_>) -> Poll<()> {
         let Some((shared, ttl)) = self.end() else { return Poll::Pending };
         let waker = cx.waker().clone();
         let (answer, unused) = shared.with_engine(|state, _| {

@@ -105,7 +105,7 @@ mod with {
         limit: usize,
         shadow_limit: Option<usize>,
         reloads: u64,
-        overdue: u64,
+        expired_slots: u64,
         law_panics: u64,
         /// Rejections by partition and reason.
         rejected: BTreeMap<(String, &'static str), u64>,
@@ -122,7 +122,7 @@ mod with {
                 limit: snapshot.limit,
                 shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
                 reloads: snapshot.reloads,
-                overdue: snapshot.overdue,
+                expired_slots: snapshot.overdue,
                 law_panics: snapshot.law_panics,
                 rejected: rejected.collect(),
             }
@@ -147,8 +147,8 @@ mod with {
                     "the control law panicked"
                 );
             }
-            if now.overdue > self.overdue {
-                warn!(limiter, slots = now.overdue - self.overdue, "permits exceeded their time to live");
+            if now.expired_slots > self.expired_slots {
+                warn!(limiter, slots = now.expired_slots - self.expired_slots, "permits exceeded their time to live");
             }
             if !enabled!(Level::DEBUG) {
                 return;

@@ -1,7 +1,7 @@
 //! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of
 //! the runtime.
 
-mod abandoned;
+mod abandoned_slots;
 #[cfg(feature = "introspect")]
 mod checkpoint;
 mod drivers;
@@ -28,7 +28,7 @@ pub(in crate::runtime) use self::recorded::SettingsText;
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
-    abandoned::Along,
+    abandoned_slots::Along,
     drivers::{DriverSeat, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,

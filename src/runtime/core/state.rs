@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::{
-    abandoned::{Abandoned, Along},
+    abandoned_slots::{AbandonedSlots, Along},
     drivers::{DriverSeat, Look, Schedule},
     quiet::{Lanes, Lending, LentSlot},
     slots::{SlotNumber, SlotRef, Slots},
@@ -32,7 +32,7 @@ pub(crate) struct State {
     /// Slots of requests that the engine admitted.
     pub(in crate::runtime) slots: Slots,
     /// Slots of requests that were given up while their work may go on.
-    pub(super) abandoned: Abandoned,
+    pub(super) abandoned: AbandonedSlots,
     /// Slots that are kept for work that outlived its request.
     kept: usize,
     /// Slots that the engine lent to the lanes.
@@ -53,7 +53,7 @@ impl State {
         Self {
             engine,
             slots: Slots::default(),
-            abandoned: Abandoned::default(),
+            abandoned: AbandonedSlots::default(),
             kept: 0,
             lending: Lending::new(lanes),
             standing_refusals: StandingRefusals::new(lanes),

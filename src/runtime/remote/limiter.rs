@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     prepared::Prepared,
-    request::{Answer, RemoteRequest},
+    request::{LeaseResult, RemoteRequest},
 };
 #[cfg(feature = "config")]
 use crate::{config::StoreConfig, problem::BuildError};
@@ -116,7 +116,7 @@ impl RemoteLimiter {
         RemoteRequest::new(rules, answer)
     }
 
-    pub(in crate::runtime) fn count(&self, answer: &Answer) {
+    pub(in crate::runtime) fn count(&self, answer: &LeaseResult) {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,

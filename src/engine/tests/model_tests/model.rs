@@ -79,7 +79,7 @@ pub(super) struct Model {
     pub(super) verbs: u64,
     pub(super) forgotten: u64,
     pub(super) overflowed: u64,
-    pub(super) overdue: u64,
+    pub(super) expired_slots: u64,
 }
 
 impl Model {
@@ -110,7 +110,7 @@ impl Model {
             verbs: 0,
             forgotten: 0,
             overflowed: 0,
-            overdue: 0,
+            expired_slots: 0,
         }
     }
 
@@ -152,7 +152,7 @@ impl Model {
     pub(super) fn tick(&mut self) {
         self.expire(None, false);
         while let Some(late) = self.used.iter().position(|used| used.ends <= self.now) {
-            self.overdue += 1;
+            self.expired_slots += 1;
             self.stop(late);
         }
         self.sweep_workers();
