@@ -7,7 +7,7 @@ use super::followed::Candidate;
 use super::{
     Counts, HealthInputs, LabelWindow, LastSeconds, Telemetry, Verdict,
     label_window::WindowsByLabel,
-    recent::{Recent, RejectionKind},
+    recent::{Fares, Recent},
     totals::Totals,
     verdict::Judge,
 };
@@ -63,7 +63,7 @@ impl HealthState {
         let worst = self.labels.worst(totals);
         let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
         let is_throttled =
-            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(RejectionKind::Throttled));
+            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(Fares::Throttled));
         let partitions = self.partitions.iter().zip(counts);
         self.judge.judge(
             now,

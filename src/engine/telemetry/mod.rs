@@ -42,7 +42,7 @@ pub(crate) use self::{
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
     label_window::LabelWindow,
-    recent::{LastSeconds, RejectionKind},
+    recent::{Fares, LastSeconds},
     verdict::HealthInputs,
 };
 #[cfg(feature = "introspect")]
@@ -174,7 +174,7 @@ impl Telemetry {
             Event::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
                 let totals = self.totals_mut(request.label);
-                totals.rejected[RejectionKind::of(reason) as usize] += 1;
+                totals.rejected[Fares::of(reason) as usize] += 1;
                 #[cfg(feature = "introspect")]
                 {
                     let row = totals.row;

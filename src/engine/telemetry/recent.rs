@@ -16,13 +16,13 @@ const ENOUGH: u64 = 20;
 
 /// What most rejections of the last seconds say of a partition, or of a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RejectionKind {
+pub(crate) enum Fares {
     Saturated,
     Throttled,
     Unavailable,
 }
 
-impl RejectionKind {
+impl Fares {
     /// The meanings of rejections, the most harmless first.
     pub(super) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
 
@@ -112,17 +112,13 @@ impl LastSeconds {
     }
 
     /// Returns how many rejections stand for this.
-    pub(crate) fn rejected_as(&self, kind: RejectionKind) -> u64 {
-        Reason::ALL
-            .into_iter()
-            .filter(|reason| RejectionKind::of(*reason) == kind)
-            .map(|it| self.rejected[it.index()])
-            .sum()
+    pub(crate) fn rejected_as(&self, kind: Fares) -> u64 {
+        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind).map(|it| self.rejected[it.index()]).sum()
     }
 
     /// Returns the most frequent reason of rejections that stand for this.
-    pub(crate) fn main_reason(&self, kind: RejectionKind) -> Option<Reason> {
-        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == kind);
+    pub(crate) fn main_reason(&self, kind: Fares) -> Option<Reason> {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind);
         reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
@@ -139,8 +135,8 @@ impl LastSeconds {
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
     #[cfg(any(feature = "introspect", test))]
-    pub(crate) fn mostly_rejected(&self) -> Option<RejectionKind> {
-        RejectionKind::mostly(RejectionKind::ALL.map(|it| self.rejected_as(it)), self.admitted)
+    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
+        Fares::mostly(Fares::ALL.map(|it| self.rejected_as(it)), self.admitted)
     }
 }
 
@@ -159,7 +155,7 @@ impl Sample {
     }
 
     fn lacked_capacity(&self) -> u64 {
-        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == RejectionKind::Saturated);
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == Fares::Saturated);
         reasons.map(|it| self.rejected[it.index()]).sum()
     }
 }
@@ -219,7 +215,7 @@ mod tests {
         counts
     }
 
-    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<RejectionKind> {
+    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<Fares> {
         recent.since(now, counts, false).mostly_rejected()
     }
 
@@ -233,9 +229,9 @@ mod tests {
         let half = counts(1_010, &[(Reason::Limit, 9_010)]);
         assert_eq!(mostly(&recent, at(1), &half), None);
         for (reason, status) in [
-            (Reason::QueueFull, RejectionKind::Saturated),
-            (Reason::Rate, RejectionKind::Throttled),
-            (Reason::StoreUnavailable, RejectionKind::Unavailable),
+            (Reason::QueueFull, Fares::Saturated),
+            (Reason::Rate, Fares::Throttled),
+            (Reason::StoreUnavailable, Fares::Unavailable),
         ] {
             let most = counts(1_010, &[(Reason::Limit, 9_005), (reason, 6)]);
             assert_eq!(mostly(&recent, at(1), &most), Some(status));
@@ -256,7 +252,7 @@ mod tests {
         for _ in 0..1_000 {
             recent.note(at(0), &full, false);
         }
-        assert_eq!(mostly(&recent, at(0), &full), Some(RejectionKind::Saturated));
+        assert_eq!(mostly(&recent, at(0), &full), Some(Fares::Saturated));
     }
 
     #[test]
@@ -267,9 +263,9 @@ mod tests {
         }
         let last = recent.since(at(30), &counts(150, &[(Reason::Limit, 90), (Reason::Rate, 30)]), false);
         assert_eq!((last.seconds, last.admitted, last.rejected(), last.decided()), (10.0, 50, 40, 90));
-        assert_eq!((last.rejected_as(RejectionKind::Saturated), last.rejected_as(RejectionKind::Throttled)), (30, 10));
+        assert_eq!((last.rejected_as(Fares::Saturated), last.rejected_as(Fares::Throttled)), (30, 10));
         assert_eq!(
-            (last.main_reason(RejectionKind::Saturated), last.main_reason(RejectionKind::Unavailable)),
+            (last.main_reason(Fares::Saturated), last.main_reason(Fares::Unavailable)),
             (Some(Reason::Limit), None)
         );
         assert_eq!((last.per_second(30), LastSeconds::default().per_second(30)), (3.0, 0.0));

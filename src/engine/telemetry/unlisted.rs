@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Blocker, Gauges, RejectionKind, Telemetry, journal::DecisionCode};
+use super::{Blocker, Fares, Gauges, Telemetry, journal::DecisionCode};
 use crate::{
     engine::{
         ids::{LabelId, PartitionId},
@@ -28,7 +28,7 @@ impl Telemetry {
         let counts = &mut self.counts[partition.index()];
         counts.arrived += count;
         counts.rejected[reason.index()] += count;
-        self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
+        self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
         #[cfg(feature = "introspect")]
         self.count_rejected_plainly(partition, reason, count);
     }

@@ -5,7 +5,7 @@ use crate::engine::{
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
-    telemetry::RejectionKind,
+    telemetry::Fares,
     tokens::Ask,
 };
 
@@ -56,12 +56,12 @@ impl LabelStatus {
     }
 }
 
-impl From<RejectionKind> for LabelStatus {
-    fn from(kind: RejectionKind) -> Self {
+impl From<Fares> for LabelStatus {
+    fn from(kind: Fares) -> Self {
         match kind {
-            RejectionKind::Saturated => Self::Saturated,
-            RejectionKind::Throttled => Self::Throttled,
-            RejectionKind::Unavailable => Self::Unavailable,
+            Fares::Saturated => Self::Saturated,
+            Fares::Throttled => Self::Throttled,
+            Fares::Unavailable => Self::Unavailable,
         }
     }
 }

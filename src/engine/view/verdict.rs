@@ -7,7 +7,7 @@ use crate::{
     engine::{
         Engine,
         ids::PartitionId,
-        telemetry::{LastSeconds, RejectionKind, Verdict},
+        telemetry::{Fares, LastSeconds, Verdict},
     },
     rejection::Reason,
     time::Timestamp,
@@ -192,11 +192,11 @@ fn percent(part: u64, whole: u64) -> f64 {
 /// The rejections of a partition. Its reason is the most frequent one of those that the verdict is about.
 fn rejected_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnapshot {
     let about = match verdict {
-        Verdict::Throttled => RejectionKind::Throttled,
-        Verdict::StoreQuiet | Verdict::StoreGone | Verdict::Draining => RejectionKind::Unavailable,
-        _ => RejectionKind::Saturated,
+        Verdict::Throttled => Fares::Throttled,
+        Verdict::StoreQuiet | Verdict::StoreGone | Verdict::Draining => Fares::Unavailable,
+        _ => Fares::Saturated,
     };
-    let others = [RejectionKind::Saturated, RejectionKind::Throttled, RejectionKind::Unavailable];
+    let others = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
     let reason = [about].into_iter().chain(others).find_map(|kind| last.main_reason(kind));
     RefusedSnapshot {
         name: name.to_owned(),
