@@ -42,8 +42,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "decides_without_a_look_at_the_lanes",
         file: "runtime/core/turn.rs",
         edits: &[(
-            "        state.recall(self.lanes);\n        let untold",
-            "        if !MADE { state.recall(self.lanes); }\n        let untold",
+            "        state.recall(self.lanes);\n        state.open_row();",
+            "        if !MADE { state.recall(self.lanes); }\n        state.open_row();",
         )],
     },
     Mistake {
