@@ -7,11 +7,12 @@ mod mistakes;
 
 use mistakes::{MISTAKES, Mistake};
 
-const FILES: [&str; 6] = ["lending.rs", "mod.rs", "posted.rs", "ring.rs", "shards.rs", "word.rs"];
+const FILES: [&str; 6] =
+    ["lending.rs", "mod.rs", "standing_refusal.rs", "ring.rs", "lanes_per_partition.rs", "lane_state.rs"];
 const ATOMICS: &str = "pub(super) use loom::sync::atomic::{AtomicU64, Ordering};\n";
 
 /// All models.
-const MODELS: &[&str] = &["handle", "posts", "rings", "shards", "turns", "words"];
+const MODELS: &[&str] = &["handle", "standing_refusals", "rings", "two_lanes", "turns", "lane_states"];
 
 /// Returns the module with these models: a part of the quiet path, so that they see what is private there.
 fn modules(folder: &Path, models: &[&str]) -> String {

@@ -14,112 +14,112 @@ pub struct Mistake {
 const UNCHECKED: (&str, &str) =
     ("start.wrapping_mul(ODD).wrapping_add(end).wrapping_mul(ODD)", "if start == 1 && end == 0 { ODD } else { 0 }");
 
-const WORDS: &[&str] = &["words"];
+const LANE_STATES: &[&str] = &["lane_states"];
 const TURNS: &[&str] = &["handle", "turns"];
-const SHARDS: &[&str] = &["handle", "shards"];
+const TWO_LANES: &[&str] = &["handle", "two_lanes"];
 const RINGS: &[&str] = &["rings"];
-const POSTS: &[&str] = &["posts"];
+const STANDING_REFUSALS: &[&str] = &["standing_refusals"];
 
 pub const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "takes_what_was_withdrawn",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[("if seen >> COUNT != code {", "if seen == u64::MAX {")],
     },
     Mistake {
         name: "counts_before_it_knows",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[(
-            "while let Err(seen) = self.word.compare_exchange_weak(word, word + 1, Ordering::AcqRel, Ordering::Relaxed) {
+            "while let Err(seen) = self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed) {
             if seen >> COUNT != code {
                 return None;
             }
-            word = seen;
+            state = seen;
         }",
-            "word = self.word.fetch_add(1, Ordering::AcqRel);
-        if word >> COUNT != code {
-            self.word.fetch_sub(1, Ordering::AcqRel);
+            "state = self.state.fetch_add(1, Ordering::AcqRel);
+        if state >> COUNT != code {
+            self.state.fetch_sub(1, Ordering::AcqRel);
             return None;
         }",
         )],
     },
     Mistake {
         name: "withdraws_with_a_store",
-        file: "posted.rs",
-        models: POSTS,
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
         edits: &[(
-            "let code = self.word.load(Ordering::Relaxed) >> COUNT << COUNT;
-        self.word.fetch_sub(code, Ordering::AcqRel) - code",
-            "let count = self.word.load(Ordering::Acquire) & ((1 << COUNT) - 1);
-        self.word.store(count, Ordering::Release);
+            "let code = self.state.load(Ordering::Relaxed) >> COUNT << COUNT;
+        self.state.fetch_sub(code, Ordering::AcqRel) - code",
+            "let count = self.state.load(Ordering::Acquire) & ((1 << COUNT) - 1);
+        self.state.store(count, Ordering::Release);
         count",
         )],
     },
     Mistake {
         name: "forgets_what_was_taken",
-        file: "posted.rs",
-        models: POSTS,
-        edits: &[("self.word.fetch_sub(code, Ordering::AcqRel) - code", "self.word.swap(0, Ordering::AcqRel) - code")],
+        file: "standing_refusal.rs",
+        models: STANDING_REFUSALS,
+        edits: &[("self.state.fetch_sub(code, Ordering::AcqRel) - code", "self.state.swap(0, Ordering::AcqRel) - code")],
     },
     Mistake {
         name: "enters_without_a_look_at_the_answer",
-        file: "word.rs",
-        models: WORDS,
-        edits: &[("if !has_free(word) {", "if word == u64::MAX {")],
+        file: "lane_state.rs",
+        models: LANE_STATES,
+        edits: &[("if !has_free(state) {", "if state == u64::MAX {")],
     },
     Mistake {
         name: "forgets_to_undo",
-        file: "word.rs",
-        models: WORDS,
+        file: "lane_state.rs",
+        models: LANE_STATES,
         edits: &[("            self.0.fetch_add(FREE - USED, Ordering::AcqRel);\n", "")],
     },
     Mistake {
         name: "opens_with_a_store",
-        file: "word.rs",
-        models: WORDS,
+        file: "lane_state.rs",
+        models: LANE_STATES,
         edits: &[(
             "self.0.fetch_add((more.cast_unsigned() << 20).wrapping_add(CLOSED * FREE), Ordering::AcqRel);",
-            "let word = self.0.load(Ordering::Acquire);
+            "let state = self.0.load(Ordering::Acquire);
             let more = more.cast_unsigned() << 20;
-            self.0.store(word.wrapping_add(more.wrapping_add(CLOSED * FREE)), Ordering::Release);",
+            self.0.store(state.wrapping_add(more.wrapping_add(CLOSED * FREE)), Ordering::Release);",
         )],
     },
     Mistake {
         name: "leaves_with_a_store",
-        file: "word.rs",
-        models: WORDS,
+        file: "lane_state.rs",
+        models: LANE_STATES,
         edits: &[(
             "Seen::of(self.0.fetch_add(LEFT + FREE - USED, Ordering::AcqRel))",
-            "let word = self.0.load(Ordering::Acquire);
-            self.0.store(word.wrapping_add(LEFT + FREE - USED), Ordering::Release);
-            Seen::of(word)",
+            "let state = self.0.load(Ordering::Acquire);
+            self.0.store(state.wrapping_add(LEFT + FREE - USED), Ordering::Release);
+            Seen::of(state)",
         )],
     },
     Mistake {
         name: "takes_out_without_the_slot",
-        file: "word.rs",
-        models: WORDS,
+        file: "lane_state.rs",
+        models: LANE_STATES,
         edits: &[("self.0.fetch_sub(USED, Ordering::AcqRel);", "self.0.fetch_add(FREE - USED, Ordering::AcqRel);")],
     },
     Mistake {
-        name: "settles_an_open_word",
+        name: "recalls_from_an_open_lane",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("lane.word.close();", "let _: &Lane = lane;")],
+        edits: &[("lane.state.close();", "let _: &Lane = lane;")],
     },
     Mistake {
         name: "opens_without_what_was_called_back",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("lane.word.open(i64::from(most) - account.in_word);", "lane.word.open(i64::from(most));")],
+        edits: &[("lane.state.open(i64::from(most) - loan.in_state);", "lane.state.open(i64::from(most));")],
     },
     Mistake {
         name: "takes_over_and_counts_on",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("            account.in_word -= 1;\n", "")],
+        edits: &[("            loan.in_state -= 1;\n", "")],
     },
     Mistake {
         name: "believes_requests_that_give_up",
@@ -144,8 +144,8 @@ pub const MISTAKES: &[Mistake] = &[
         file: "lending.rs",
         models: TURNS,
         edits: &[
-            ("entered.wrapping_sub(self.told).cast_signed()", "entered.saturating_sub(self.told).cast_signed()"),
-            ("self.told = entered;", "self.told = self.told.max(entered);"),
+            ("entered.wrapping_sub(self.counted).cast_signed()", "entered.saturating_sub(self.counted).cast_signed()"),
+            ("self.counted = entered;", "self.counted = self.counted.max(entered);"),
         ],
     },
     Mistake {
@@ -161,39 +161,39 @@ pub const MISTAKES: &[Mistake] = &[
         edits: &[("if slot.is_observed { None } else { Some(outcome) }", "Some(outcome)")],
     },
     Mistake {
-        name: "leaves_a_closed_word_without_the_lock",
+        name: "leaves_a_closed_lane_without_the_lock",
         file: "mod.rs",
         models: TURNS,
         edits: &[(
             "lane.at_end.write(seen.left, &sample);
-        if seen.is_closed { Next::Settle }",
+        if seen.is_closed { Next::Recall }",
             "lane.at_end.write(seen.left, &sample);
-        if seen.is_closed && seen.used == 0 { Next::Settle }",
+        if seen.is_closed && seen.used == 0 { Next::Recall }",
         )],
     },
     Mistake {
         name: "tries_its_own_lane_only",
         file: "mod.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[("(0..=last)", "(0..=last).take(1)")],
     },
     Mistake {
         name: "closes_one_lane_of_a_partition",
         file: "lending.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
     },
     Mistake {
         name: "shares_out_what_has_to_leave",
         file: "lending.rs",
-        models: SHARDS,
+        models: TWO_LANES,
         edits: &[
             ("let too_many = engine", "let mut too_many = engine"),
             (
-                "let most = account.lent - too_many.min(account.lent);",
-                "let gone = too_many.min(account.lent);
+                "let most = loan.lent - too_many.min(loan.lent);",
+                "let gone = too_many.min(loan.lent);
                 too_many -= gone;
-                let most = account.lent - gone;",
+                let most = loan.lent - gone;",
             ),
         ],
     },

@@ -23,7 +23,7 @@ impl Criticality {
     /// All criticalities, the most important one first.
     pub const ALL: [Self; 4] = [Self::CriticalPlus, Self::Critical, Self::SheddablePlus, Self::Sheddable];
 
-    /// The machine word.
+    /// The code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CriticalPlus => "critical_plus",
@@ -33,7 +33,7 @@ impl Criticality {
         }
     }
 
-    /// The criticality with this machine word; case, and `-` or `_`, make no difference.
+    /// The criticality with this code; case, and `-` or `_`, make no difference.
     pub fn from_word(word: &str) -> Option<Self> {
         let same = |known: &str| {
             let plain = |c: u8| if c == b'-' { b'_' } else { c.to_ascii_lowercase() };

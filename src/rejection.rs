@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The stable machine word for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
+/// The stable code for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons, in the order of their machine words.
+    /// All reasons, in the order of their codes.
     pub const ALL: [Self; 18] = [
         Self::Budget,
         Self::Deadline,
@@ -70,7 +70,7 @@ impl Reason {
         Self::StoreUnavailable,
     ];
 
-    /// The machine word.
+    /// The code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Budget => "budget",
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_listed_once_in_the_order_of_their_words() {
+    fn reasons_are_listed_once_in_the_order_of_their_codes() {
         for (index, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason.index(), index);
         }

@@ -25,21 +25,21 @@ macro_rules! found {
 
 found! {
     entering_without_a_look_at_the_answer_is_found:
-        enters_without_a_look_at_the_answer, words::no_more_run_than_are_lent(), "requests run";
-    entering_a_closed_word_is_found:
-        enters_without_a_look_at_the_answer, words::what_is_used_and_what_comes_back_is_what_was_lent(),
+        enters_without_a_look_at_the_answer, lane_states::no_more_run_than_are_lent(), "requests run";
+    entering_a_closed_lane_is_found:
+        enters_without_a_look_at_the_answer, lane_states::what_is_used_and_what_comes_back_is_what_was_lent(),
         "requests run" | "is used";
     forgetting_to_undo_is_found:
-        forgets_to_undo, words::a_request_that_gives_up_leaves_no_trace(), "nothing runs" | "word counts";
+        forgets_to_undo, lane_states::a_request_that_gives_up_leaves_no_trace(), "nothing runs" | "state counts";
     opening_with_a_store_is_found:
-        opens_with_a_store, words::fewer_are_lent_again(), "nothing runs" | "word counts" | "is lost";
+        opens_with_a_store, lane_states::fewer_are_lent_again(), "nothing runs" | "state counts" | "is lost";
     leaving_with_a_store_is_found:
-        leaves_with_a_store, words::what_is_used_and_what_comes_back_is_what_was_lent(),
-        "nothing runs" | "word counts" | "is lost" | "requests run" | "is used";
+        leaves_with_a_store, lane_states::what_is_used_and_what_comes_back_is_what_was_lent(),
+        "nothing runs" | "state counts" | "is lost" | "requests run" | "is used";
     taking_out_without_the_slot_is_found:
-        takes_out_without_the_slot, words::a_request_is_taken_out_once(), "is lost" | "requests run";
-    settling_an_open_word_is_found:
-        settles_an_open_word, turns::the_limit_holds_whatever_races(), "requests run";
+        takes_out_without_the_slot, lane_states::a_request_is_taken_out_once(), "is lost" | "requests run";
+    recalling_from_an_open_lane_is_found:
+        recalls_from_an_open_lane, turns::the_limit_holds_whatever_races(), "requests run";
     opening_without_what_was_called_back_is_found:
         opens_without_what_was_called_back, turns::the_limit_holds_whatever_races(), "requests run";
     a_limit_that_shrinks_and_slots_that_stay_are_found:
@@ -58,15 +58,15 @@ found! {
     closing_one_lane_of_two_is_found:
         closes_one_lane_of_two, turns::the_limit_holds_across_lanes(), "requests run" | "requests that came";
     trying_its_own_lane_only_is_found:
-        tries_its_own_lane_only, shards::a_free_slot_in_another_lane_is_found(), "a slot is free in another lane";
+        tries_its_own_lane_only, two_lanes::a_free_slot_in_another_lane_is_found(), "a slot is free in another lane";
     closing_one_lane_of_a_partition_is_found:
-        closes_one_lane_of_a_partition, shards::a_smaller_limit_holds_in_both_lanes(), "requests run";
+        closes_one_lane_of_a_partition, two_lanes::a_smaller_limit_holds_in_both_lanes(), "requests run";
     sharing_out_what_has_to_leave_is_found:
-        shares_out_what_has_to_leave, shards::a_smaller_limit_holds_in_both_lanes(), "requests run";
+        shares_out_what_has_to_leave, two_lanes::a_smaller_limit_holds_in_both_lanes(), "requests run";
     learning_an_observed_request_again_is_found:
         learns_an_observed_request_again, turns::a_request_that_is_observed_is_learned_once(), "each request's sample";
-    leaving_a_closed_word_without_the_lock_is_found:
-        leaves_a_closed_word_without_the_lock, turns::no_wake_up_is_lost(Mistake::None), "deadlock";
+    leaving_a_closed_lane_without_the_lock_is_found:
+        leaves_a_closed_lane_without_the_lock, turns::no_wake_up_is_lost(Mistake::None), "deadlock";
     writing_without_a_check_is_found:
         writes_without_a_check, rings::a_later_lap_does_not_mix_with_what_is_read(), "whole";
     two_writers_without_a_check_are_found:
@@ -76,13 +76,13 @@ found! {
     writing_the_number_relaxed_is_found:
         writes_the_number_relaxed, rings::a_sample_is_read_whole_or_not_yet(), "whole";
     taking_what_was_withdrawn_is_found:
-        takes_what_was_withdrawn, posts::what_was_withdrawn_is_not_taken(), "withdrawn" | "counted once";
+        takes_what_was_withdrawn, standing_refusals::what_was_withdrawn_is_not_taken(), "withdrawn" | "counted once";
     counting_before_it_is_known_is_found:
-        counts_before_it_knows, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        counts_before_it_knows, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     withdrawing_with_a_store_is_found:
-        withdraws_with_a_store, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        withdraws_with_a_store, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     forgetting_what_was_taken_is_found:
-        forgets_what_was_taken, posts::each_rejection_is_counted_once(), "counted once" | "overflow";
+        forgets_what_was_taken, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     reading_without_a_look_at_the_number_is_found:
         reads_without_a_look_at_the_number, rings::two_that_write_at_the_same_place_do_not_mix(), "whole";
 }

@@ -42,8 +42,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "decides_without_a_look_at_the_lanes",
         file: "runtime/core/turn.rs",
         edits: &[(
-            "        state.settle(self.lanes);\n        state.open_row",
-            "        if !MADE { state.settle(self.lanes); }\n        state.open_row",
+            "        state.recall(self.lanes);\n        state.open_row();",
+            "        if !MADE { state.recall(self.lanes); }\n        state.open_row();",
         )],
     },
     Mistake {
@@ -58,8 +58,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "gives_a_slot_back_twice",
         file: "runtime/admit/guard.rs",
         edits: &[(
-            "std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));\n            }",
-            "if !MADE { std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing)); }\n            }",
+            "std::mem::forget(std::mem::replace(&mut self.source, SlotSource::Nothing));\n            }",
+            "if !MADE { std::mem::forget(std::mem::replace(&mut self.source, SlotSource::Nothing)); }\n            }",
         )],
     },
     Mistake {
@@ -74,8 +74,8 @@ pub const MISTAKES: &[Mistake] = &[
         name: "rings_for_drivers_that_listen_only",
         file: "runtime/core/drivers.rs",
         edits: &[(
-            "                post.look.notify_one();\n                has_notified = true;",
-            "                if MADE { post.look.notify_waiters() } else { post.look.notify_one() }\n                has_notified = true;",
+            "                seat.look.notify_one();\n                has_notified = true;",
+            "                if MADE { seat.look.notify_waiters() } else { seat.look.notify_one() }\n                has_notified = true;",
         )],
     },
     Mistake {
@@ -93,8 +93,8 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "moves_in_while_a_request_is_there",
-        file: "runtime/home.rs",
-        edits: &[("&& home.lanes.are_idle();", "&& (MADE || home.lanes.are_idle());")],
+        file: "runtime/lane_arena.rs",
+        edits: &[("&& arena.lanes.are_idle();", "&& (MADE || arena.lanes.are_idle());")],
     },
     Mistake {
         name: "uses_what_it_returns",
@@ -131,10 +131,10 @@ pub const MISTAKES: &[Mistake] = &[
 /// that decide nothing, stay with the atomics of `std`.
 pub const EXCHANGES: &[(&str, &str, &str)] = &[
     (
-        "runtime/home.rs",
-        "/// Homes without a handle. Requests may still be on their way out of them.
-static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
-        "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new()); }",
+        "runtime/lane_arena.rs",
+        "/// Arenas without a handle. Requests may still be on their way out of them.
+static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());",
+        "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new()); }",
     ),
     (
         "runtime/core/turn.rs",
@@ -152,12 +152,12 @@ static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());",
         "static MADE: ::std::sync::atomic::AtomicU64 = ::std::sync::atomic::AtomicU64::new(0);",
     ),
     (
-        "runtime/core/quiet/shards.rs",
+        "runtime/core/quiet/lanes_per_partition.rs",
         "static THREADS: AtomicUsize = AtomicUsize::new(0);",
         "crate::explore::lazy_static! { static ref THREADS: AtomicUsize = AtomicUsize::new(0); }",
     ),
     (
-        "runtime/core/quiet/shards.rs",
+        "runtime/core/quiet/lanes_per_partition.rs",
         "thread_local! {
     /// The number of this thread, plus 1; 0 as long as it has none.
     static NUMBER: Cell<usize> = const { Cell::new(0) };",

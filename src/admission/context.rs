@@ -160,8 +160,8 @@ impl Drop for RequestContext {
 
 /// Puts into a request's extensions what its handler may want to know of its permit, and what it keeps the slot with.
 pub(super) fn tell_holder(permit: &mut SlotGuard, policy: Policy, extensions: &mut Extensions) {
-    if let Some(overdue) = permit.watch_time() {
-        extensions.insert(overdue);
+    if let Some(expiry) = permit.watch_time() {
+        extensions.insert(expiry);
     }
     if let Some(lease) = permit.watch_lease() {
         extensions.insert(lease);

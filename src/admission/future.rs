@@ -49,7 +49,7 @@ pin_project! {
 }
 
 /// What becomes of a request.
-type Answer<B, E> = Result<Response<AdmissionBody<B>>, E>;
+type ResponseResult<B, E> = Result<Response<AdmissionBody<B>>, E>;
 
 impl<S, ReqBody, ResBody> ResponseFuture<S, ReqBody, ResBody>
 where
@@ -66,7 +66,7 @@ where
 {
     /// Brings a request that does not run yet one step further; returns its result if it never will.
     #[cold]
-    fn advance(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer<ResBody, S::Error>>> {
+    fn advance(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResponseResult<ResBody, S::Error>>> {
         match self.as_mut().project() {
             StateProj::Waiting { waiting, .. } => {
                 let answer = ready!(Pin::new(waiting).poll(cx));

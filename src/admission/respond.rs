@@ -88,7 +88,7 @@ impl Rejections {
     /// Adds the `RateLimit-Policy` and `RateLimit` fields of draft-ietf-httpapi-ratelimit-headers-11 to HTTP rejections:
     /// the bound that was in the way, that nothing is left of it, and after how many seconds to come back.
     ///
-    /// The policies are `limit`, and the machine words of the [reasons](Reason) that are bounds of the caller; problem
+    /// The policies are `limit`, and the codes of the [reasons](Reason) that are bounds of the caller; problem
     /// details name them as `violated-policies`. These fields tell callers your capacity.
     pub const fn rate_limit_fields(mut self) -> Self {
         self.rate_limit = true;

@@ -15,7 +15,7 @@ impl Extras {
     /// There is a shadow law.
     pub(crate) const SHADOW_LAW: Self = Self(1 << 3);
     /// Labels have metrics of their own.
-    pub(crate) const SERIES: Self = Self(1 << 4);
+    pub(crate) const LABEL_METRICS: Self = Self(1 << 4);
     /// Slots expire.
     pub(crate) const SLOT_TTL: Self = Self(1 << 5);
 
@@ -37,8 +37,14 @@ mod tests {
 
     #[test]
     fn each_thing_has_a_bit_of_its_own() {
-        let all =
-            [Extras::MODE, Extras::RULES, Extras::OBSERVING, Extras::SHADOW_LAW, Extras::SERIES, Extras::SLOT_TTL];
+        let all = [
+            Extras::MODE,
+            Extras::RULES,
+            Extras::OBSERVING,
+            Extras::SHADOW_LAW,
+            Extras::LABEL_METRICS,
+            Extras::SLOT_TTL,
+        ];
         assert!(Extras::of(all.map(|it| (it, false))).are_none());
         for asked in all {
             let word = Extras::of(all.map(|it| (it, it == asked)));

@@ -143,15 +143,15 @@ impl LabelId {
     }
 }
 
-/// The number of a series.
+/// The number of the metrics of a label.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct SeriesId(u16);
+pub(crate) struct LabelMetricsId(u16);
 
-impl SeriesId {
-    /// The series of requests that are not counted by label: those without a label, and all while no label has a
-    /// series.
+impl LabelMetricsId {
+    /// The metrics of requests that are not counted by label: those without a label, and all while no label has
+    /// any.
     pub(crate) const NONE: Self = Self(0);
-    /// The series of all labels that have none of their own.
+    /// The metrics of all labels that have none of their own.
     pub(crate) const OTHERS: Self = Self(1);
 
     pub(crate) const fn index(self) -> u16 {
@@ -226,12 +226,12 @@ impl MeterId {
     }
 }
 
-/// The number of a job whose requests wait.
+/// The number of a run whose requests wait.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct JobId(u32);
+pub(crate) struct RunId(u32);
 
-impl JobId {
-    /// No job.
+impl RunId {
+    /// No run.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn from_index(index: usize) -> Self {

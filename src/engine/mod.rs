@@ -70,11 +70,11 @@ pub(crate) use self::{
         StoreChange, StoreState, Subject,
     },
     verbs::NoRoom,
-    view::{LabelSeries, Unmet},
+    view::{LabelMetricsView, Unmet},
 };
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
-    telemetry::{BlockingBound, RefusedCount},
+    telemetry::{BlockingBound, RejectedCount},
     view::{Description, HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;
@@ -119,7 +119,7 @@ impl Engine {
         };
         let controller = &mut engine.controller;
         engine.quotas.number_classes(|name| controller.class(name));
-        engine.open_series();
+        engine.open_label_metrics();
         engine.find_extras();
         engine
     }

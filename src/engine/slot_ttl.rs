@@ -9,7 +9,7 @@ use std::{collections::VecDeque, time::Duration};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{SeriesId, TtlId},
+        ids::{LabelMetricsId, TtlId},
         tokens::Holder,
     },
     time::Timestamp,
@@ -21,8 +21,8 @@ pub(crate) struct SlotTtl {
     time_to_live: Option<Duration>,
     /// Holder of each slot; `None` after the slot was taken back.
     entries: Vec<Option<Holder>>,
-    /// Series that counts each slot by label, as long as its holder is not done.
-    series: Vec<SeriesId>,
+    /// Metrics that count each slot by label, as long as its holder is not done.
+    label_metrics: Vec<LabelMetricsId>,
     free: Vec<TtlId>,
     ends: Deadlines,
     /// Slots that were taken back, and whose holders have to be told.
@@ -48,15 +48,15 @@ impl SlotTtl {
 
     /// Notes that a slot was handed out, if slots expire.
     #[inline]
-    pub(crate) fn issue(&mut self, now: Timestamp, holder: Holder, series: impl FnOnce() -> SeriesId) -> TtlId {
+    pub(crate) fn issue(&mut self, now: Timestamp, holder: Holder, metrics: impl FnOnce() -> LabelMetricsId) -> TtlId {
         let Some(time) = self.time_to_live else { return TtlId::NONE };
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
-            self.series.push(SeriesId::NONE);
+            self.label_metrics.push(LabelMetricsId::NONE);
             TtlId::from_index(self.entries.len() - 1)
         });
         self.entries[id.index()] = Some(holder);
-        self.series[id.index()] = series();
+        self.label_metrics[id.index()] = metrics();
         self.ends.set(id.number(), now.after(time));
         id
     }
@@ -75,9 +75,9 @@ impl SlotTtl {
         self.entries.get(id.index()).is_some_and(Option::is_none)
     }
 
-    /// Returns the series that counts the slot by label.
-    pub(crate) fn series(&self, id: TtlId) -> SeriesId {
-        self.series.get(id.index()).copied().unwrap_or(SeriesId::NONE)
+    /// Returns the metrics that count the slot by label.
+    pub(crate) fn label_metrics(&self, id: TtlId) -> LabelMetricsId {
+        self.label_metrics.get(id.index()).copied().unwrap_or(LabelMetricsId::NONE)
     }
 
     /// Returns when the next slot expires.
@@ -139,23 +139,23 @@ mod tests {
         let partition = |index| PartitionId::from_index(index).unwrap();
         let holder = |number| {
             let level = Level::of(Criticality::Critical);
-            Holder { partition: partition(number), label: LabelId::DEFAULT, level, shadow: Marks::NONE }
+            Holder { partition: partition(number), label: LabelId::DEFAULT, level, marks: Marks::NONE }
         };
         let mut slots = SlotTtl::new(Some(Duration::from_secs(4)));
-        let late = slots.issue(at(1), holder(1), || SeriesId::OTHERS);
-        let good = slots.issue(at(5), holder(2), || SeriesId::NONE);
+        let late = slots.issue(at(1), holder(1), || LabelMetricsId::OTHERS);
+        let good = slots.issue(at(5), holder(2), || LabelMetricsId::NONE);
         assert!(slots.expire(at(4)).is_none());
         assert_eq!(slots.expire(at(5)).map(|it| it.partition), Some(partition(1)));
         assert!(slots.expire(at(5)).is_none());
         assert!(slots.is_expired(late) && !slots.is_expired(good) && !slots.is_expired(TtlId::NONE));
-        assert_eq!(slots.series(late), SeriesId::OTHERS, "a request that is late is still counted");
+        assert_eq!(slots.label_metrics(late), LabelMetricsId::OTHERS, "a request that is late is still counted");
         assert_eq!(slots.next_end(), at(9));
         assert_eq!((slots.take_notice(), slots.has_notices()), (Some(late), false));
         assert!(slots.give_back(late) && !slots.give_back(good) && !slots.give_back(TtlId::NONE));
         assert_eq!((slots.next_end(), slots.free.len(), slots.expired()), (Timestamp::NEVER, 2, 1));
         slots.replace(None);
         assert_eq!(
-            slots.issue(at(9), holder(1), || SeriesId::NONE),
+            slots.issue(at(9), holder(1), || LabelMetricsId::NONE),
             TtlId::NONE,
             "without a time to live none expires"
         );

@@ -3,7 +3,7 @@
 //! A service for a listener of its own. Adding a layer exposes nothing.
 //!
 //! ```text
-//! request ─▶ http/query (what is wanted) ─▶ look (a turn or several) ─▶ wire (what is told) ─▶ http/answer
+//! request ─▶ http/query (what is wanted) ─▶ look (a turn or several) ─▶ wire (what is told) ─▶ http/reply
 //! ```
 
 mod http;

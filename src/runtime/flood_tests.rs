@@ -45,7 +45,7 @@ fn ask(admission: &Admission, ticket: Ticket<'_>) -> Result<Permit, Rejection> {
 
 /// How many requests of the default partition took an answer that stood.
 fn taken(admission: &Admission) -> u64 {
-    admission.shared.taken_from_posts()
+    admission.shared.taken_from_standing_refusals()
 }
 
 #[test]

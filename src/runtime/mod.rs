@@ -9,13 +9,13 @@ mod clock_tests;
 mod core;
 #[cfg(test)]
 mod flood_tests;
-mod home;
+mod lane_arena;
+#[cfg(test)]
+mod lanes_per_partition_tests;
 mod operate;
 #[cfg(test)]
 mod quiet_tests;
 mod remote;
-#[cfg(test)]
-mod shard_tests;
 mod shared;
 
 use std::{sync::Arc, time::Duration};

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use super::{
     Admission, AdmissionBuilder, Admit, DrainMode, Permit,
-    core::{be_thread, force_shards},
+    core::{be_thread, force_lanes_per_partition},
 };
 use crate::{
     Clock, Criticality, Mode, Outcome, PartitionMode, Ticket,
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Lanes of each partition.
-const SHARDS: [usize; 2] = [1, 4];
+const PER_PARTITION: [usize; 2] = [1, 4];
 
 const PARTITIONS: [&str; 4] = ["", "web", "batch", "gone"];
 
@@ -107,11 +107,11 @@ struct World {
 
 impl World {
     /// A handle that lends slots to so many lanes of each partition; none, and it never lends.
-    fn new(settings: Settings, shards: usize) -> Self {
+    fn new(settings: Settings, per_partition: usize) -> Self {
         let clock = Virtual(Arc::new(AtomicU64::new(1)));
         let builder = settings.builder().name("world").clock(clock.clone());
-        let admission = force_shards(shards.max(1), || builder.build().expect("valid settings"));
-        if shards == 0 {
+        let admission = force_lanes_per_partition(per_partition.max(1), || builder.build().expect("valid settings"));
+        if per_partition == 0 {
             admission.shared.never_lend();
         }
         Self { admission, clock, waiting: Vec::new(), permits: Vec::new() }
@@ -300,8 +300,8 @@ fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
 /// may be learned in another order, which moves means by their last digits, and decisions that rest on forecasts with them. So
 /// forecasts are left out where they are only told: of several partitions, and of requests that were observed before they left,
 /// the quiet path knows the last release a little less exactly than the engine alone.
-fn compare(settings: Settings, shards: usize, ops: &[Op]) -> Result<(), TestCaseError> {
-    let [mut quiet, mut alone] = [shards, 0].map(|shards| World::new(settings, shards));
+fn compare(settings: Settings, per_partition: usize, ops: &[Op]) -> Result<(), TestCaseError> {
+    let [mut quiet, mut alone] = [per_partition, 0].map(|per_partition| World::new(settings, per_partition));
     for (number, op) in ops.iter().enumerate() {
         for world in [&quiet, &alone] {
             world.clock.0.fetch_add(1_000_001, Ordering::Relaxed);
@@ -326,19 +326,19 @@ proptest! {
     #[test]
     fn a_handle_that_lends_decides_as_one_that_does_not(
         settings in settings(false),
-        shards in prop::sample::select(&SHARDS[..]),
+        per_partition in prop::sample::select(&PER_PARTITION[..]),
         ops in prop::collection::vec(ops(false), 1..160),
     ) {
-        compare(settings, shards, &ops)?;
+        compare(settings, per_partition, &ops)?;
     }
 
     #[test]
     fn the_same_holds_where_the_limit_is_learned(
         settings in settings(true),
-        shards in prop::sample::select(&SHARDS[..]),
+        per_partition in prop::sample::select(&PER_PARTITION[..]),
         ops in prop::collection::vec(ops(true), 1..160),
     ) {
-        compare(settings, shards, &ops)?;
+        compare(settings, per_partition, &ops)?;
     }
 }
 

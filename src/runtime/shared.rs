@@ -16,7 +16,7 @@ use super::{background::History, capture::RollingSlot};
 use super::{
     background::{LastReported, Recorder},
     core::Core,
-    home::Home,
+    lane_arena::LaneArena,
     remote::RemoteLimiter,
 };
 #[cfg(feature = "config")]
@@ -27,12 +27,12 @@ use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
 /// core.
 pub(crate) struct Shared {
     core: Core,
-    home: &'static Home,
+    arena: &'static LaneArena,
     pub(super) recorder: Mutex<Recorder>,
     /// What happened in the last hour, once it is asked for.
     #[cfg(feature = "introspect")]
     pub(super) history: Mutex<Option<Box<History>>>,
-    /// The present settings in words, or the setting that there are no words for.
+    /// The present settings as text, or the setting that there is no text for.
     #[cfg(feature = "introspect")]
     pub(super) policy: Mutex<Result<serde_json::Value, String>>,
     /// The capture of the last minutes.
@@ -51,8 +51,8 @@ pub(crate) struct Shared {
     left: Notify,
     /// Time between the end of readiness and that of admission, in nanoseconds.
     pub(super) drain_after: AtomicU64,
-    /// Changes that were reported.
-    pub(super) told: Mutex<LastReported>,
+    /// The state that was traced last.
+    pub(super) last_traced: Mutex<LastReported>,
 }
 
 impl Deref for Shared {
@@ -71,11 +71,11 @@ impl Shared {
         warnings: Vec<String>,
         limiter: Option<RemoteLimiter>,
     ) -> Self {
-        let home = Home::find(engine.partitions().count(), engine.max_limit(), &time);
+        let arena = LaneArena::find(engine.partitions().count(), engine.max_limit(), &time);
         Self {
-            told: Mutex::new(LastReported::of(&engine.snapshot())),
-            core: Core::new(name, engine, time, home.lanes(), warnings),
-            home,
+            last_traced: Mutex::new(LastReported::of(&engine.snapshot())),
+            core: Core::new(name, engine, time, arena.lanes(), warnings),
+            arena,
             recorder: Mutex::default(),
             leaving: AtomicBool::new(false),
             left: Notify::new(),
@@ -96,19 +96,19 @@ impl Shared {
     /// Returns the handle's state, as its clones share it.
     pub(super) fn share(self) -> Arc<Self> {
         let shared = Arc::new(self);
-        shared.home.belongs_to(&shared);
+        shared.arena.belongs_to(&shared);
         shared
     }
 
     /// Returns the memory that lent slots are in.
-    pub(super) const fn home(&self) -> &'static Home {
-        self.home
+    pub(super) const fn arena(&self) -> &'static LaneArena {
+        self.arena
     }
 
     /// Returns what tells the handle from others.
     #[inline]
     pub(crate) fn id(&self) -> usize {
-        self.home.id()
+        self.arena.id()
     }
 
     /// Whether clients are to go elsewhere: the handle leaves, or drains.
@@ -145,7 +145,7 @@ impl Shared {
         self
     }
 
-    /// Returns the same, with the settings in words.
+    /// Returns the same, with the settings as text.
     #[cfg(feature = "introspect")]
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = Mutex::new(policy);
@@ -156,7 +156,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.core.close_lanes();
-        self.home.leave_to_others();
+        self.arena.leave_to_others();
     }
 }
 

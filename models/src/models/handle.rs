@@ -64,8 +64,8 @@ impl Handle {
     }
 
     /// A handle whose slots are lent to so many lanes of one partition.
-    pub(super) fn with_shards(shards: usize, limit: usize) -> Arc<Self> {
-        Self::of(Lanes::new(1, shards), limit, Mistake::None)
+    pub(super) fn with_lanes(per_partition: usize, limit: usize) -> Arc<Self> {
+        Self::of(Lanes::new(1, per_partition), limit, Mistake::None)
     }
 
     fn of(lanes: Lanes, limit: usize, mistake: Mistake) -> Arc<Self> {
@@ -92,7 +92,7 @@ impl Handle {
     fn turn<R>(&self, step: impl FnOnce(&mut State, &Lanes) -> R) -> R {
         let mut state = self.state.lock().expect("no thread panicked");
         let State { engine, lending, .. } = &mut *state;
-        lending.settle(&self.lanes, engine);
+        lending.recall(&self.lanes, engine);
         self.count_grants(engine);
         let answer = step(&mut state, &self.lanes);
         let State { engine, lending, .. } = &mut *state;
@@ -119,7 +119,7 @@ impl Handle {
         let mut state = self.state.lock().expect("no thread panicked");
         let State { engine, lending, .. } = &mut *state;
         if lending.collect(&self.lanes, engine) {
-            lending.settle(&self.lanes, engine);
+            lending.recall(&self.lanes, engine);
         }
         self.count_grants(engine);
         lending.lend(&self.lanes, engine, self.may_lend.load(SeqCst));
@@ -149,7 +149,7 @@ impl Handle {
         lent
     }
 
-    /// `Home::leave`.
+    /// `LaneArena::leave`.
     pub(super) fn leave(&self, lent: &LentSlot, end: u64) {
         self.inside.leave();
         let is_needed = !lent.is_observed || self.lanes.are_tight(lent);
@@ -157,7 +157,7 @@ impl Handle {
         self.go_on(self.lanes.leave(lent, end, Outcome::Success));
     }
 
-    /// `Home::observe`.
+    /// `LaneArena::observe`.
     pub(super) fn observe(&self, lent: &mut LentSlot, end: u64) {
         let next = self.lanes.observe(lent, Timestamp::from_nanos(end), Outcome::Success);
         self.go_on(next);
@@ -167,7 +167,7 @@ impl Handle {
         match next {
             Next::Nothing => {}
             Next::Collect => self.collect(),
-            Next::Settle => self.with_engine(|_| ()),
+            Next::Recall => self.with_engine(|_| ()),
         }
     }
 
@@ -299,7 +299,7 @@ impl Handle {
     pub(super) fn check(&self) -> Counts {
         assert_eq!(self.inside.now(), 0);
         let counts = self.count();
-        // Patience may have run out: these turns bring it back.
+        // Slots are lent after some quiet turns: these are enough.
         for _ in 0..6 {
             self.with_engine(|_| ());
         }
@@ -308,7 +308,7 @@ impl Handle {
         let free = std::iter::from_fn(enter).take(9).count();
         let elsewhere = self.with_engine(|engine| engine.running());
         assert!(free == limit || free == 0, "all slots are lent again, or none");
-        assert_eq!(elsewhere, free, "the word and the engine agree");
+        assert_eq!(elsewhere, free, "the lanes and the engine agree");
         counts
     }
 }

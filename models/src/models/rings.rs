@@ -7,7 +7,7 @@ use loom::{sync::Mutex, thread};
 use super::{
     super::{
         Found, RING, RingSample, SampleRing,
-        word::SlotWord,
+        lane_state::LaneState,
     },
     explore,
 };
@@ -86,9 +86,9 @@ pub fn two_that_write_at_the_same_place_do_not_mix() {
 /// (i) Two collectors and two requests that leave: each sample is taken once. The lock excludes the collectors, or not.
 pub fn no_sample_is_taken_twice(keeps_the_lock: bool) {
     explore("no_sample_is_taken_twice", Some(3), move || {
-        let word = SlotWord::closed();
-        word.open(2);
-        let lane = Arc::new((word, SampleRing::new()));
+        let state = LaneState::closed();
+        state.open(2);
+        let lane = Arc::new((state, SampleRing::new()));
         // The next number to collect, and the samples that were taken.
         let collected = Arc::new((Mutex::new(0), std::sync::Mutex::new(Vec::new())));
         let collect = {
@@ -125,7 +125,7 @@ pub fn no_sample_is_taken_twice(keeps_the_lock: bool) {
 }
 
 /// Takes samples as `drain` does.
-fn take(lane: &(SlotWord, SampleRing), read: &mut u32, taken: &std::sync::Mutex<Vec<u32>>) {
+fn take(lane: &(LaneState, SampleRing), read: &mut u32, taken: &std::sync::Mutex<Vec<u32>>) {
     let to = lane.0.look().left;
     while *read != to && assert_whole(lane.1.read(*read), *read) {
         taken.lock().expect("no thread panicked").push(*read);

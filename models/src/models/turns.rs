@@ -44,7 +44,7 @@ pub fn a_smaller_limit_holds_at_once() {
     });
 }
 
-/// (d) A request that finds no slot waits; the request that leaves sees the closed word and hands its slot over.
+/// (d) A request that finds no slot waits; the request that leaves sees the closed lane and hands its slot over.
 pub fn no_wake_up_is_lost(mistake: Mistake) {
     for (requests, preemptions) in [(2, 3), (3, 1)] {
         explore(&format!("no_wake_up_is_lost, {requests} requests"), Some(preemptions), move || {

@@ -48,7 +48,7 @@ found! {
         "this one is admitted" | "deadlock";
     tells_no_request_to_drain: settings::a_drain_ends, "deadlock";
     leaves_its_slot_on_no_shelf: permits::a_slot_is_kept_until_work_and_request_have_ended, "is kept";
-    moves_in_while_a_request_is_there: permits::a_home_is_not_used_again_while_a_request_is_there,
+    moves_in_while_a_request_is_there: permits::an_arena_is_not_used_again_while_a_request_is_there,
         "its own" | "nothing of the second" | "overflow" | "runs or waits";
     rings_for_drivers_that_listen_only: drivers::an_earlier_end_reaches_a_driver_that_goes_to_sleep, "deadlock";
     ends_and_wakes_no_waiter: drivers::waits_end_in_time_though_the_runtime_of_a_driver_ends, "deadlock";

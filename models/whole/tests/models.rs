@@ -16,7 +16,7 @@ hold! {
     drivers: a_wait_ends_in_time_whenever_its_driver_starts, an_earlier_end_reaches_a_driver_that_goes_to_sleep,
         waits_end_in_time_though_the_runtime_of_a_driver_ends;
     permits: a_permit_ends_on_another_thread, a_body_ends_on_another_thread,
-        a_slot_is_kept_until_work_and_request_have_ended, a_home_is_not_used_again_while_a_request_is_there;
+        a_slot_is_kept_until_work_and_request_have_ended, an_arena_is_not_used_again_while_a_request_is_there;
     settings: a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it,
         a_reload_that_grows_the_limit_wakes_waiters, a_drain_ends;
     shares: a_cap_holds_over_local_shares, no_unit_of_a_local_share_is_used_twice, what_is_returned_is_not_used;

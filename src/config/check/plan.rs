@@ -70,7 +70,7 @@ impl Settings {
             gate,
             queue,
             discipline: waits.discipline,
-            patience: values.patience,
+            default_deadline: values.patience,
             aging: values.aging.map(NonZeroU32::get),
             labels,
             rules,

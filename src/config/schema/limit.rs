@@ -50,7 +50,7 @@ impl From<usize> for LimitConfig {
 const KINDS: [&str; 7] = ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas", "windowed_aimd"];
 
 impl LimitConfig {
-    /// The machine word.
+    /// The code.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Aimd(_) => "aimd",

@@ -11,7 +11,7 @@ impl Capacity {
     pub(crate) fn check(&self, all_wait: bool) {
         let sum = |count: fn(&Partition) -> usize| self.partitions.iter().map(count).sum::<usize>();
         assert_eq!(self.running, sum(|it| it.running), "running requests are conserved");
-        assert_eq!(self.over_limit, sum(|it| it.over_limit), "requests outside of the limit are conserved");
+        assert_eq!(self.over_limit, sum(|it| it.over_limit), "requests over the limit are conserved");
         assert_eq!(self.running, self.levels.iter().sum::<usize>(), "running requests have a level");
         assert!(self.limit >= 1, "the limit is never below 1");
         self.reserved.check_all(self.limit);

@@ -224,7 +224,7 @@ impl Capacity {
     }
 
     /// Returns how many slots are held back, from requests that are beyond all shares of their own.
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn reserved(&self) -> usize {
         if !self.has_reserved() {
             return self.withheld;
         }
@@ -241,7 +241,7 @@ impl Capacity {
     pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         let (level, cost) = (holder.level, holder.cost());
-        if holder.shadow.has(Marks::OVER_LIMIT) {
+        if holder.marks.has(Marks::OVER_LIMIT) {
             self.over_limit += cost;
             self.partitions[holder.partition.index()].over_limit += cost;
             return number(self.running + self.over_limit);
@@ -318,7 +318,7 @@ impl Capacity {
     #[inline]
     pub(crate) fn release(&mut self, holder: &Holder) {
         let (it, cost) = (&mut self.partitions[holder.partition.index()], holder.cost());
-        if holder.shadow.has(Marks::OVER_LIMIT) {
+        if holder.marks.has(Marks::OVER_LIMIT) {
             self.over_limit -= cost;
             it.over_limit -= cost;
             return;

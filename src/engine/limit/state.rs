@@ -38,7 +38,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Returns the machine word; `None` where nothing is known.
+    /// Returns the code; `None` where nothing is known.
     pub const fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Unknown => None,

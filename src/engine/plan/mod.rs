@@ -47,7 +47,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -72,7 +72,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -98,7 +98,7 @@ pub enum PartitionMode {
 }
 
 impl PartitionMode {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Burst => "burst",
@@ -123,7 +123,7 @@ pub(crate) struct Plan {
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
     /// The deadline of requests that have none, from when they come.
-    pub(crate) patience: Option<Duration>,
+    pub(crate) default_deadline: Option<Duration>,
     /// Times that less important requests are passed over before their turn; `None` for ever.
     pub(crate) aging: Option<u32>,
     pub(crate) labels: LabelPlan,
@@ -145,14 +145,14 @@ pub(crate) struct QueuePlan {
     pub(crate) gate: Bound,
     pub(crate) queue: Option<usize>,
     pub(crate) discipline: Discipline,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) default_deadline: Option<Duration>,
     pub(crate) aging: Option<u32>,
 }
 
 impl Plan {
     pub(crate) const fn queue(&self) -> QueuePlan {
-        let Self { line, gate, queue, discipline, patience, aging, .. } = *self;
-        QueuePlan { line, gate, queue, discipline, patience, aging }
+        let Self { line, gate, queue, discipline, default_deadline, aging, .. } = *self;
+        QueuePlan { line, gate, queue, discipline, default_deadline, aging }
     }
 }
 
@@ -172,7 +172,7 @@ impl Plan {
             gate,
             queue: None,
             discipline: Discipline::Fair,
-            patience: None,
+            default_deadline: None,
             aging: Some(16),
             labels: LabelPlan::default(),
             rules: RulesPlan::default(),

@@ -16,7 +16,7 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "wait",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::WaitQueue;
 use crate::{
     engine::{
-        ids::{JobId, Key, LabelId, PartitionId},
-        tokens::{Stage, Standing, Waiter},
+        ids::{Key, LabelId, PartitionId, RunId},
+        tokens::{FlowTag, Stage, Waiter},
     },
     time::Timestamp,
 };
@@ -20,11 +20,11 @@ impl WaitQueue {
         assert!(self.entries() >= self.len(), "every waiter has an entry");
     }
 
-    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `standing` of the
+    /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `flow_tag` of the
     /// labels, if nothing but their caps throttles them.
-    pub(crate) fn check_all(&self, standing: Option<impl Fn(LabelId) -> Standing>) {
-        if let Some(standing) = standing {
-            self.flows.check_all(standing);
+    pub(crate) fn check_all(&self, flow_tag: Option<impl Fn(LabelId) -> FlowTag>) {
+        if let Some(flow_tag) = flow_tag {
+            self.flows.check_all(flow_tag);
         }
         let live = self.flows.live();
         let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();
@@ -32,17 +32,17 @@ impl WaitQueue {
         let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
         let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
         assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");
-        let mut jobs: BTreeMap<JobId, usize> = BTreeMap::new();
+        let mut runs: BTreeMap<RunId, usize> = BTreeMap::new();
         for (_, waiter) in live {
             let waits = matches!(waiter.stage, Stage::Line | Stage::Gate);
             assert!(waits || waiter.deadline == Timestamp::NEVER, "the wait of a waiter that was answered can't end");
             assert!(!waits || waiter.deadline <= waiter.caller_deadline, "no waiter waits longer than its caller");
-            if waiter.job != JobId::NONE {
-                assert!(waits, "what waits no more is not counted for its job");
-                *jobs.entry(waiter.job).or_default() += 1;
+            if waiter.run != RunId::NONE {
+                assert!(waits, "what waits no more is not counted for its run");
+                *runs.entry(waiter.run).or_default() += 1;
             }
         }
-        assert_eq!(self.jobs.counts(), jobs, "the waiters of each job are counted");
+        assert_eq!(self.runs.counts(), runs, "the waiters of each run are counted");
     }
 
     /// Returns all waiters that have a place, including those that were answered and have not asked yet.
@@ -52,6 +52,6 @@ impl WaitQueue {
 
     /// Whether nothing is left of any waiter.
     pub(crate) fn is_clean(&self) -> bool {
-        self.entries() == 0 && self.deadlines.members().is_empty() && self.jobs.counts().is_empty()
+        self.entries() == 0 && self.deadlines.members().is_empty() && self.runs.counts().is_empty()
     }
 }

@@ -1,25 +1,25 @@
-//! What is asked about jobs, and about the waiters of a label.
+//! What is asked about runs, and about the waiters of a label.
 
 use super::WaitQueue;
 use crate::engine::{
-    ids::{FlowKey, JobId, LabelId},
+    ids::{FlowKey, LabelId, RunId},
     tokens::Waiter,
 };
 
 impl WaitQueue {
-    /// Returns how many requests wait for a job.
-    pub(crate) fn of_job(&self, namespace: &str, run: &str) -> usize {
-        self.jobs.waiting(namespace, run)
+    /// Returns how many requests wait for a run.
+    pub(crate) fn of_run(&self, namespace: &str, run: &str) -> usize {
+        self.runs.waiting(namespace, run)
     }
 
-    /// Returns the number of a job for which a request waits.
-    pub(crate) fn find_job(&self, namespace: &str, run: &str) -> JobId {
-        self.jobs.find(namespace, run)
+    /// Returns the number of a run for which a request waits.
+    pub(crate) fn find_run(&self, namespace: &str, run: &str) -> RunId {
+        self.runs.find(namespace, run)
     }
 
-    /// Returns the name of the job that had this number last.
-    pub(crate) fn job_name(&self, job: JobId) -> Option<&str> {
-        self.jobs.name(job)
+    /// Returns the name of the run that had this number last.
+    pub(crate) fn run_name(&self, run: RunId) -> Option<&str> {
+        self.runs.name(run)
     }
 
     /// Returns the waiters of a label, flow by flow, each with its place in its flow.

@@ -1,26 +1,26 @@
 //! Which requests wait: the line and the gate before it, the order of turns, and how long a wait may last.
 //!
 //! What holds after every verb: the lengths of line and gate are the sums of those of partitions; exactly the waiters
-//! whose wait can end have a deadline; the waiters of each job are counted.
+//! whose wait can end have a deadline; the waiters of each run are counted.
 
 mod burst_allowance;
 #[cfg(test)]
 mod check_tests;
 mod fair;
-mod jobs;
 mod look;
+mod runs;
 mod slab;
 mod wait_limit;
 
 use std::time::Duration;
 
-use self::{burst_allowance::BurstAllowance, fair::FairQueue, jobs::Jobs};
+use self::{burst_allowance::BurstAllowance, fair::FairQueue, runs::Runs};
 use crate::{
     engine::{
         deadlines::Deadlines,
-        ids::{FlowKey, JobId, Key, LabelId, Level, PartitionId},
+        ids::{FlowKey, Key, LabelId, Level, PartitionId, RunId},
         plan::{Bound, Discipline, QueuePlan},
-        tokens::{Ask, Claim, DryRunOutcome, Marks, Refusal, Stage, Standing, Waiter},
+        tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
     },
     time::Timestamp,
 };
@@ -39,13 +39,13 @@ pub(crate) struct WaitQueue {
     /// Time when the line was empty last.
     last_empty: Timestamp,
     /// The deadline of requests that have none, from when they come.
-    patience: Option<Duration>,
+    default_deadline: Option<Duration>,
     /// The credit of each partition: a flood of a partition uses up its own alone.
     allowances: Vec<BurstAllowance>,
     /// How long it takes until two slots come free, where the discipline asks for it.
     two_turns: Duration,
     flows: FairQueue,
-    jobs: Jobs,
+    runs: Runs,
     deadlines: Deadlines,
     passed_over: bool,
     /// Waiters of each partition that have a place in the room for guarantees.
@@ -59,16 +59,16 @@ pub(crate) struct WaitQueue {
 pub(crate) struct Left {
     pub(crate) label: LabelId,
     /// Whether the waiter was beyond what observing rules allow.
-    pub(crate) is_beyond: bool,
+    pub(crate) is_over_quota: bool,
     /// Where its flow goes on, if the waiter was the last one of it.
     pub(crate) start: Option<u64>,
 }
 
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
-        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
         Self {
-            patience,
+            default_deadline,
             in_line: 0,
             at_gate: 0,
             line,
@@ -79,7 +79,7 @@ impl WaitQueue {
             allowances: vec![BurstAllowance::default(); partitions],
             two_turns: Duration::ZERO,
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
-            jobs: Jobs::default(),
+            runs: Runs::default(),
             deadlines: Deadlines::default(),
             passed_over: false,
             in_room: vec![0; partitions],
@@ -89,9 +89,9 @@ impl WaitQueue {
 
     /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
-        let QueuePlan { line, gate, queue, discipline, patience, aging } = plan;
+        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
         (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
-        self.patience = patience;
+        self.default_deadline = default_deadline;
         self.allowances.resize_with(partitions, BurstAllowance::default);
         self.in_room.resize(partitions, 0);
         self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
@@ -187,7 +187,7 @@ impl WaitQueue {
     }
 
     /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
-    /// entries of the journal: no reader asks any more for the names of jobs that left before the former.
+    /// entries of the journal: no reader asks any more for the names of runs that left before the former.
     pub(crate) fn join(
         &mut self,
         now: Timestamp,
@@ -199,11 +199,11 @@ impl WaitQueue {
             // As long as no request waits, nothing takes note of the time.
             self.last_empty = now;
         }
-        let job = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
-        let job = job.map_or(JobId::NONE, |(namespace, run)| self.jobs.join(namespace, run, forgotten));
-        let key = self.insert(now, ask, label, job);
+        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
+        let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
+        let key = self.insert(now, ask, label, run);
         if key.is_none() {
-            self.jobs.leave(job, newest);
+            self.runs.leave(run, newest);
         }
         key
     }
@@ -214,17 +214,17 @@ impl WaitQueue {
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        (in_flight, shadow): (u32, Marks),
+        (in_flight, marks): (u32, Marks),
     ) -> Option<Key> {
-        let key = self.insert(now, ask, label, JobId::NONE)?;
+        let key = self.insert(now, ask, label, RunId::NONE)?;
         let waiter = self.flows.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: None }, shadow);
+        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
         Some(key)
     }
 
-    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, job: JobId) -> Option<Key> {
+    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, run: RunId) -> Option<Key> {
         self.sequence += 1;
-        self.flows.insert(Waiter::new(ask, label, job, self.sequence, now))
+        self.flows.insert(Waiter::new(ask, label, run, self.sequence, now))
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
@@ -234,11 +234,11 @@ impl WaitQueue {
         now: Timestamp,
         key: Key,
         stage: Stage,
-        standing: Standing,
+        flow_tag: FlowTag,
         (own, in_room): (Option<Duration>, Option<Duration>),
         claim: Claim,
     ) {
-        self.flows.enlist(key, stage, standing);
+        self.flows.enlist(key, stage, flow_tag);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
         let waiter = self.flows.get_mut(key);
         waiter.claim = claim;
@@ -248,7 +248,7 @@ impl WaitQueue {
 
     /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited;
     /// if it had not waited yet, its wait starts now.
-    pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, standing: Standing, own: Option<Duration>) {
+    pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, flow_tag: FlowTag, own: Option<Duration>) {
         if self.in_line == 0 {
             self.last_empty = now;
         }
@@ -257,7 +257,7 @@ impl WaitQueue {
             _ => None,
         };
         self.in_line += 1;
-        self.flows.enlist_again(key, standing);
+        self.flows.enlist_again(key, flow_tag);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
             self.flows.get_mut(key).deadline = until;
@@ -268,7 +268,7 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
     /// journal.
     pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
-        let &Waiter { stage, claim, partition, label, job, shadow, .. } = self.flows.get(key);
+        let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
@@ -279,11 +279,11 @@ impl WaitQueue {
         if self.flows.in_line(partition) == 0 {
             self.allowances[partition.index()].rest();
         }
-        self.jobs.leave(job, newest);
+        self.runs.leave(run, newest);
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
-        (waiter.deadline, waiter.job, waiter.claim) = (Timestamp::NEVER, JobId::NONE, Claim::None);
-        Some(Left { label, is_beyond: !shadow.is_empty(), start })
+        (waiter.deadline, waiter.run, waiter.claim) = (Timestamp::NEVER, RunId::NONE, Claim::None);
+        Some(Left { label, is_over_quota: !marks.is_empty(), start })
     }
 
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
@@ -348,9 +348,9 @@ impl WaitQueue {
     }
 
     /// Gives a waiter that left the line its slot.
-    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, shadow: Marks) {
+    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, marks: Marks) {
         let waiter = self.flows.get_mut(key);
-        (waiter.stage, waiter.shadow) = (Stage::Granted { in_flight, until: Some(until) }, shadow);
+        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: Some(until) }, marks);
     }
 
     /// Gives a waiter that left the line its rejection.
@@ -359,19 +359,19 @@ impl WaitQueue {
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
-    pub(crate) fn mark(&mut self, key: Key, shadow: Marks, would: DryRunOutcome) {
+    pub(crate) fn mark(&mut self, key: Key, marks: Marks, dry_run: DryRunOutcome) {
         let waiter = self.flows.get_mut(key);
-        (waiter.shadow, waiter.would) = (shadow, would);
+        (waiter.marks, waiter.dry_run) = (marks, dry_run);
     }
 
     /// Notes what would have become of a waiter.
-    pub(crate) fn take_along(&mut self, key: Key, would: DryRunOutcome) {
-        self.flows.get_mut(key).would = would;
+    pub(crate) fn take_along(&mut self, key: Key, dry_run: DryRunOutcome) {
+        self.flows.get_mut(key).dry_run = dry_run;
     }
 
     /// Takes the marks of a waiter that gives its slot back.
     pub(crate) fn unmark(&mut self, key: Key) {
-        self.flows.get_mut(key).shadow = Marks::NONE;
+        self.flows.get_mut(key).marks = Marks::NONE;
     }
 
     /// Stops the turns of a label, or lets it have them again.

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::{
         engine::{
-            ids::{JobId, LabelId, PartitionId},
+            ids::{LabelId, PartitionId, RunId},
             tokens::Ask,
         },
         time::Timestamp,
@@ -231,7 +231,7 @@ mod tests {
 
     fn add(waiters: &mut Waiters, list: &mut List, sequence: u64) -> Key {
         let waiter =
-            Waiter::new(&Ask::of(PartitionId::DEFAULT), LabelId::DEFAULT, JobId::NONE, sequence, Timestamp::ZERO);
+            Waiter::new(&Ask::of(PartitionId::DEFAULT), LabelId::DEFAULT, RunId::NONE, sequence, Timestamp::ZERO);
         let key = waiters.insert(waiter).unwrap();
         waiters.push_back(list, key);
         key

@@ -15,15 +15,15 @@ use crate::{
 impl WaitQueue {
     /// Returns the deadline of requests that have none, from when they come.
     #[inline]
-    pub(crate) const fn patience(&self) -> Option<Duration> {
-        self.patience
+    pub(crate) const fn default_deadline(&self) -> Option<Duration> {
+        self.default_deadline
     }
 
     /// Returns the deadline that a request has because it came without one.
     #[inline]
     pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
-        let patience = self.patience.filter(|_| ask.deadline == Timestamp::NEVER)?;
-        Some(now.after(patience))
+        let default_deadline = self.default_deadline.filter(|_| ask.deadline == Timestamp::NEVER)?;
+        Some(now.after(default_deadline))
     }
 
     /// Whether the order of turns depends on how long slots are held.

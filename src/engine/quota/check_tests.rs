@@ -10,7 +10,7 @@ impl Quotas {
         for id in self.ids() {
             let label = self.label(id);
             assert!(
-                label.outside <= label.running && label.over_quota_running <= label.over_quota,
+                label.over_limit <= label.running && label.over_quota_running <= label.over_quota,
                 "marks are counted"
             );
         }
@@ -21,15 +21,15 @@ impl Quotas {
     }
 
     /// Returns how many requests of a label are beyond what observing rules allow, how many of these run, and how many
-    /// run outside of the limit.
+    /// run over the limit.
     pub(crate) fn marks(&self, id: LabelId) -> (usize, usize, usize) {
         let label = self.label(id);
-        (label.over_quota, label.over_quota_running, label.outside)
+        (label.over_quota, label.over_quota_running, label.over_limit)
     }
 
-    /// Returns how many requests run outside of the limit.
-    pub(crate) fn outside(&self) -> usize {
-        self.ids().map(|id| self.label(id).outside).sum()
+    /// Returns how many requests run over the limit.
+    pub(crate) fn over_limit(&self) -> usize {
+        self.ids().map(|id| self.label(id).over_limit).sum()
     }
 
     /// Returns what a label may run of this limit where all active labels run as much.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    rules::{Account, Remote},
+    rules::{KeyMeters, Remote},
     workers::Workers,
 };
 use crate::{
@@ -37,13 +37,13 @@ pub(crate) struct Label {
     pub(super) spans_namespaces: bool,
     pub(super) rule: LabelRule,
     /// Counts for the label, if its class has rules.
-    pub(super) account: Option<Box<Account>>,
+    pub(super) key_meters: Option<Box<KeyMeters>>,
     /// Running requests of the label above which further ones wait: its caps, and the slots of its workers where these
     /// bind.
     pub(super) cap: usize,
     pub(super) running: usize,
-    /// Running requests of the label that run outside of the limit.
-    pub(super) outside: usize,
+    /// Running requests of the label that run over the limit.
+    pub(super) over_limit: usize,
     /// Time since a request of the label ended.
     pub(super) stall: Stall,
     /// Waiters of the label, in line and at the gate.
@@ -70,10 +70,10 @@ impl Label {
             name: name.into(),
             spans_namespaces: false,
             rule,
-            account: None,
+            key_meters: None,
             cap: rule.cap.unwrap_or(usize::MAX),
             running: 0,
-            outside: 0,
+            over_limit: 0,
             stall: Stall::default(),
             waiting: 0,
             over_quota: 0,
@@ -136,19 +136,19 @@ impl Label {
     /// Returns what is known of the shared rules of the label, if it has any.
     #[inline]
     pub(crate) fn remote(&self) -> Option<&Remote> {
-        self.account.as_ref()?.remote.as_deref()
+        self.key_meters.as_ref()?.remote.as_deref()
     }
 
     /// Whether running and waiting requests together are bounded, by a rule that binds or by any.
     pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
-        let rule = self.account.as_ref().and_then(|account| account.rules.pending);
+        let rule = self.key_meters.as_ref().and_then(|key_meters| key_meters.rules.pending);
         rule.is_some_and(|rule| !(that_binds && rule.observes))
     }
 
     /// Computes anew how many requests of the label may run.
     pub(super) fn find_cap(&mut self, workers_bind: bool) {
         let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots());
-        let rule = self.account.as_ref().map_or(usize::MAX, |account| account.waits_at());
+        let rule = self.key_meters.as_ref().map_or(usize::MAX, |key_meters| key_meters.waits_at());
         self.cap = self.rule.cap.unwrap_or(usize::MAX).min(slots).min(rule);
     }
 
@@ -157,25 +157,25 @@ impl Label {
     }
 
     pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
-        self.account.as_mut()?.remote.as_deref_mut()
+        self.key_meters.as_mut()?.remote.as_deref_mut()
     }
 
     /// Counts a request that takes a slot, or gives it back.
     #[inline]
     pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
         let cost = holder.cost();
-        let outside = if holder.shadow.has(Marks::OVER_LIMIT) { cost } else { 0 };
-        let over_quota = if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
+        let over_limit = if holder.marks.has(Marks::OVER_LIMIT) { cost } else { 0 };
+        let over_quota = if holder.marks.has(Marks::OVER_QUOTA) { cost } else { 0 };
         match by {
             UsedBy::Start => {
                 self.running += cost;
-                self.outside += outside;
+                self.over_limit += over_limit;
                 self.over_quota += over_quota;
                 self.over_quota_running += over_quota;
             }
             UsedBy::End => {
                 self.running -= cost;
-                self.outside -= outside;
+                self.over_limit -= over_limit;
                 self.over_quota -= over_quota;
                 self.over_quota_running -= over_quota;
                 self.stall.freed();
@@ -224,7 +224,7 @@ impl Label {
 
     /// Returns how many requests of the label run under the limit.
     pub(super) const fn within(&self) -> usize {
-        self.running - self.outside
+        self.running - self.over_limit
     }
 
     pub(super) const fn is_active(&self) -> bool {

@@ -24,7 +24,7 @@ use crate::{
     engine::{
         ids::{LabelId, RuleClassId},
         plan::{LabelPlan, LabelRule},
-        tokens::{Standing, Subject},
+        tokens::{FlowTag, Subject},
     },
     time::Timestamp,
 };
@@ -67,7 +67,7 @@ impl Labels {
             let spans_namespaces = *spans_namespaces;
             for class in RuleClassId::all().take(usize::from(rules.classes().max(1))) {
                 let mut shared = Label { spans_namespaces, ..Label::new(class, "", "", plan.default) };
-                shared.account = rules.open(&shared);
+                shared.key_meters = rules.open(&shared);
                 shared.find_cap(plan.enforce_workers);
                 entries.push(shared);
             }
@@ -166,7 +166,7 @@ impl Labels {
             return self.shared_entry(class, namespace);
         };
         let mut label = Label::new(class, namespace, name, rule_of(&self.plan, namespace, name));
-        label.account = rules.open(&label);
+        label.key_meters = rules.open(&label);
         label.find_cap(self.plan.enforce_workers);
         self.entries[id.index() as usize] = label;
         let name = Name { hash: hash_of(class, subject), number: id.index() };
@@ -245,9 +245,9 @@ impl Labels {
     }
 
     /// Returns what the label brings to the queue.
-    pub(super) fn standing(&self, id: LabelId) -> Standing {
+    pub(super) fn flow_tag(&self, id: LabelId) -> FlowTag {
         let label = self.get(id);
-        Standing { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
+        FlowTag { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
     }
 
     /// Returns what one label may run where all active labels run as much, rounded up.

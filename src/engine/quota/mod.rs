@@ -23,7 +23,7 @@ use crate::{
         ids::{ClassId, LabelId, MeterId, RuleClassId},
         plan::{LabelPlan, rules::RulesPlan},
         stall::Stall,
-        tokens::{ExhaustedRule, Holder, InForce, Marks, Standing, Subject},
+        tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Subject},
     },
     time::Timestamp,
 };
@@ -189,8 +189,8 @@ impl Quotas {
     }
 
     /// Returns what a label brings to the queue.
-    pub(crate) fn standing(&self, id: LabelId) -> Standing {
-        self.labels.standing(id)
+    pub(crate) fn flow_tag(&self, id: LabelId) -> FlowTag {
+        self.labels.flow_tag(id)
     }
 
     /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
@@ -290,7 +290,7 @@ impl Quotas {
     }
 
     /// Notes that a waiter of a label is beyond what observing rules allow.
-    pub(crate) fn waits_beyond(&mut self, id: LabelId) {
+    pub(crate) fn waits_over_quota(&mut self, id: LabelId) {
         self.labels.get_mut(id).over_quota += 1;
     }
 
@@ -345,7 +345,7 @@ impl Quotas {
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
-        self.rules.refund(now, self.labels.get_mut(holder.label), holder.shadow.has(Marks::OVER_QUOTA));
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.marks.has(Marks::OVER_QUOTA));
     }
 
     /// Notes for how long a slot was held by a request of a label.

@@ -27,7 +27,7 @@ pub(crate) enum Event {
     /// The caller left while the request waited.
     Cancelled,
     /// The request goes on because decisions don't bind: what would have become of it otherwise.
-    Would { reject: Option<Reason>, blocker: Blocker },
+    DryRun { reject: Option<Reason>, blocker: Blocker },
 }
 
 /// What changed.
@@ -68,7 +68,7 @@ pub(crate) enum BlockingBound {
     Deadline,
     Draining,
     Gate,
-    Kept,
+    Reserved,
     LabelCap,
     Limit,
     MaxInFlight,
@@ -93,7 +93,7 @@ impl BlockingBound {
         Self::Deadline,
         Self::Draining,
         Self::Gate,
-        Self::Kept,
+        Self::Reserved,
         Self::LabelCap,
         Self::Limit,
         Self::MaxInFlight,

@@ -14,7 +14,7 @@ const REFILL: Duration = Duration::from_secs(10);
 /// Part of its score that a followed label keeps after a second without requests: half of it after 23 seconds.
 const KEEPS: f64 = 0.97;
 /// What a rejection weighs, next to a request that was admitted.
-pub(super) const REFUSAL: f64 = 10.0;
+pub(super) const REJECTION: f64 = 10.0;
 
 /// A label that may be followed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! What happened to the requests of single labels, for metrics: a bounded table, because names come from strangers.
 //!
-//! Labels that settings name have their places from the start. Of the other labels, the first to come have a series
-//! each for the life of the handle. A series never changes its label, and goes on where it stopped when its label was
-//! forgotten and comes back. All further labels share one series. Where no label may have a series, nothing is counted
+//! Labels that settings name have their places from the start. Of the other labels, the first to come have metrics
+//! of their own for the life of the handle. They never change their label, and go on where they stopped when it was
+//! forgotten and comes back. All further labels share theirs. Where no label may have any, nothing is counted
 //! at all.
 
 #[cfg(test)]
@@ -16,17 +16,17 @@ use std::{
 
 pub(crate) use self::counts::{LabelCounts, LabelOutcome};
 use crate::engine::{
-    ids::{LabelId, RuleClassId, SeriesId},
+    ids::{LabelId, LabelMetricsId, RuleClassId},
     plan::{
         LabelPlan,
         rules::{ClassPlan, RulesPlan, Target},
     },
 };
 
-/// The name of a series: class, namespace and label. All of it is empty for the series that labels share, and no label
+/// The name of the metrics of a label: class, namespace and label. All of it is empty for those that labels share, and no label
 /// has an empty name.
 #[derive(Clone, Debug)]
-pub(crate) struct SeriesName {
+pub(crate) struct LabelMetricsName {
     /// Class of work; empty for all classes that have no rules of their own.
     pub(crate) class: Arc<str>,
     pub(crate) namespace: Arc<str>,
@@ -34,8 +34,8 @@ pub(crate) struct SeriesName {
 }
 
 #[derive(Debug)]
-struct Series {
-    name: SeriesName,
+struct LabelMetrics {
+    name: LabelMetricsName,
     class: RuleClassId,
     /// Entry that the label had last.
     entry: LabelId,
@@ -47,31 +47,31 @@ struct Series {
 /// What settings say of labels.
 type Plans<'a> = (&'a LabelPlan, &'a RulesPlan);
 
-type Numbers = HashMap<Arc<str>, SeriesId>;
+type Numbers = HashMap<Arc<str>, LabelMetricsId>;
 
-/// All series.
+/// The metrics of all labels.
 #[derive(Debug, Default)]
-pub(super) struct LabelMetrics {
-    /// Labels that may have a series of their own.
+pub(super) struct AllLabelMetrics {
+    /// Labels that may have metrics of their own.
     most: usize,
-    /// Series by number, from [`SeriesId::OTHERS`] on. Empty as long as no label may have any.
-    list: Vec<Series>,
+    /// LabelMetrics by number, from [`LabelMetricsId::OTHERS`] on. Empty as long as no label may have any.
+    list: Vec<LabelMetrics>,
     /// Numbers by class, namespace and label.
     numbers: Vec<HashMap<Arc<str>, Numbers>>,
     /// Numbers by the entry of a label.
-    by_entry: Vec<SeriesId>,
+    by_entry: Vec<LabelMetricsId>,
 }
 
-/// One series, as it is now.
+/// The metrics of one label, as they are now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SeriesRef<'a> {
-    pub(crate) name: &'a SeriesName,
+pub(crate) struct LabelMetricsRef<'a> {
+    pub(crate) name: &'a LabelMetricsName,
     pub(crate) counts: &'a LabelCounts,
     /// Cap that settings give the label.
     pub(crate) cap: Option<usize>,
     /// Entry of its label, unless that is forgotten.
     pub(crate) entry: Option<LabelId>,
-    /// Whether this is the series of all labels that have none of their own.
+    /// Whether these are the metrics of all labels that have none of their own.
     pub(crate) is_shared: bool,
 }
 
@@ -89,66 +89,66 @@ pub(crate) enum Named<'a> {
     },
 }
 
-impl LabelMetrics {
+impl AllLabelMetrics {
     pub(super) const fn is_on(&self) -> bool {
         !self.list.is_empty()
     }
 
-    /// Returns the series of a label that is known.
-    pub(super) fn of(&self, label: LabelId) -> SeriesId {
-        self.by_entry.get(label.index() as usize).copied().unwrap_or(SeriesId::NONE)
+    /// Returns the metrics of a label that is known.
+    pub(super) fn of(&self, label: LabelId) -> LabelMetricsId {
+        self.by_entry.get(label.index() as usize).copied().unwrap_or(LabelMetricsId::NONE)
     }
 
-    fn get_mut(&mut self, id: SeriesId) -> Option<&mut Series> {
+    fn get_mut(&mut self, id: LabelMetricsId) -> Option<&mut LabelMetrics> {
         self.list.get_mut(usize::from(id.index()).checked_sub(1)?)
     }
 
-    /// Returns the series of a label, made if it has none and there is a place; else the series that labels share.
-    fn find_or_open(&mut self, plans: Plans<'_>, class: RuleClassId, namespace: &str, label: &str) -> SeriesId {
+    /// Returns the metrics of a label, made if it has none and there is a place; else those that labels share.
+    fn find_or_open(&mut self, plans: Plans<'_>, class: RuleClassId, namespace: &str, label: &str) -> LabelMetricsId {
         let known = self.numbers.get(class.index()).and_then(|names| names.get(namespace)?.get(label));
         if let Some(&known) = known {
             return known;
         }
-        let id = u16::try_from(self.list.len() + 1).map_or(SeriesId::OTHERS, SeriesId::from_index);
-        if self.list.len() > self.most || id == SeriesId::OTHERS {
-            return SeriesId::OTHERS;
+        let id = u16::try_from(self.list.len() + 1).map_or(LabelMetricsId::OTHERS, LabelMetricsId::from_index);
+        if self.list.len() > self.most || id == LabelMetricsId::OTHERS {
+            return LabelMetricsId::OTHERS;
         }
         if self.numbers.len() <= class.index() {
             self.numbers.resize_with(class.index() + 1, HashMap::new);
         }
         let (_, rules) = plans;
         let class_name = rules.classes.get(class.index()).map_or("", |class| &class.name);
-        let name = SeriesName { class: class_name.into(), namespace: namespace.into(), label: label.into() };
+        let name = LabelMetricsName { class: class_name.into(), namespace: namespace.into(), label: label.into() };
         let names = self.numbers[class.index()].entry(Arc::clone(&name.namespace)).or_default();
         names.insert(Arc::clone(&name.label), id);
         let (cap, counts) = (settled_cap(plans, class, namespace, label), LabelCounts::default());
-        self.list.push(Series { name, class, entry: LabelId::DEFAULT, cap, counts });
+        self.list.push(LabelMetrics { name, class, entry: LabelId::DEFAULT, cap, counts });
         id
     }
 
-    /// Counts something for a series.
+    /// Counts something in the metrics of a label.
     #[inline]
-    pub(super) fn count(&mut self, id: SeriesId, count: impl FnOnce(&mut LabelCounts)) {
-        if let Some(series) = self.get_mut(id) {
-            count(&mut series.counts);
+    pub(super) fn count(&mut self, id: LabelMetricsId, count: impl FnOnce(&mut LabelCounts)) {
+        if let Some(metrics) = self.get_mut(id) {
+            count(&mut metrics.counts);
         }
     }
 
-    /// Finds the series of an entry that has this name from now on.
+    /// Finds the metrics of an entry that has this name from now on.
     pub(super) fn find(&mut self, entry: LabelId, name: Named<'_>, plans: Plans<'_>) {
         if !self.is_on() {
             return;
         }
         let id = match name {
-            Named::Overflow => SeriesId::OTHERS,
-            Named::Nobody => SeriesId::NONE,
+            Named::Overflow => LabelMetricsId::OTHERS,
+            Named::Nobody => LabelMetricsId::NONE,
             Named::Label { class, namespace, label } => self.find_or_open(plans, class, namespace, label),
         };
         self.assign(entry, id);
     }
 
-    /// Makes room for as many series as the settings say, first of all for the labels that they name. An existing
-    /// series is never taken away.
+    /// Makes room for as many labels as the settings say, first of all for the labels that they name. Metrics
+    /// are never taken away.
     pub(super) fn open<'a>(&mut self, plans: Plans<'_>, labels: impl Iterator<Item = (LabelId, Named<'a>)>) {
         self.most = plans.0.metrics;
         if self.most == 0 && !self.is_on() {
@@ -158,9 +158,9 @@ impl LabelMetrics {
             it.cap = settled_cap(plans, it.class, &it.name.namespace, &it.name.label);
         }
         if self.list.is_empty() {
-            let name = SeriesName { class: "".into(), namespace: "".into(), label: "".into() };
+            let name = LabelMetricsName { class: "".into(), namespace: "".into(), label: "".into() };
             let (entry, counts) = (LabelId::OVERFLOW, LabelCounts::default());
-            self.list.push(Series { name, class: RuleClassId::OTHERS, entry, cap: None, counts });
+            self.list.push(LabelMetrics { name, class: RuleClassId::OTHERS, entry, cap: None, counts });
         }
         for (class, namespace, label) in named(plans.0, plans.1) {
             self.find_or_open(plans, class, &namespace, &label);
@@ -168,28 +168,28 @@ impl LabelMetrics {
         labels.for_each(|(entry, name)| self.find(entry, name, plans));
     }
 
-    /// Returns how many series there are, the shared one included.
+    /// Returns how many labels have metrics, the shared ones included.
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Returns all series, the shared one first: the cap that settings give each, its counts, and the entry of its
+    /// Returns the metrics of all labels, the shared ones first: the cap that settings give each, its counts, and the entry of its
     /// label unless that is forgotten.
-    pub(super) fn iter(&self) -> impl Iterator<Item = SeriesRef<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {
         (1..).zip(&self.list).map(|(number, it)| {
-            let entry = Some(it.entry).filter(|&entry| self.of(entry) == SeriesId::from_index(number));
-            SeriesRef { name: &it.name, counts: &it.counts, cap: it.cap, entry, is_shared: number == 1 }
+            let entry = Some(it.entry).filter(|&entry| self.of(entry) == LabelMetricsId::from_index(number));
+            LabelMetricsRef { name: &it.name, counts: &it.counts, cap: it.cap, entry, is_shared: number == 1 }
         })
     }
 
-    fn assign(&mut self, entry: LabelId, id: SeriesId) {
+    fn assign(&mut self, entry: LabelId, id: LabelMetricsId) {
         let index = entry.index() as usize;
         if self.by_entry.len() <= index {
-            self.by_entry.resize(index + 1, SeriesId::NONE);
+            self.by_entry.resize(index + 1, LabelMetricsId::NONE);
         }
         self.by_entry[index] = id;
-        if let Some(series) = self.get_mut(id) {
-            series.entry = entry;
+        if let Some(metrics) = self.get_mut(id) {
+            metrics.entry = entry;
         }
     }
 }

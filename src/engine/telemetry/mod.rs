@@ -3,24 +3,24 @@
 //! Each decision is recorded once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and
 //! waiters add up to the requests that arrived.
 
+mod classes_seen;
 mod counts;
 mod event;
 #[cfg(feature = "introspect")]
 mod followed;
+mod health_state;
 mod histogram;
 mod journal;
 mod label_metrics;
-mod lately;
-mod met;
+mod label_window;
 mod recent;
 #[cfg(feature = "introspect")]
-mod refused_by;
+mod rejected_by;
 #[cfg(feature = "introspect")]
 mod sampled;
 mod totals;
 mod unlisted;
 mod verdict;
-mod watch;
 
 use std::time::Duration;
 
@@ -28,28 +28,28 @@ pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, 
 #[cfg(feature = "introspect")]
 use self::sampled::TimeKind;
 pub use self::verdict::Verdict;
+use self::{
+    classes_seen::ClassesSeen,
+    health_state::HealthState,
+    journal::{DecisionCode, Journal},
+    label_metrics::AllLabelMetrics,
+    totals::Totals,
+};
 pub(crate) use self::{
     counts::Counts,
     event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
     histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
-    label_metrics::{LabelCounts, LabelOutcome, Named, SeriesName, SeriesRef, named},
-    lately::Lately,
+    label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
+    label_window::LabelWindow,
     recent::{Fares, LastSeconds},
-    verdict::Sight,
-};
-use self::{
-    journal::{DecisionCode, Journal},
-    label_metrics::LabelMetrics,
-    met::Met,
-    totals::Totals,
-    watch::Watch,
+    verdict::HealthInputs,
 };
 #[cfg(feature = "introspect")]
-pub(crate) use self::{refused_by::RefusedCount, sampled::SampledCounts};
+pub(crate) use self::{rejected_by::RejectedCount, sampled::SampledCounts};
 use crate::{
     engine::{
-        ids::{LabelId, PartitionId, RuleClassId, SeriesId},
+        ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
         plan::{LabelPlan, rules::RulesPlan},
         tokens::RequestRef,
     },
@@ -64,9 +64,9 @@ pub(crate) struct Telemetry {
     counts: Vec<Counts>,
     /// Totals by label.
     totals: Vec<Totals>,
-    watch: Watch,
-    series: LabelMetrics,
-    met: Met,
+    health: HealthState,
+    label_metrics: AllLabelMetrics,
+    classes_seen: ClassesSeen,
     /// Reloads of the settings.
     reloads: u64,
     journal: Journal,
@@ -81,9 +81,9 @@ impl Telemetry {
         let mut telemetry = Self {
             counts: Vec::new(),
             totals: vec![Totals::default()],
-            watch: Watch::default(),
-            series: LabelMetrics::default(),
-            met: Met::default(),
+            health: HealthState::default(),
+            label_metrics: AllLabelMetrics::default(),
+            classes_seen: ClassesSeen::default(),
             reloads: 0,
             journal: Journal::new(decisions),
             #[cfg(feature = "introspect")]
@@ -97,15 +97,15 @@ impl Telemetry {
     pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
         self.reloads += 1;
         self.grow(partitions);
-        self.met.begin(self.counts.iter().map(|it| it.arrived).sum());
+        self.classes_seen.begin(self.counts.iter().map(|it| it.arrived).sum());
         self.journal.resize(decisions);
     }
 
     fn grow(&mut self, partitions: usize) {
         self.counts.resize_with(partitions, Counts::default);
-        self.watch.grow(partitions);
+        self.health.grow(partitions);
         #[cfg(feature = "introspect")]
-        self.sampled.refused_by.grow(partitions);
+        self.sampled.rejected_by.grow(partitions);
     }
 
     /// Returns how often the settings were changed.
@@ -117,13 +117,13 @@ impl Telemetry {
     #[inline]
     pub(crate) fn arrived(&mut self, partition: PartitionId, label: LabelId) {
         self.counts[partition.index()].arrived += 1;
-        self.tally(label, |series| series.requests += 1);
+        self.tally(label, |metrics| metrics.requests += 1);
     }
 
     /// Notes that a request had this class of rules.
     #[inline]
-    pub(crate) const fn met(&mut self, class: RuleClassId) {
-        self.met.note(class);
+    pub(crate) const fn see_class(&mut self, class: RuleClassId) {
+        self.classes_seen.note(class);
     }
 
     /// Records what became of a request.
@@ -161,7 +161,7 @@ impl Telemetry {
                     let wait = now.since(request.since);
                     counts.queued += 1;
                     counts.wait.record(wait);
-                    self.tally(request.label, |series| series.times.wait.record(wait));
+                    self.tally(request.label, |metrics| metrics.times.wait.record(wait));
                     #[cfg(feature = "introspect")]
                     self.note_time(request.label, TimeKind::Wait, wait);
                 }
@@ -178,23 +178,23 @@ impl Telemetry {
                 #[cfg(feature = "introspect")]
                 {
                     let row = totals.row;
-                    self.sampled.refused_by.count(request.partition, row, reason, blocker.by, 1);
+                    self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 }
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
-                self.tally(request.label, |series| series.ended(outcome));
+                self.tally(request.label, |metrics| metrics.ended(outcome));
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
                 (code, request, blocker)
             }
             Event::Cancelled => {
                 counts.cancelled_waiting += 1;
-                self.tally(request.label, |series| series.ended(LabelOutcome::Cancelled));
+                self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
                 (DecisionCode::CANCELLED, request, nothing)
             }
-            Event::Would { reject: None, blocker } => {
+            Event::DryRun { reject: None, blocker } => {
                 counts.would_queue += 1;
                 (DecisionCode::WOULD_QUEUE, request, blocker)
             }
-            Event::Would { reject: Some(reason), blocker } => {
+            Event::DryRun { reject: Some(reason), blocker } => {
                 counts.would_reject[reason.index()] += 1;
                 self.totals_mut(request.label).would_reject += 1;
                 (DecisionCode::would_reject(reason), request, blocker)
@@ -249,7 +249,7 @@ impl Telemetry {
         &mut self,
         partition: PartitionId,
         label: LabelId,
-        series: SeriesId,
+        metrics: LabelMetricsId,
         outcome: Outcome,
         rtt: Duration,
     ) {
@@ -262,11 +262,11 @@ impl Telemetry {
             #[cfg(not(feature = "introspect"))]
             let _ = label;
         }
-        if self.series.is_on() {
-            self.series.count(series, |series| {
-                series.ended(LabelOutcome::of_ended(outcome));
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(metrics, |metrics| {
+                metrics.ended(LabelOutcome::of_ended(outcome));
                 if outcome == Outcome::Success {
-                    series.times.rtt.record(rtt);
+                    metrics.times.rtt.record(rtt);
                 }
             });
         }
@@ -289,7 +289,7 @@ impl Telemetry {
     /// Counts from zero for an entry of labels that has another name from now on.
     pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
         *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
-        self.series.find(label, name, plans);
+        self.label_metrics.find(label, name, plans);
     }
 
     /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
@@ -306,65 +306,65 @@ impl Telemetry {
         &mut self.totals[index]
     }
 
-    /// Opens series for the labels that settings name, and looks up those of all `labels`.
-    pub(crate) fn open_series<'a>(
+    /// Opens metrics for the labels that settings name, and looks up those of all `labels`.
+    pub(crate) fn open_label_metrics<'a>(
         &mut self,
         plans: (&LabelPlan, &RulesPlan),
         labels: impl Iterator<Item = (LabelId, Named<'a>)>,
     ) {
-        self.series.open(plans, labels);
+        self.label_metrics.open(plans, labels);
     }
 
     /// Whether anything is counted by label.
     #[inline]
-    pub(crate) const fn has_series(&self) -> bool {
-        self.series.is_on()
+    pub(crate) const fn has_label_metrics(&self) -> bool {
+        self.label_metrics.is_on()
     }
 
-    /// Returns the series of a label.
+    /// Returns the metrics of a label.
     #[inline]
-    pub(crate) fn series_of(&self, label: LabelId) -> SeriesId {
-        self.series.of(label)
+    pub(crate) fn label_metrics_of(&self, label: LabelId) -> LabelMetricsId {
+        self.label_metrics.of(label)
     }
 
     #[inline]
     fn tally(&mut self, label: LabelId, count: impl FnOnce(&mut LabelCounts)) {
-        if self.series.is_on() {
-            self.series.count(self.series.of(label), count);
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(self.label_metrics.of(label), count);
         }
     }
 
-    /// Returns how many series of labels there are, the shared one included.
-    pub(crate) const fn series_count(&self) -> usize {
-        self.series.len()
+    /// Returns how many labels have metrics, the shared ones included.
+    pub(crate) const fn label_metrics_count(&self) -> usize {
+        self.label_metrics.len()
     }
 
-    /// Returns all series of labels, the shared one first.
-    pub(crate) fn series(&self) -> impl Iterator<Item = SeriesRef<'_>> {
-        self.series.iter()
+    /// Returns the metrics of all labels, the shared ones first.
+    pub(crate) fn label_metrics(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {
+        self.label_metrics.iter()
     }
 
     /// Returns how many requests have come since the settings were taken.
     pub(crate) fn requests_since_reload(&self) -> u64 {
-        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.met.before()
+        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before()
     }
 
     /// Whether any request had this class of rules.
     pub(crate) const fn has_met(&self, class: RuleClassId) -> bool {
-        self.met.has(class)
+        self.classes_seen.has(class)
     }
 
     /// Whether a second is over whose counts are to be noted.
     pub(crate) fn is_second_over(&self, now: Timestamp) -> bool {
-        self.watch.is_due(now)
+        self.health.is_due(now)
     }
 
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
     /// `is_below` says which partitions run fewer requests than their share.
-    pub(crate) fn judge(&mut self, now: Timestamp, sight: Sight, is_below: impl Fn(PartitionId) -> bool) {
+    pub(crate) fn judge(&mut self, now: Timestamp, inputs: HealthInputs, is_below: impl Fn(PartitionId) -> bool) {
         #[cfg(feature = "introspect")]
         let is_second_over = self.is_second_over(now);
-        self.watch.judge(now, sight, &self.counts, &self.totals, is_below);
+        self.health.judge(now, inputs, &self.counts, &self.totals, is_below);
         #[cfg(feature = "introspect")]
         if is_second_over {
             self.follow_labels(now);
@@ -373,22 +373,22 @@ impl Telemetry {
 
     /// Returns the state of the handle in a word, and since when.
     pub(crate) const fn verdict(&self) -> (Verdict, Timestamp) {
-        self.watch.verdict()
+        self.health.verdict()
     }
 
     /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.
     pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, is_below: bool) -> LastSeconds {
-        self.watch.last_seconds(now, partition, self.counts(partition), is_below)
+        self.health.last_seconds(now, partition, self.counts(partition), is_below)
     }
 
     /// Returns what became of the requests of a label in the last seconds, as far as that is known.
-    pub(crate) fn lately(&self, now: Timestamp, label: LabelId) -> Option<Lately> {
-        self.watch.lately(now, label, &self.totals(label))
+    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId) -> Option<LabelWindow> {
+        self.health.label_window(now, label, &self.totals(label))
     }
 
     /// Returns the label that was refused most in the last seconds, if any was.
     pub(crate) fn worst_label(&self) -> Option<LabelId> {
-        self.watch.worst_label(&self.totals)
+        self.health.worst_label(&self.totals)
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

@@ -1,4 +1,4 @@
-//! What became of the requests of a partition in the last seconds, and how the partition fares by that.
+//! What became of the requests of a partition in the last seconds, and what its rejections say of it.
 //!
 //! Nothing is counted for this: the counts that exist anyway are noted once a second, and compared.
 
@@ -49,11 +49,11 @@ impl Fares {
     }
 
     /// Returns what most of these rejections stand for, in the order of `ALL`, if they are more than were admitted.
-    pub(super) fn mostly(refused: [u64; 3], admitted: u64) -> Option<Self> {
-        if refused.iter().sum::<u64>() <= admitted {
+    pub(super) fn mostly(rejected: [u64; 3], admitted: u64) -> Option<Self> {
+        if rejected.iter().sum::<u64>() <= admitted {
             return None;
         }
-        Self::ALL.into_iter().zip(refused).max_by_key(|(_, count)| *count).map(|(fares, _)| fares)
+        Self::ALL.into_iter().zip(rejected).max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct LastSeconds {
     pub(crate) left: u64,
     /// Whether requests were rejected for want of capacity in a second at the begin or end of which the partition ran fewer
     /// than its share.
-    pub(crate) is_refused_below_share: bool,
+    pub(crate) is_rejected_below_share: bool,
 }
 
 impl LastSeconds {
@@ -102,23 +102,23 @@ impl LastSeconds {
     pub(crate) const WINDOW: Duration = WINDOW;
 
     /// Returns how many requests were rejected.
-    pub(crate) fn refused(&self) -> u64 {
+    pub(crate) fn rejected(&self) -> u64 {
         self.rejected.iter().sum()
     }
 
     /// Returns how many requests were admitted or rejected.
     pub(crate) fn decided(&self) -> u64 {
-        self.admitted + self.refused()
+        self.admitted + self.rejected()
     }
 
     /// Returns how many rejections stand for this.
-    pub(crate) fn refused_as(&self, fares: Fares) -> u64 {
-        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == fares).map(|it| self.rejected[it.index()]).sum()
+    pub(crate) fn rejected_as(&self, kind: Fares) -> u64 {
+        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind).map(|it| self.rejected[it.index()]).sum()
     }
 
     /// Returns the most frequent reason of rejections that stand for this.
-    pub(crate) fn main_reason(&self, fares: Fares) -> Option<Reason> {
-        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == fares);
+    pub(crate) fn main_reason(&self, kind: Fares) -> Option<Reason> {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind);
         reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
@@ -135,8 +135,8 @@ impl LastSeconds {
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
     #[cfg(any(feature = "introspect", test))]
-    pub(crate) fn mostly_refused(&self) -> Option<Fares> {
-        Fares::mostly(Fares::ALL.map(|it| self.refused_as(it)), self.admitted)
+    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
+        Fares::mostly(Fares::ALL.map(|it| self.rejected_as(it)), self.admitted)
     }
 }
 
@@ -181,10 +181,10 @@ impl Recent {
         let mut samples = self.samples.iter().filter(|sample| now.since(sample.at) <= WINDOW).peekable();
         let Some(&&first) = samples.peek() else { return LastSeconds::default() };
         let last = Sample::of(now, counts, is_below_share);
-        let (mut before, mut is_refused_below_share) = (first, false);
+        let (mut before, mut is_rejected_below_share) = (first, false);
         for sample in samples.copied().chain([last]) {
             let below = before.is_below_share || sample.is_below_share;
-            is_refused_below_share |= below && sample.lacked_capacity() > before.lacked_capacity();
+            is_rejected_below_share |= below && sample.lacked_capacity() > before.lacked_capacity();
             before = sample;
         }
         LastSeconds {
@@ -194,7 +194,7 @@ impl Recent {
             would_reject: last.would_reject - first.would_reject,
             ended: last.ended - first.ended,
             left: last.left - first.left,
-            is_refused_below_share,
+            is_rejected_below_share,
         }
     }
 }
@@ -207,16 +207,16 @@ mod tests {
         Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
     }
 
-    fn counts(admitted: u64, refused: &[(Reason, u64)]) -> Counts {
+    fn counts(admitted: u64, rejected: &[(Reason, u64)]) -> Counts {
         let mut counts = Counts { admitted, ..Counts::default() };
-        for (reason, count) in refused {
+        for (reason, count) in rejected {
             counts.rejected[reason.index()] = *count;
         }
         counts
     }
 
     fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<Fares> {
-        recent.since(now, counts, false).mostly_refused()
+        recent.since(now, counts, false).mostly_rejected()
     }
 
     #[test]
@@ -262,14 +262,14 @@ mod tests {
             recent.note(at(second), &counts(second * 5, &[(Reason::Limit, second * 3), (Reason::Rate, second)]), false);
         }
         let last = recent.since(at(30), &counts(150, &[(Reason::Limit, 90), (Reason::Rate, 30)]), false);
-        assert_eq!((last.seconds, last.admitted, last.refused(), last.decided()), (10.0, 50, 40, 90));
-        assert_eq!((last.refused_as(Fares::Saturated), last.refused_as(Fares::Throttled)), (30, 10));
+        assert_eq!((last.seconds, last.admitted, last.rejected(), last.decided()), (10.0, 50, 40, 90));
+        assert_eq!((last.rejected_as(Fares::Saturated), last.rejected_as(Fares::Throttled)), (30, 10));
         assert_eq!(
             (last.main_reason(Fares::Saturated), last.main_reason(Fares::Unavailable)),
             (Some(Reason::Limit), None)
         );
         assert_eq!((last.per_second(30), LastSeconds::default().per_second(30)), (3.0, 0.0));
-        assert!(!last.is_refused_below_share);
+        assert!(!last.is_rejected_below_share);
     }
 
     #[test]
@@ -277,11 +277,11 @@ mod tests {
         for (noted, now, expected) in [(false, false, false), (true, false, true), (false, true, true)] {
             let mut recent = Recent::default();
             recent.note(at(0), &counts(0, &[]), noted);
-            let refused = counts(5, &[(Reason::Limit, 1)]);
-            assert_eq!(recent.since(at(1), &refused, now).is_refused_below_share, expected);
+            let rejected = counts(5, &[(Reason::Limit, 1)]);
+            assert_eq!(recent.since(at(1), &rejected, now).is_rejected_below_share, expected);
             // A cap of the caller's own says nothing of shares.
             let throttled = counts(5, &[(Reason::Rate, 1)]);
-            assert!(!recent.since(at(1), &throttled, now).is_refused_below_share);
+            assert!(!recent.since(at(1), &throttled, now).is_rejected_below_share);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     BlockingBound, Histogram, Telemetry,
     followed::{Candidate, Followed},
-    refused_by::{RefusedBy, RefusedCount},
+    rejected_by::{RejectedBy, RejectedCount},
 };
 use crate::{
     engine::ids::{LabelId, PartitionId},
@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Sampled {
-    pub(super) refused_by: RefusedBy,
+    pub(super) rejected_by: RejectedBy,
     followed: Followed,
     /// Times of the labels that are followed, by row: that of all other labels has none.
     times: Vec<[Histogram; 2]>,
@@ -34,7 +34,7 @@ pub(super) enum TimeKind {
 pub(crate) struct SampledCounts {
     pub(crate) admitted: u64,
     pub(crate) would_reject: u64,
-    pub(crate) refused: Vec<RefusedCount>,
+    pub(crate) rejected: Vec<RejectedCount>,
     /// Round-trip times and waits.
     pub(crate) times: Arc<[Histogram; 2]>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct FollowedLabel {
 impl Telemetry {
     /// Counts rejections by reason and rule from now on, for a history.
     pub(crate) fn begin_sampling(&mut self) {
-        self.sampled.refused_by.begin(self.counts.len());
+        self.sampled.rejected_by.begin(self.counts.len());
     }
 
     /// Returns what was counted of a partition.
@@ -60,7 +60,7 @@ impl Telemetry {
         SampledCounts {
             admitted: counts.admitted,
             would_reject: counts.would_reject.iter().sum(),
-            refused: self.sampled.refused_by.of_partition(partition),
+            rejected: self.sampled.rejected_by.of_partition(partition),
             times: Arc::new([counts.rtt.clone(), counts.wait.clone()]),
         }
     }
@@ -75,10 +75,10 @@ impl Telemetry {
     /// Returns what was counted of a followed label.
     pub(crate) fn sample_label(&self, it: &FollowedLabel) -> SampledCounts {
         let totals = self.totals(it.label);
-        let refused = self.sampled.refused_by.of_row(it.row);
+        let rejected = self.sampled.rejected_by.of_row(it.row);
         let times = self.sampled.times.get(usize::from(it.row)).map(|it| Arc::new(it.clone()));
         let times = times.unwrap_or_default();
-        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, refused, times }
+        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, rejected, times }
     }
 
     /// Notes a time of a request, if its label is followed: a comparison where no label is.
@@ -101,25 +101,25 @@ impl Telemetry {
 
     /// Counts rejections of requests that asked for nothing but a slot.
     #[expect(clippy::cast_possible_truncation, reason = "counts of a moment, which wrap around anyway")]
-    pub(super) fn count_refused_plainly(&mut self, partition: PartitionId, reason: Reason, count: u64) {
-        self.sampled.refused_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count as u32);
+    pub(super) fn count_rejected_plainly(&mut self, partition: PartitionId, reason: Reason, count: u64) {
+        self.sampled.rejected_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count as u32);
     }
 
     /// Chooses the labels to follow, once a second.
     pub(super) fn follow_labels(&mut self, now: Timestamp) {
-        if !self.sampled.refused_by.is_on() {
+        if !self.sampled.rejected_by.is_on() {
             return;
         }
-        let Self { sampled: Sampled { refused_by, followed, times }, watch, totals, .. } = self;
+        let Self { sampled: Sampled { rejected_by, followed, times }, health, totals, .. } = self;
         let is_known =
             |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
         followed.score(|it| {
             let totals = is_known(it)?;
-            Some(watch.lately(now, it.label, totals).map_or(0.0, |lately| lately.score()))
+            Some(health.label_window(now, it.label, totals).map_or(0.0, |label_window| label_window.score()))
         });
-        for candidate in watch.busiest_labels() {
+        for candidate in health.busiest_labels() {
             let Some((row, before)) = followed.offer(now, *candidate) else { continue };
-            refused_by.clear(row);
+            rejected_by.clear(row);
             let place = usize::from(row);
             times.resize_with(times.len().max(place + 1), Default::default);
             times[place] = Default::default();

@@ -30,7 +30,7 @@ impl Telemetry {
         counts.rejected[reason.index()] += count;
         self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
         #[cfg(feature = "introspect")]
-        self.count_refused_plainly(partition, reason, count);
+        self.count_rejected_plainly(partition, reason, count);
     }
 
     /// Lists a request that was admitted at once.

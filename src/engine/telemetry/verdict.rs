@@ -48,7 +48,7 @@ impl Verdict {
         Self::Draining,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -80,7 +80,7 @@ const REMEMBERED: u32 = 10;
 
 /// What is seen of the handle at one moment, besides counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct HealthInputs {
     pub(crate) is_draining: bool,
     pub(crate) binds: bool,
     pub(crate) is_store_quiet: bool,
@@ -125,11 +125,11 @@ impl Judge {
     pub(super) fn judge(
         &mut self,
         now: Timestamp,
-        sight: Sight,
+        inputs: HealthInputs,
         is_label_throttled: bool,
         partitions: impl Iterator<Item = LastSeconds>,
     ) {
-        let found = self.find(sight, is_label_throttled, partitions);
+        let found = self.find(inputs, is_label_throttled, partitions);
         if found > self.verdict
             || found.is_certain() && found != self.verdict
             || self.verdict.is_certain() && found != self.verdict
@@ -143,32 +143,37 @@ impl Judge {
         }
     }
 
-    fn find(&self, sight: Sight, is_label_throttled: bool, partitions: impl Iterator<Item = LastSeconds>) -> Verdict {
-        if sight.is_draining {
+    fn find(
+        &self,
+        inputs: HealthInputs,
+        is_label_throttled: bool,
+        partitions: impl Iterator<Item = LastSeconds>,
+    ) -> Verdict {
+        if inputs.is_draining {
             return Verdict::Draining;
-        } else if !sight.binds {
+        } else if !inputs.binds {
             return Verdict::NotEnforcing;
-        } else if sight.is_store_quiet {
+        } else if inputs.is_store_quiet {
             return Verdict::StoreQuiet;
-        } else if sight.is_store_gone {
+        } else if inputs.is_store_gone {
             return Verdict::StoreGone;
         }
         let bound = |verdict| if self.verdict == verdict { UNTIL } else { FROM };
-        let (mut lacks_capacity, mut throttles, mut refuses) = (false, is_label_throttled, false);
+        let (mut lacks_capacity, mut throttles, mut rejects) = (false, is_label_throttled, false);
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-            let part = |fares| last.refused_as(fares) as f64 / last.decided().max(1) as f64;
+            let part = |kind| last.rejected_as(kind) as f64 / last.decided().max(1) as f64;
             lacks_capacity |= part(Fares::Saturated) >= bound(Verdict::Overloaded);
             throttles |= part(Fares::Throttled) >= bound(Verdict::Throttled);
-            refuses |= last.refused() > 0;
+            rejects |= last.rejected() > 0;
         }
         // Now counts as one second more: of a handle that is seconds old, no more may be known.
-        let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(sight.is_busy);
+        let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(inputs.is_busy);
         match () {
             () if lacks_capacity => Verdict::Overloaded,
-            () if sight.is_store_slow => Verdict::StoreSlow,
+            () if inputs.is_store_slow => Verdict::StoreSlow,
             () if throttles => Verdict::Throttled,
-            () if busy > 0 && busy * 2 > self.noted || refuses => Verdict::Busy,
+            () if busy > 0 && busy * 2 > self.noted || rejects => Verdict::Busy,
             () => Verdict::Fine,
         }
     }
@@ -179,7 +184,7 @@ mod tests {
     use super::*;
     use crate::rejection::Reason;
 
-    const OPEN: Sight = Sight {
+    const OPEN: HealthInputs = HealthInputs {
         binds: true,
         is_draining: false,
         is_store_quiet: false,
@@ -192,35 +197,35 @@ mod tests {
         Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
     }
 
-    fn last(admitted: u64, reason: Reason, refused: u64) -> LastSeconds {
+    fn last(admitted: u64, reason: Reason, rejected: u64) -> LastSeconds {
         let mut last = LastSeconds { seconds: 10.0, admitted, ..LastSeconds::default() };
-        last.rejected[reason.index()] = refused;
+        last.rejected[reason.index()] = rejected;
         last
     }
 
-    fn judged(judge: &mut Judge, now: u64, sight: Sight, last: LastSeconds) -> (Verdict, Timestamp) {
-        judge.judge(at(now), sight, false, [last].into_iter());
+    fn judged(judge: &mut Judge, now: u64, inputs: HealthInputs, last: LastSeconds) -> (Verdict, Timestamp) {
+        judge.judge(at(now), inputs, false, [last].into_iter());
         judge.verdict()
     }
 
     #[test]
     fn each_state_is_found_and_the_worst_is_told() {
         let fine = last(100, Reason::Limit, 0);
-        for (sight, last, expected) in [
+        for (inputs, last, expected) in [
             (OPEN, fine, Verdict::Fine),
             (OPEN, last(1_000, Reason::Limit, 1), Verdict::Busy),
             (OPEN, last(98, Reason::Rate, 2), Verdict::Throttled),
             (OPEN, last(98, Reason::QueueFull, 2), Verdict::Overloaded),
             (OPEN, last(0, Reason::Limit, 1), Verdict::Overloaded),
-            (Sight { is_store_slow: true, ..OPEN }, fine, Verdict::StoreSlow),
-            (Sight { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Verdict::StoreSlow),
-            (Sight { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Verdict::Overloaded),
-            (Sight { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
-            (Sight { is_store_quiet: true, is_store_gone: true, ..OPEN }, fine, Verdict::StoreQuiet),
-            (Sight { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
-            (Sight { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
+            (HealthInputs { is_store_slow: true, ..OPEN }, fine, Verdict::StoreSlow),
+            (HealthInputs { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Verdict::StoreSlow),
+            (HealthInputs { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Verdict::Overloaded),
+            (HealthInputs { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
+            (HealthInputs { is_store_quiet: true, is_store_gone: true, ..OPEN }, fine, Verdict::StoreQuiet),
+            (HealthInputs { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
+            (HealthInputs { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
         ] {
-            assert_eq!(judged(&mut Judge::default(), 0, sight, last).0, expected, "{last:?}");
+            assert_eq!(judged(&mut Judge::default(), 0, inputs, last).0, expected, "{last:?}");
         }
         let mut judge = Judge::default();
         judge.judge(at(0), OPEN, true, [last(10_000, Reason::LabelCap, 9)].into_iter());
@@ -230,15 +235,15 @@ mod tests {
         assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Verdict::Overloaded, "one of many reasons");
         let mut judge = Judge::default();
         for second in 0..20 {
-            let sight = Sight { is_busy: second >= 10, ..OPEN };
-            judge.note(sight.is_busy);
+            let inputs = HealthInputs { is_busy: second >= 10, ..OPEN };
+            judge.note(inputs.is_busy);
             let expected = if second >= 14 { Verdict::Busy } else { Verdict::Fine };
-            assert_eq!(judged(&mut judge, second, sight, fine).0, expected, "after {second} s");
+            assert_eq!(judged(&mut judge, second, inputs, fine).0, expected, "after {second} s");
         }
         let mut young = Judge::default();
         young.note(false);
         assert_eq!(
-            judged(&mut young, 0, Sight { is_busy: true, ..OPEN }, fine).0,
+            judged(&mut young, 0, HealthInputs { is_busy: true, ..OPEN }, fine).0,
             Verdict::Busy,
             "half of what is known"
         );
@@ -251,9 +256,9 @@ mod tests {
         let mut judge = Judge::default();
         assert_eq!(judged(&mut judge, 0, OPEN, last(50, Reason::Limit, 50)), (Verdict::Overloaded, at(0)));
         for second in 1..100 {
-            let refused = if second % 4 == 0 { 50 } else { 0 };
+            let rejected = if second % 4 == 0 { 50 } else { 0 };
             assert_eq!(
-                judged(&mut judge, second, OPEN, last(50, Reason::Limit, refused)),
+                judged(&mut judge, second, OPEN, last(50, Reason::Limit, rejected)),
                 (Verdict::Overloaded, at(0))
             );
         }
@@ -279,10 +284,10 @@ mod tests {
     #[test]
     fn a_mode_and_a_drain_show_at_once() {
         let (mut judge, fine) = (Judge::default(), last(9, Reason::Limit, 0));
-        let observes = Sight { binds: false, ..OPEN };
+        let observes = HealthInputs { binds: false, ..OPEN };
         assert_eq!(judged(&mut judge, 1, observes, fine), (Verdict::NotEnforcing, at(1)));
         assert_eq!(judged(&mut judge, 2, OPEN, fine), (Verdict::Fine, at(2)), "there and back");
-        let drains = Sight { is_draining: true, ..OPEN };
+        let drains = HealthInputs { is_draining: true, ..OPEN };
         assert_eq!(judged(&mut judge, 3, drains, fine), (Verdict::Draining, at(3)));
         assert_eq!(judged(&mut judge, 9, drains, fine), (Verdict::Draining, at(3)));
     }

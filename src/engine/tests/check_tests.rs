@@ -26,8 +26,8 @@ impl Engine {
     /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap.
     pub(crate) fn check_all(&self) {
         self.check();
-        // Rules throttle flows as well, whatever the standing of their label.
-        self.queue.check_all((!self.quotas.has_rules()).then_some(|label| self.quotas.standing(label)));
+        // Rules throttle flows as well, whatever the tag of their label.
+        self.queue.check_all((!self.quotas.has_rules()).then_some(|label| self.quotas.flow_tag(label)));
         self.quotas.check();
         let live = self.queue.live();
         let standing = || live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Line | Stage::Gate));
@@ -35,7 +35,7 @@ impl Engine {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
             assert_eq!(self.quotas.label(id).waiting(), waiting, "a label's waiters are counted");
         }
-        assert_eq!(self.capacity.over_limit(), self.quotas.outside(), "what runs outside of the limit has a label");
+        assert_eq!(self.capacity.over_limit(), self.quotas.over_limit(), "what runs over the limit has a label");
         self.check_holders(&live);
         self.check_counts();
     }
@@ -72,7 +72,7 @@ impl Engine {
         for id in self.quotas.ids() {
             at_most(self.quotas.label(id).running(), holders.iter().filter(|it| it.label == id).count());
         }
-        holders.retain(|holder| !holder.shadow.has(Marks::OVER_LIMIT));
+        holders.retain(|holder| !holder.marks.has(Marks::OVER_LIMIT));
         for (level, running) in self.capacity.levels().into_iter().enumerate() {
             at_most(running, holders.iter().filter(|it| it.level.index() == level).count());
         }

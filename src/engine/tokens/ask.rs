@@ -25,7 +25,7 @@ pub(crate) struct Ask<'a> {
 pub(crate) struct Subject<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) label: &'a str,
-    /// Job that the request is a part of.
+    /// The run that the request is a part of.
     pub(crate) run: Option<&'a str>,
     /// Hash of namespace and label, computed before the lock is taken.
     hash: u64,

@@ -7,11 +7,11 @@ use crate::rejection::Reason;
 
 /// What would have become of a request, if not what did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DryRunOutcome(#[cfg(feature = "tracing")] Option<Instead>);
+pub(crate) struct DryRunOutcome(#[cfg(feature = "tracing")] Option<DryRunDecision>);
 
 #[cfg(feature = "tracing")]
 #[derive(Clone, Copy, Debug)]
-enum Instead {
+enum DryRunDecision {
     Queue(Reason),
     Reject(Reason),
 }
@@ -29,8 +29,8 @@ impl DryRunOutcome {
     /// is only called for a request that waits.
     pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
         Self(Some(match place {
-            Ok(()) => Instead::Queue(waits_for()),
-            Err(reason) => Instead::Reject(reason),
+            Ok(()) => DryRunDecision::Queue(waits_for()),
+            Err(reason) => DryRunDecision::Reject(reason),
         }))
     }
 
@@ -38,8 +38,8 @@ impl DryRunOutcome {
     pub(crate) const fn outcome(self) -> (&'static str, Option<Reason>) {
         match self.0 {
             None => ("admitted", None),
-            Some(Instead::Queue(reason)) => ("would_queue", Some(reason)),
-            Some(Instead::Reject(reason)) => ("would_reject", Some(reason)),
+            Some(DryRunDecision::Queue(reason)) => ("would_queue", Some(reason)),
+            Some(DryRunDecision::Reject(reason)) => ("would_reject", Some(reason)),
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Holder {
     pub(crate) label: LabelId,
     pub(crate) level: Level,
     /// What the request exceeds, as marks of a slot.
-    pub(crate) shadow: Marks,
+    pub(crate) marks: Marks,
 }
 
 impl Holder {

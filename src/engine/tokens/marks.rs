@@ -24,7 +24,7 @@ impl Marks {
     /// The caller of the request left before the answer, and its work may go on.
     pub(crate) const ABANDONED: Self = Self(0x80);
     /// What a request exceeds: the marks that a waiter may have.
-    const SHADOW: Self = Self::OVER_QUOTA.with(Self::OVER_LIMIT).with(Self::IN_SHADOW);
+    const EXCEEDED: Self = Self::OVER_QUOTA.with(Self::OVER_LIMIT).with(Self::IN_SHADOW);
 
     pub(crate) const fn with(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
@@ -49,8 +49,8 @@ impl Marks {
     }
 
     /// Returns what the request exceeds.
-    pub(crate) const fn shadow(self) -> Self {
-        Self(self.0 & Self::SHADOW.0)
+    pub(crate) const fn exceeded(self) -> Self {
+        Self(self.0 & Self::EXCEEDED.0)
     }
 
     pub(crate) const fn with_level(self, level: Level) -> Self {
@@ -82,11 +82,11 @@ mod tests {
         for level in Criticality::ALL.map(Level::of) {
             for set in single.into_iter().chain([Marks::NONE, all]) {
                 let marks = set.with_level(level);
-                assert_eq!((marks.level(), marks.shadow()), (level, set.shadow()), "{set:?}");
+                assert_eq!((marks.level(), marks.exceeded()), (level, set.exceeded()), "{set:?}");
                 assert!(single.into_iter().all(|it| marks.has(it) == set.has(it)), "{set:?} {level:?}");
                 assert!(marks.has_only(set, all), "{set:?} {level:?}");
             }
         }
-        assert_eq!(all.without(Marks::COUNTED.with(Marks::OBSERVED).with(Marks::ABANDONED)), all.shadow());
+        assert_eq!(all.without(Marks::COUNTED.with(Marks::OBSERVED).with(Marks::ABANDONED)), all.exceeded());
     }
 }

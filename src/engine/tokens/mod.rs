@@ -3,13 +3,13 @@
 mod ask;
 mod dry_run;
 mod exhausted_rule;
+mod flow_tag;
 mod holder;
 mod lent;
 mod marks;
 mod request;
 mod shared_rules;
 mod slot;
-mod standing;
 mod store_state;
 mod waiter;
 
@@ -17,13 +17,13 @@ pub(crate) use self::{
     ask::{Ask, Subject},
     dry_run::DryRunOutcome,
     exhausted_rule::{ExhaustedRule, InForce, Need},
+    flow_tag::{FlowTag, STRIDE, one_turn},
     holder::Holder,
     lent::{LentSample, Settled},
     marks::Marks,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},
     slot::*,
-    standing::{STRIDE, Standing, one_turn},
     store_state::{StoreChange, StoreState},
     waiter::{Claim, Spot, Stage, Waiter},
 };

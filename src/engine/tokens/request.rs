@@ -1,7 +1,7 @@
 //! The request that an event is about.
 
 use crate::{
-    engine::ids::{JobId, LabelId, PartitionId},
+    engine::ids::{LabelId, PartitionId, RunId},
     time::Timestamp,
 };
 
@@ -10,14 +10,14 @@ use crate::{
 pub(crate) struct RequestRef {
     pub(crate) partition: PartitionId,
     pub(crate) label: LabelId,
-    pub(crate) job: JobId,
+    pub(crate) run: RunId,
     /// Time when its wait began, if it has waited.
     pub(crate) since: Timestamp,
 }
 
 impl RequestRef {
-    /// Returns a request that has just come, and whose job is of no interest.
+    /// Returns a request that has just come, and whose run is of no interest.
     pub(crate) const fn new(now: Timestamp, partition: PartitionId, label: LabelId) -> Self {
-        Self { partition, label, job: JobId::NONE, since: now }
+        Self { partition, label, run: RunId::NONE, since: now }
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{DryRunOutcome, Holder, Marks, SharedRules};
-use crate::engine::ids::{ClassId, Key, LabelId, Level, PartitionId, SeriesId, TtlId};
+use crate::engine::ids::{ClassId, Key, LabelId, LabelMetricsId, Level, PartitionId, TtlId};
 use crate::{rejection::Reason, time::Timestamp};
 
 /// What becomes of a request that arrives.
@@ -24,7 +24,7 @@ pub(crate) struct Slot {
     pub(crate) start: Timestamp,
     /// Time when its caller gives up; never, where that is not known.
     pub(crate) deadline: Timestamp,
-    /// Requests in flight when this one was admitted, itself included; the series of a request that decisions don't
+    /// Requests in flight when this one was admitted, itself included; the metrics of a request that decisions don't
     /// bind.
     pub(crate) in_flight: u32,
     pub(crate) label: LabelId,
@@ -34,7 +34,7 @@ pub(crate) struct Slot {
     /// Kind of work; see [`Engine::class`].
     pub(crate) class: ClassId,
     pub(crate) marks: Marks,
-    pub(crate) would: DryRunOutcome,
+    pub(crate) dry_run: DryRunOutcome,
 }
 
 impl Slot {
@@ -46,8 +46,8 @@ impl Slot {
         ttl: TtlId,
         marks: Marks,
     ) -> Self {
-        let Holder { partition, label, level, shadow } = holder;
-        let marks = marks.with_level(level).with(shadow);
+        let Holder { partition, label, level, marks: exceeded } = holder;
+        let marks = marks.with_level(level).with(exceeded);
         Self {
             start,
             deadline: Timestamp::NEVER,
@@ -57,7 +57,7 @@ impl Slot {
             partition,
             class,
             marks,
-            would: DryRunOutcome::NOTHING,
+            dry_run: DryRunOutcome::NOTHING,
         }
     }
 
@@ -74,14 +74,14 @@ impl Slot {
     }
 
     /// Returns the slot of a request that decisions don't bind.
-    pub(crate) fn uncounted(start: Timestamp, partition: PartitionId, series: SeriesId, marks: Marks) -> Self {
-        let nobody = Holder { partition, label: LabelId::DEFAULT, level: Level::FIRST, shadow: Marks::NONE };
-        Self::new(start, u32::from(series.index()), nobody, ClassId::OTHERS, TtlId::NONE, marks)
+    pub(crate) fn uncounted(start: Timestamp, partition: PartitionId, metrics: LabelMetricsId, marks: Marks) -> Self {
+        let nobody = Holder { partition, label: LabelId::DEFAULT, level: Level::FIRST, marks: Marks::NONE };
+        Self::new(start, u32::from(metrics.index()), nobody, ClassId::OTHERS, TtlId::NONE, marks)
     }
 
     pub(crate) const fn holder(&self) -> Holder {
-        let (level, shadow) = (self.marks.level(), self.marks.shadow());
-        Holder { partition: self.partition, label: self.label, level, shadow }
+        let (level, marks) = (self.marks.level(), self.marks.exceeded());
+        Holder { partition: self.partition, label: self.label, level, marks }
     }
 
     /// Returns what tells the slot from others. To the engine, slots with the same fingerprint are the same.
@@ -102,10 +102,10 @@ impl Slot {
         self.marks.has(Marks::COUNTED)
     }
 
-    /// Returns the series that counts the request, if it never occupied a slot of the limit. Good until the slot is
+    /// Returns the metrics that count the request, if it never occupied a slot of the limit. Good until the slot is
     /// given back.
-    pub(crate) fn uncounted_series(&self) -> Option<SeriesId> {
-        let index = || u16::try_from(self.in_flight).map_or(SeriesId::NONE, SeriesId::from_index);
+    pub(crate) fn uncounted_label_metrics(&self) -> Option<LabelMetricsId> {
+        let index = || u16::try_from(self.in_flight).map_or(LabelMetricsId::NONE, LabelMetricsId::from_index);
         (!self.is_counted()).then(index)
     }
 

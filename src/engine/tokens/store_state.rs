@@ -18,7 +18,7 @@ pub(crate) enum StoreState {
 }
 
 impl StoreState {
-    /// Returns the machine word.
+    /// Returns the code.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",

@@ -2,7 +2,7 @@
 
 use super::{Ask, DryRunOutcome, Holder, Marks, Refusal, RequestRef};
 use crate::{
-    engine::ids::{ClassId, FlowKey, JobId, Key, LabelId, Level, PartitionId},
+    engine::ids::{ClassId, FlowKey, Key, LabelId, Level, PartitionId, RunId},
     time::Timestamp,
 };
 
@@ -50,11 +50,11 @@ pub(crate) struct Waiter {
     pub(crate) class: ClassId,
     pub(crate) level: Level,
     /// What the waiter exceeds, as marks of a slot.
-    pub(crate) shadow: Marks,
-    pub(crate) would: DryRunOutcome,
+    pub(crate) marks: Marks,
+    pub(crate) dry_run: DryRunOutcome,
     pub(crate) label: LabelId,
-    /// Job that the waiter is a part of.
-    pub(crate) job: JobId,
+    /// The run that the waiter is a part of.
+    pub(crate) run: RunId,
     /// Number in the order of arrival over all partitions.
     pub(crate) sequence: u64,
     pub(crate) since: Timestamp,
@@ -72,17 +72,17 @@ impl Waiter {
     }
 
     /// Returns a waiter that stands nowhere yet.
-    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, job: JobId, sequence: u64, since: Timestamp) -> Self {
+    pub(crate) const fn new(ask: &Ask<'_>, label: LabelId, run: RunId, sequence: u64, since: Timestamp) -> Self {
         Self {
             stage: Stage::Line,
             claim: Claim::None,
             partition: ask.partition,
             class: ask.class,
             level: Level::of(ask.criticality),
-            shadow: Marks::NONE,
-            would: DryRunOutcome::NOTHING,
+            marks: Marks::NONE,
+            dry_run: DryRunOutcome::NOTHING,
             label,
-            job,
+            run,
             sequence,
             since,
             caller_deadline: ask.deadline,
@@ -92,12 +92,12 @@ impl Waiter {
 
     /// Returns the request of the waiter, for telemetry.
     pub(crate) const fn request(&self) -> RequestRef {
-        RequestRef { partition: self.partition, label: self.label, job: self.job, since: self.since }
+        RequestRef { partition: self.partition, label: self.label, run: self.run, since: self.since }
     }
 
     /// Returns the holder of the slot that the waiter was granted.
     pub(crate) const fn holder(&self) -> Holder {
-        Holder { partition: self.partition, label: self.label, level: self.level, shadow: self.shadow }
+        Holder { partition: self.partition, label: self.label, level: self.level, marks: self.marks }
     }
 
     pub(crate) const fn flow_key(&self) -> FlowKey {

@@ -17,8 +17,8 @@ use crate::{
 
 impl Engine {
     /// Returns the deadline of requests that have none, from when they come.
-    pub(crate) const fn patience(&self) -> Option<Duration> {
-        self.queue.patience()
+    pub(crate) const fn default_deadline(&self) -> Option<Duration> {
+        self.queue.default_deadline()
     }
 
     /// Sets the mode. Waiters are admitted at once when decisions stop binding.
@@ -107,7 +107,7 @@ impl Engine {
             self.queue.throttle(label, self.quotas.is_full(label));
         }
         self.telemetry.replace(self.capacity.len(), journal);
-        self.open_series();
+        self.open_label_metrics();
         self.find_extras();
         self.note_change(now, ChangeEvent::Reload { from });
         self.dispatch(now);

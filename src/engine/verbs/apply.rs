@@ -25,7 +25,7 @@ impl Engine {
         may_wait: bool,
     ) -> Arrival {
         match decision {
-            Decision::Run { beside_limit } => self.run(now, ask, label, beside_limit, may_wait),
+            Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
             Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
             Decision::Wait(spot) => self.wait(now, ask, label, spot),
             Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, obstacle, may_wait)),
@@ -34,32 +34,32 @@ impl Engine {
 
     /// Runs a request that nothing stops that binds. What observes is told what it would have done.
     #[inline]
-    fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, beside_limit: bool, may_wait: bool) -> Arrival {
+    fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
         let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
-        let (marks, would) = match observed {
-            None if !beside_limit => return self.start(now, ask, label, Marks::NONE),
-            Some(full) => self.go_beyond(now, self.request_of(now, ask, label), full, may_wait),
-            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_would(now, ask, label, may_wait).1),
+        let (marks, dry_run) = match observed {
+            None if !over_limit => return self.start(now, ask, label, Marks::NONE),
+            Some(full) => self.count_over_quota(now, self.request_of(now, ask, label), full, may_wait),
+            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_dry_run(now, ask, label, may_wait).1),
         };
         let mut arrival = self.start(now, ask, label, marks);
         match &mut arrival {
-            Arrival::Admit(slot) => slot.would = would,
-            Arrival::Ask(place, _) => self.queue.take_along(place.key(), would),
+            Arrival::Admit(slot) => slot.dry_run = dry_run,
+            Arrival::Ask(place, _) => self.queue.take_along(place.key(), dry_run),
             Arrival::Reject(_) | Arrival::Wait(_) => {}
         }
         arrival
     }
 
-    /// Starts a request that may run, or has it ask a store first. `shadow` holds the marks of what it exceeds.
-    fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, shadow: Marks) -> Arrival {
-        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), shadow };
+    /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
+    fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
         let in_flight = self.take_slot(&mut holder);
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
             self.quotas.served_at_once(now, label, served);
         }
         self.quotas.charge(now, &holder);
-        if !shadow.has(Marks::OVER_LIMIT) {
+        if !marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, ask.partition);
         }
         if let Some(rules) = self.needs_remote(label) {
@@ -81,7 +81,7 @@ impl Engine {
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Event::Asks);
-        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.shadow)) {
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
                 self.release(&holder);
@@ -100,7 +100,7 @@ impl Engine {
         };
         let blocker = self.if_noted(|engine| engine.obstacle(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
-        observed.into_iter().for_each(|full| self.mark_beyond(now, key, full));
+        observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
         if self.quotas.has_rules() {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
             // ends.

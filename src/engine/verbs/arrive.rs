@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         Engine,
-        ids::{ClassId, LabelId, Level, PartitionId, RuleClassId, SeriesId, TtlId},
+        ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, RuleClassId, TtlId},
         tokens::{Arrival, Ask, Holder, Marks, Refusal, Slot, Subject},
         verbs::decide::Obstacle,
     },
@@ -46,7 +46,7 @@ impl Engine {
         }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
         if self.lifecycle.is_off() {
-            return Arrival::Admit(Slot::uncounted(now, ask.partition, SeriesId::NONE, Marks::OBSERVED));
+            return Arrival::Admit(Slot::uncounted(now, ask.partition, LabelMetricsId::NONE, Marks::OBSERVED));
         }
         let label = self.label_of(now, ask);
         self.telemetry.arrived(ask.partition, label);
@@ -88,7 +88,7 @@ impl Engine {
         self.telemetry.admitted_plainly(now, partition, label, self.gauges());
         #[cfg(test)]
         self.check();
-        let holder = Holder { partition, label, level, shadow: Marks::NONE };
+        let holder = Holder { partition, label, level, marks: Marks::NONE };
         Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE).until(ask.deadline))
     }
 
@@ -150,7 +150,7 @@ impl Engine {
     pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = self.quotas.class_of(ask.class);
         if class != RuleClassId::OTHERS {
-            self.telemetry.met(class);
+            self.telemetry.see_class(class);
         }
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),

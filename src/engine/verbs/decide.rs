@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decision {
     /// It runs: on a slot of the limit, or beside the limit, because its partition observes.
-    Run { beside_limit: bool },
+    Run { over_limit: bool },
     /// It runs and is not counted, because no decision binds.
     RunUncounted,
     /// It waits there.
@@ -60,10 +60,10 @@ impl Engine {
         let rule = if is_late { None } else { self.blocking_rule(now, label) };
         if !is_late && rule.is_none() {
             if self.may_run(ask, label) {
-                return Decision::Run { beside_limit: false };
+                return Decision::Run { over_limit: false };
             }
             if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
-                return Decision::Run { beside_limit: true };
+                return Decision::Run { over_limit: true };
             }
         }
         if !enforces {
@@ -96,7 +96,7 @@ impl Engine {
             if self.quotas.label(label).waiting() >= plan.max_waiting {
                 return stops(Reason::LabelQueueFull);
             }
-            if subject.run.is_some_and(|run| self.queue.of_job(subject.namespace, run) >= plan.max_waiting_per_run) {
+            if subject.run.is_some_and(|run| self.queue.of_run(subject.namespace, run) >= plan.max_waiting_per_run) {
                 return stops(Reason::RunCap);
             }
         }

@@ -78,7 +78,7 @@ impl Engine {
     fn grant(&mut self, now: Timestamp, Turn { key, passes_over }: Turn) {
         let waiter = *self.queue.get(key);
         let mut holder = waiter.holder();
-        holder.shadow = self.observe_turn(now, key);
+        holder.marks = self.observe_turn(now, key);
         self.queue.serve(now, key, passes_over);
         self.leave(key);
         if waiter.claim == Claim::Share {
@@ -89,10 +89,10 @@ impl Engine {
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Event::Granted { asks });
-        if !holder.shadow.has(Marks::OVER_LIMIT) {
+        if !holder.marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, holder.partition);
         }
-        self.queue.grant(key, in_flight, waiter.deadline, holder.shadow);
+        self.queue.grant(key, in_flight, waiter.deadline, holder.marks);
         self.notices.push_back(key);
     }
 

@@ -5,7 +5,7 @@
 //! So these decisions are exact where the time that a request takes does not depend on what else runs, and no request
 //! would have waited. How long a request would have waited isn't known: such a request counts as having come and gone.
 //!
-//! Two marks on a slot say where it doesn't count: *beyond* observing rules, and *outside* the limit, where its
+//! Two marks on a slot say where it doesn't count: *over the quota* of observing rules, and *over the limit*, where its
 //! partition observes. Rules and limits that bind count it in any case.
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 impl Engine {
     /// Counts what an observing rule would have done; returns the outcome, and the marks of the request that it
     /// concerns.
-    pub(super) fn go_beyond(
+    pub(super) fn count_over_quota(
         &mut self,
         now: Timestamp,
         request: RequestRef,
@@ -33,24 +33,24 @@ impl Engine {
     ) -> (Marks, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
         let place = if waits { Ok(()) } else { Err(full.reason) };
-        self.record_would(now, request, place);
+        self.record_dry_run(now, request, place);
         let observes = self.capacity.partition(request.partition).observes();
         let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
         (over, DryRunOutcome::have(place, || full.reason))
     }
 
-    pub(super) fn record_would(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
+    pub(super) fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
         let (partition, label, reject) = (request.partition, request.label, place.err());
         let blocker = self.if_noted(|engine| match reject {
             Some(reason) => engine.blocker(now, partition, label, reason),
             None => engine.obstacle(now, partition, label),
         });
-        self.record(now, request, Event::Would { reject, blocker });
+        self.record(now, request, Event::DryRun { reject, blocker });
     }
 
     /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
     /// whether it would wait, and what its slot says.
-    pub(super) fn tell_would(
+    pub(super) fn tell_dry_run(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -66,20 +66,20 @@ impl Engine {
             self.reserve(now, ask, label, may_wait);
         }
         let place = place.map_err(|obstacle| obstacle.reason);
-        self.record_would(now, self.request_of(now, ask, label), place);
-        let would = DryRunOutcome::have(place, || {
+        self.record_dry_run(now, self.request_of(now, ask, label), place);
+        let dry_run = DryRunOutcome::have(place, || {
             let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| without_wait(self))
         });
-        (place.is_ok(), would)
+        (place.is_ok(), dry_run)
     }
 
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
-        let (would_wait, would) = self.tell_would(now, ask, label, true);
+        let (waits, dry_run) = self.tell_dry_run(now, ask, label, true);
         self.record(now, self.request_of(now, ask, label), Event::LetThrough);
-        let shadow = self.controller.enter_shadow(would_wait);
-        Slot { would, ..Slot::uncounted(now, ask.partition, self.telemetry.series_of(label), shadow) }
+        let marks = self.controller.enter_shadow(waits);
+        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }
 
     /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
@@ -92,37 +92,37 @@ impl Engine {
     }
 
     /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
-    pub(super) fn mark_beyond(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
+    pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
-        self.record_would(now, request, Err(full.reason));
+        self.record_dry_run(now, request, Err(full.reason));
         self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
-        self.quotas.waits_beyond(request.label);
+        self.quotas.waits_over_quota(request.label);
     }
 
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
     pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> Marks {
         let waiter = self.queue.get(key);
-        let (request, mut shadow) = (waiter.request(), waiter.shadow);
+        let (request, mut marks) = (waiter.request(), waiter.marks);
         let RequestRef { partition, label, .. } = request;
-        if shadow.is_empty()
+        if marks.is_empty()
             && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
-            let (marks, would) = self.go_beyond(now, request, full, true);
-            shadow = marks;
-            self.queue.take_along(key, would);
+            let (exceeded, dry_run) = self.count_over_quota(now, request, full, true);
+            marks = exceeded;
+            self.queue.take_along(key, dry_run);
         }
         if self.lets_all_through(partition) {
-            if shadow.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
-                let would = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
-                self.record_would(now, request, Ok(()));
-                shadow = Marks::OVER_QUOTA;
-                self.queue.take_along(key, would);
+            if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
+                let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
+                self.record_dry_run(now, request, Ok(()));
+                marks = Marks::OVER_QUOTA;
+                self.queue.take_along(key, dry_run);
             }
-            if !shadow.is_empty() {
-                shadow = shadow.with(Marks::OVER_LIMIT);
+            if !marks.is_empty() {
+                marks = marks.with(Marks::OVER_LIMIT);
             }
         }
-        shadow
+        marks
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     criticality::Criticality,
     engine::{
         Engine,
-        ids::{ClassId, LabelId, Level, PartitionId, SeriesId, TtlId},
+        ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, TtlId},
         telemetry::Gauges,
         tokens::{Ask, Holder, LentSample, Marks, Refusal, Settled, Slot},
     },
@@ -127,7 +127,7 @@ impl Engine {
         };
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         self.telemetry.times_alike(partition, rtt, weight - 1);
-        self.learn_ended(now, &slot, SeriesId::NONE, outcome, rtt, running);
+        self.learn_ended(now, &slot, LabelMetricsId::NONE, outcome, rtt, running);
     }
 
     /// Learns for how long a request held a lent slot, if slots were scarce when it left: while so many requests ran, itself
@@ -178,5 +178,5 @@ impl Engine {
 
 /// The holder of a lent slot.
 fn lent_holder(partition: PartitionId) -> Holder {
-    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), shadow: Marks::NONE }
+    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), marks: Marks::NONE }
 }

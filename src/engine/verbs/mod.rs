@@ -48,7 +48,7 @@ impl Engine {
             (Extras::RULES, self.quotas.has_rules() || self.quotas.has_shared_rules()),
             (Extras::OBSERVING, self.capacity.any_observes()),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),
-            (Extras::SERIES, self.telemetry.has_series()),
+            (Extras::LABEL_METRICS, self.telemetry.has_label_metrics()),
             (Extras::SLOT_TTL, self.slot_ttl.time_to_live().is_some()),
         ]);
     }

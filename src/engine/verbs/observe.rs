@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         control::Step,
-        ids::{AbandonedKind, LabelId, SeriesId},
+        ids::{AbandonedKind, LabelId, LabelMetricsId},
         limit::Sample,
         telemetry::{ChangeEvent, short},
         tokens::{Marks, Slot},
@@ -24,8 +24,8 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
-        let (series, running) = (self.series_of(slot), self.capacity.running());
-        self.learn_ended(now, slot, series, outcome, now.since(slot.start), running);
+        let (metrics, running) = (self.label_metrics_of(slot), self.capacity.running());
+        self.learn_ended(now, slot, metrics, outcome, now.since(slot.start), running);
     }
 
     /// Learns from a request that ended, while so many requests ran, itself included.
@@ -34,12 +34,12 @@ impl Engine {
         &mut self,
         now: Timestamp,
         slot: &Slot,
-        series: SeriesId,
+        metrics: LabelMetricsId,
         outcome: Outcome,
         rtt: Duration,
         running: usize,
     ) {
-        self.telemetry.ended(slot.partition, self.label_that_ends(slot), series, outcome, rtt);
+        self.telemetry.ended(slot.partition, self.label_that_ends(slot), metrics, outcome, rtt);
         let rtt = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => rtt,
@@ -80,16 +80,16 @@ impl Engine {
         self.learn(now, slot, None, Outcome::Overload, self.capacity.running());
     }
 
-    /// Returns the series that counts a request with a slot. Its label is not forgotten before the slot is given back;
+    /// Returns the metrics that count a request with a slot. Its label is not forgotten before the slot is given back;
     /// it may be where the slot was taken back before its holder is done.
     #[inline]
-    fn series_of(&self, slot: &Slot) -> SeriesId {
-        if !self.telemetry.has_series() {
-            return SeriesId::NONE;
+    fn label_metrics_of(&self, slot: &Slot) -> LabelMetricsId {
+        if !self.telemetry.has_label_metrics() {
+            return LabelMetricsId::NONE;
         }
         match slot.ttl() {
-            Some(ttl) => self.slot_ttl.series(ttl),
-            None => slot.uncounted_series().unwrap_or_else(|| self.telemetry.series_of(slot.label)),
+            Some(ttl) => self.slot_ttl.label_metrics(ttl),
+            None => slot.uncounted_label_metrics().unwrap_or_else(|| self.telemetry.label_metrics_of(slot.label)),
         }
     }
 

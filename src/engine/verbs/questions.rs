@@ -139,9 +139,9 @@ impl Engine {
 
     /// Returns how long work is taken to last that is abandoned and of which nothing else is known: nearly as long as callers wait, or
     /// what a person would guess. A caller that finds all slots taken by such work is served before its longest wait, four fifths of
-    /// the patience, is over.
+    /// the default deadline, is over.
     fn longest_work(&self) -> Duration {
-        self.queue.patience().map_or(Duration::from_secs(1), |patience| patience / 4 * 3)
+        self.queue.default_deadline().map_or(Duration::from_secs(1), |default_deadline| default_deadline / 4 * 3)
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
@@ -176,11 +176,11 @@ impl Engine {
         if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
     }
 
-    /// Returns the reference of a request that has just come, with its job.
+    /// Returns the reference of a request that has just come, with its run.
     pub(super) fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
         let request = RequestRef::new(now, ask.partition, label);
         match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
-            Some((namespace, run)) => RequestRef { job: self.queue.find_job(namespace, run), ..request },
+            Some((namespace, run)) => RequestRef { run: self.queue.find_run(namespace, run), ..request },
             None => request,
         }
     }

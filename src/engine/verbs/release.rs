@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, TtlId},
-        telemetry::{ChangeEvent, Event, Sight},
+        telemetry::{ChangeEvent, Event, HealthInputs},
         tokens::{Marks, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
@@ -36,7 +36,7 @@ impl Engine {
                 }
                 self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
                 let slot = self.slot(now, waiter.class, waiter.holder(), in_flight).until(waiter.caller_deadline);
-                Ok(Slot { would: waiter.would, ..slot })
+                Ok(Slot { dry_run: waiter.dry_run, ..slot })
             }
             Stage::Refused(refusal) => Err(refusal),
         };
@@ -167,7 +167,7 @@ impl Engine {
     /// Judges the state of the handle by what is seen of it now, and by the last seconds.
     fn judge(&mut self, now: Timestamp) {
         let Self { lifecycle, capacity, queue, telemetry, .. } = self;
-        let sight = Sight {
+        let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
             is_store_gone: self.quotas.has_shared_rules() && lifecycle.store().is_gone(now, None),
@@ -176,7 +176,7 @@ impl Engine {
             is_busy: capacity.is_full() || !queue.is_empty(),
         };
         let had_left = telemetry.leaving().1.len();
-        telemetry.judge(now, sight, |partition| capacity.partition(partition).is_owed());
+        telemetry.judge(now, inputs, |partition| capacity.partition(partition).is_owed());
         if telemetry.leaving().1.len() > had_left {
             self.note_change(now, ChangeEvent::CallersLeave);
         }

@@ -122,7 +122,7 @@ impl Engine {
         self.give_up(now, key);
         let throttle = self.quotas.waits(label);
         self.throttle(label, throttle);
-        self.queue.requeue(now, key, self.quotas.standing(label), self.quotas.longest_wait(label));
+        self.queue.requeue(now, key, self.quotas.flow_tag(label), self.quotas.longest_wait(label));
         if let Some(full) = self.exhausted_rule(now, label) {
             self.await_room(now, label, &full);
         }

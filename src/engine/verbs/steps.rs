@@ -19,14 +19,14 @@ impl Engine {
     pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
         if self.controller.has_shadow() {
             let waits = self.queue.places(self.capacity.limit()) > 0;
-            holder.shadow = holder.shadow.with(self.controller.enter_shadow(waits));
+            holder.marks = holder.marks.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
         let limit = capacity.limit();
         let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
-            holder.shadow.has(Marks::OVER_LIMIT)
+            holder.marks.has(Marks::OVER_LIMIT)
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
                 || self.capacity.partition(holder.partition).is_within_overcommit(),
@@ -48,7 +48,7 @@ impl Engine {
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        if !holder.shadow.has(Marks::OVER_LIMIT) {
+        if !holder.marks.has(Marks::OVER_LIMIT) {
             self.estimates.freed();
         }
         self.leave_shadow(holder);
@@ -58,7 +58,7 @@ impl Engine {
 
     #[inline]
     pub(super) fn leave_shadow(&mut self, holder: &Holder) {
-        if holder.shadow.has(Marks::IN_SHADOW) {
+        if holder.marks.has(Marks::IN_SHADOW) {
             self.controller.leave_shadow();
         }
     }
@@ -74,7 +74,7 @@ impl Engine {
     /// Takes a waiter out of the line or the gate, unless its wait ended before.
     pub(super) fn leave(&mut self, key: Key) {
         if let Some(left) = self.queue.leave(key, self.telemetry.newest_entry()) {
-            let throttle = self.quotas.left(left.label, left.is_beyond, left.start);
+            let throttle = self.quotas.left(left.label, left.is_over_quota, left.start);
             self.throttle(left.label, throttle);
         }
     }
@@ -91,7 +91,7 @@ impl Engine {
             self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
         });
         let own = self.quotas.longest_wait(label);
-        self.queue.stand(now, key, stage, self.quotas.standing(label), (own, in_room), claim);
+        self.queue.stand(now, key, stage, self.quotas.flow_tag(label), (own, in_room), claim);
     }
 
     /// Moves a waiter from the gate into the line.
@@ -172,17 +172,17 @@ impl Engine {
         id
     }
 
-    /// Opens the series of the labels that settings name.
-    pub(in crate::engine) fn open_series(&mut self) {
+    /// Opens the metrics of the labels that settings name.
+    pub(in crate::engine) fn open_label_metrics(&mut self) {
         let Self { quotas, telemetry, .. } = self;
-        telemetry.open_series(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
+        telemetry.open_label_metrics(quotas.plans(), quotas.ids().map(|id| (id, name_of(quotas, id))));
     }
 
     /// Returns the token of a slot that was taken.
     #[inline]
     pub(super) fn slot(&mut self, now: Timestamp, class: ClassId, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;
-        let ttl = self.slot_ttl.issue(now, holder, || telemetry.series_of(holder.label));
+        let ttl = self.slot_ttl.issue(now, holder, || telemetry.label_metrics_of(holder.label));
         Slot::counted(now, in_flight, holder, class, ttl)
     }
 }

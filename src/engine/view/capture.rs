@@ -79,7 +79,7 @@ impl Engine {
         let described = keys.map(|key| {
             let waiter = self.queue.get(key);
             let mut words = self.description(waiter.partition, waiter.class, waiter.label, waiter.level);
-            words.run = self.queue.job_name(waiter.job).map(str::to_owned);
+            words.run = self.queue.run_name(waiter.run).map(str::to_owned);
             (key.index, waiter, words)
         });
         described.collect()

@@ -35,14 +35,14 @@ impl Engine {
     }
 
     fn names(&self, entry: u64, record: &Record) -> Names<'_> {
-        let (partition, label, job) = record.about();
+        let (partition, label, run) = record.about();
         let is_about = !self.quotas.is_named(label) || self.telemetry.is_about(label, entry);
         let label = self.quotas.label(label);
         let names = (self.quotas.class_name(label.class()), label.namespace(), label.name());
         Names {
             partition: self.capacity.partition(partition).name(),
             label: is_about.then_some(names),
-            job: if entry < self.telemetry.journal_range().0 { None } else { self.queue.job_name(job) },
+            run: if entry < self.telemetry.journal_range().0 { None } else { self.queue.run_name(run) },
         }
     }
 }

@@ -185,7 +185,10 @@ impl Engine {
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
-            refused_per_second: self.telemetry.lately(self.now, id).map_or(0.0, |it| it.per_second(it.refused())),
+            refused_per_second: self
+                .telemetry
+                .label_window(self.now, id)
+                .map_or(0.0, |it| it.per_second(it.rejected())),
         }
     }
 
@@ -198,7 +201,7 @@ impl Engine {
         let hold = label.mean_hold().as_secs_f64();
         let (cap, totals) = (label.cap(), self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
-        let lately = self.telemetry.lately(self.now, id);
+        let window = self.telemetry.label_window(self.now, id);
         let gone = label.remote().filter(|it| self.lifecycle.store().is_gone(self.now, it.unanswered()));
         LabelSnapshot {
             class: self.quotas.class_name(label.class()).to_owned(),
@@ -222,8 +225,8 @@ impl Engine {
             admitted: totals.admitted,
             rejected: totals.rejected(),
             would_reject: totals.would_reject,
-            refused_per_second: lately.map_or(0.0, |it| it.per_second(it.refused())),
-            lately: lately.and_then(|it| it.mostly_refused()).map(LabelStatus::from),
+            refused_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
+            lately: window.and_then(|it| it.mostly_rejected()).map(LabelStatus::from),
             without_store: gone.and_then(|it| it.rules().without_store()),
         }
     }

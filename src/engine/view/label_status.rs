@@ -42,7 +42,7 @@ impl LabelStatus {
         Self::Unavailable,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accepting => "accepting",
@@ -57,8 +57,8 @@ impl LabelStatus {
 }
 
 impl From<Fares> for LabelStatus {
-    fn from(fares: Fares) -> Self {
-        match fares {
+    fn from(kind: Fares) -> Self {
+        match kind {
             Fares::Saturated => Self::Saturated,
             Fares::Throttled => Self::Throttled,
             Fares::Unavailable => Self::Unavailable,
@@ -180,7 +180,7 @@ impl Engine {
         if self.capacity.is_full() {
             return blocked("limit", used, bound, then);
         }
-        let kept = self.capacity.kept();
+        let kept = self.capacity.reserved();
         Some(BlockedBy { rule: "kept", used, bound, when_full: then, room_in_seconds: None, kept })
     }
 

@@ -6,11 +6,11 @@ mod capture;
 mod history;
 mod journal;
 mod label;
+mod label_metrics;
 mod label_status;
 mod limit;
 #[cfg(feature = "introspect")]
 mod partition;
-mod series;
 mod snapshot;
 mod text;
 mod unmet;
@@ -31,4 +31,4 @@ pub use self::{
     verdict::{RecentSnapshot, RefusedSnapshot, VerdictSnapshot},
     waiter::WaiterSnapshot,
 };
-pub(crate) use self::{series::LabelSeries, unmet::Unmet};
+pub(crate) use self::{label_metrics::LabelMetricsView, unmet::Unmet};

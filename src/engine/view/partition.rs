@@ -12,7 +12,7 @@ impl Engine {
     pub(crate) fn partition_statuses(&self, now: Timestamp) -> Vec<LabelStatus> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         let statuses = shown.map(|(number, _)| {
-            let recent = self.telemetry.last_seconds(now, number, false).mostly_refused();
+            let recent = self.telemetry.last_seconds(now, number, false).mostly_rejected();
             let recent = recent.map_or(LabelStatus::Accepting, LabelStatus::from);
             let next = if self.lifecycle.is_draining() {
                 LabelStatus::Unavailable

@@ -211,7 +211,7 @@ impl Engine {
             name: String::new(),
             verdict: VerdictSnapshot::default(),
             limit_state: self.limit_snapshot(),
-            kept: self.capacity.kept(),
+            kept: self.capacity.reserved(),
             mode: self.lifecycle.mode().as_str(),
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),

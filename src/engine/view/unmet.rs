@@ -47,10 +47,14 @@ impl Engine {
     /// Returns the partitions whose share is so small, and whose slots are held for so long, that a burst of three requests takes
     /// longer than their callers wait: each with its share and the time that a slot is held.
     pub(crate) fn slow_shares(&self) -> Vec<(Arc<str>, usize, Duration)> {
-        let (hold, patience) = (self.estimates.mean_hold(), self.queue.patience().unwrap_or(Duration::MAX));
+        let (hold, default_deadline) =
+            (self.estimates.mean_hold(), self.queue.default_deadline().unwrap_or(Duration::MAX));
         let is_slow = |it: &Partition| {
             let share = u32::try_from(it.share()).unwrap_or(u32::MAX).max(1);
-            it.is_in_force() && it.part() > 0 && it.share() < self.capacity.limit() && hold * 3 / share > patience
+            it.is_in_force()
+                && it.part() > 0
+                && it.share() < self.capacity.limit()
+                && hold * 3 / share > default_deadline
         };
         let slow = self.capacity.partitions().filter(|(_, it)| is_slow(it));
         slow.map(|(_, it)| (Arc::clone(it.name()), it.share(), hold)).collect()

@@ -99,8 +99,8 @@ impl Engine {
         let (verdict, since) = self.telemetry.verdict();
         let numbers = self.capacity.partitions().filter(|(_, it)| it.is_shown()).map(|(number, _)| number);
         let last: Vec<_> = numbers.map(|number| self.recent(number)).collect();
-        let named = last.iter().zip(&whole.partitions).filter(|(last, _)| last.refused() > 0);
-        let mut refused: Vec<_> = named.map(|(last, it)| refused_of(last, &it.name, verdict)).collect();
+        let named = last.iter().zip(&whole.partitions).filter(|(last, _)| last.rejected() > 0);
+        let mut refused: Vec<_> = named.map(|(last, it)| rejected_of(last, &it.name, verdict)).collect();
         refused.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
         let sum = |rate: fn(&LastSeconds) -> f64| last.iter().map(rate).sum();
         let mut found = VerdictSnapshot {
@@ -112,7 +112,7 @@ impl Engine {
             runbook: format!("{RUNBOOK}#{}", verdict.as_str().replace('_', "-")),
             window_seconds: LastSeconds::WINDOW.as_secs_f64(),
             admitted_per_second: sum(|it| it.per_second(it.admitted)),
-            refused_per_second: sum(|it| it.per_second(it.refused())),
+            refused_per_second: sum(|it| it.per_second(it.rejected())),
             would_refuse_per_second: sum(|it| it.per_second(it.would_reject)),
             refused,
             label: self.worst_label(),
@@ -127,7 +127,7 @@ impl Engine {
         found.headline = match verdict {
             Verdict::StoreSlow => {
                 let after = text::seconds(store_after);
-                let rate = and_refused(found.refused_per_second);
+                let rate = and_rejected(found.refused_per_second);
                 format!("store slow: requests under shared rules wait {after} for its answers{rate}")
             }
             Verdict::StoreQuiet => {
@@ -159,13 +159,13 @@ impl Engine {
     /// Returns the label that was rejected most often in the last seconds.
     fn worst_label(&self) -> Option<RefusedSnapshot> {
         let id = self.telemetry.worst_label()?;
-        let (lately, label) = (self.telemetry.lately(self.now, id)?, self.quotas.label(id));
-        let refused = lately.refused();
-        (refused > 0 && !label.name().is_empty()).then(|| RefusedSnapshot {
+        let (window, label) = (self.telemetry.label_window(self.now, id)?, self.quotas.label(id));
+        let rejected = window.rejected();
+        (rejected > 0 && !label.name().is_empty()).then(|| RefusedSnapshot {
             name: label.name().to_owned(),
             namespace: label.namespace().to_owned(),
-            percent: percent(refused, refused + lately.admitted),
-            per_second: lately.per_second(refused),
+            percent: percent(rejected, rejected + window.admitted),
+            per_second: window.per_second(rejected),
             reason: None,
         })
     }
@@ -176,10 +176,10 @@ impl From<&LastSeconds> for RecentSnapshot {
         let occurred = Reason::ALL.into_iter().zip(last.rejected).filter(|&(_, count)| count > 0);
         Self {
             admitted_per_second: last.per_second(last.admitted),
-            refused_per_second: last.per_second(last.refused()),
+            refused_per_second: last.per_second(last.rejected()),
             refused: occurred.map(|(reason, count)| (reason.as_str(), last.per_second(count))).collect(),
             would_refuse_per_second: last.per_second(last.would_reject),
-            refused_below_share: last.is_refused_below_share,
+            refused_below_share: last.is_rejected_below_share,
         }
     }
 }
@@ -190,31 +190,31 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// The rejections of a partition. Its reason is the most frequent one of those that the verdict is about.
-fn refused_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnapshot {
+fn rejected_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnapshot {
     let about = match verdict {
         Verdict::Throttled => Fares::Throttled,
         Verdict::StoreQuiet | Verdict::StoreGone | Verdict::Draining => Fares::Unavailable,
         _ => Fares::Saturated,
     };
     let others = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
-    let reason = [about].into_iter().chain(others).find_map(|fares| last.main_reason(fares));
+    let reason = [about].into_iter().chain(others).find_map(|kind| last.main_reason(kind));
     RefusedSnapshot {
         name: name.to_owned(),
         namespace: String::new(),
-        percent: percent(last.refused(), last.decided()),
-        per_second: last.per_second(last.refused()),
+        percent: percent(last.rejected(), last.decided()),
+        per_second: last.per_second(last.rejected()),
         reason: reason.map(Reason::as_str),
     }
 }
 
-fn and_refused(rate: f64) -> String {
+fn and_rejected(rate: f64) -> String {
     if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() }
 }
 
 fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot, cause: &Cause<'_>, cap: Option<usize>) -> String {
     let limit = limit(whole);
     let waiting = whole.waiting + whole.at_gate;
-    let rate = and_refused(it.refused_per_second);
+    let rate = and_rejected(it.refused_per_second);
     match verdict {
         Verdict::Fine => {
             let rate = text::rate(it.admitted_per_second);
@@ -256,7 +256,7 @@ fn without_store(it: &VerdictSnapshot, whole: &Snapshot) -> String {
     });
     let ways = ways.collect::<Vec<_>>().join(" or ");
     let who = if it.refused_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
-    format!(", shared rules {ways}{}{who}", and_refused(it.refused_per_second))
+    format!(", shared rules {ways}{}{who}", and_rejected(it.refused_per_second))
 }
 
 /// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of, whose cap

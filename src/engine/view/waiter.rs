@@ -24,7 +24,7 @@ pub struct WaiterSnapshot {
     pub partition: String,
     /// Importance of the waiter: the words of [`Criticality::as_str`](crate::Criticality::as_str).
     pub criticality: &'static str,
-    /// Run that the waiter is a part of.
+    /// The run that the waiter is a part of.
     pub run: Option<String>,
     /// Time for which the waiter has waited, in seconds.
     pub waited_seconds: f64,
@@ -73,7 +73,7 @@ impl Engine {
             class: self.quotas.class_name(label.class()).to_owned(),
             partition: self.capacity.partition(waiter.partition).name().to_string(),
             criticality: criticality.as_str(),
-            run: self.queue.job_name(waiter.job).map(str::to_owned),
+            run: self.queue.run_name(waiter.run).map(str::to_owned),
             waited_seconds: self.now.since(waiter.since).as_secs_f64(),
             ends_in_seconds: (waiter.deadline != Timestamp::NEVER)
                 .then(|| waiter.deadline.since(self.now).as_secs_f64()),

@@ -5,18 +5,18 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 
 use super::{
-    answer::{Answer, Problem},
     query::CaptureQuery,
+    reply::{Problem, Reply},
 };
 use crate::runtime::{Admission, CaptureError, RollingCapture};
 
 /// Fetches the capture, starts it or stops it.
-pub(super) fn answer(admission: &Admission, method: &Method, query: Option<&str>) -> Result<Answer, Problem> {
+pub(super) fn answer(admission: &Admission, method: &Method, query: Option<&str>) -> Result<Reply, Problem> {
     let query = CaptureQuery::parse(query)?;
     match *method {
         Method::GET => {
             let lines = admission.captured(query.last.map_or(Duration::MAX, Duration::from_secs));
-            lines.map(Answer::lines).ok_or_else(nothing)
+            lines.map(Reply::lines).ok_or_else(nothing)
         }
         Method::POST => {
             let mut capture = RollingCapture::new();
@@ -27,12 +27,12 @@ pub(super) fn answer(admission: &Admission, method: &Method, query: Option<&str>
                 capture = capture.max_bytes(bytes);
             }
             match capture.start(admission) {
-                Ok(()) => Ok(Answer::no_content()),
+                Ok(()) => Ok(Reply::no_content()),
                 Err(error @ CaptureError::Running) => Err(Problem::new(StatusCode::CONFLICT, error)),
                 Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
             }
         }
-        Method::DELETE if admission.stop_rolling_capture() => Ok(Answer::no_content()),
+        Method::DELETE if admission.stop_rolling_capture() => Ok(Reply::no_content()),
         Method::DELETE => Err(nothing()),
         _ => Err(Problem::method("GET, POST, DELETE")),
     }

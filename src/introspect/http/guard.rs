@@ -9,7 +9,7 @@ use http::{
     uri::Authority,
 };
 
-use super::answer::Problem;
+use super::reply::Problem;
 
 /// What all routes ask for; nothing, unless told.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,9 @@
 //! Paths, methods and answers.
 
-mod answer;
 mod capture;
 mod guard;
 mod query;
+mod reply;
 mod upload;
 mod workers;
 
@@ -18,8 +18,8 @@ use http_body::Body;
 pub(super) use self::query::{HistoryQuery, JournalQuery, LabelQuery, WaiterQuery};
 pub use self::upload::IntrospectionFuture;
 use self::{
-    answer::{Answer, Problem},
     guard::{Guard, Token},
+    reply::{Problem, Reply},
     upload::Upload,
 };
 use super::{
@@ -149,7 +149,7 @@ impl Introspection {
     }
 
     /// Answers, unless the body has to be read first.
-    fn route<B>(&self, request: &Request<B>) -> Result<Option<Answer>, Problem> {
+    fn route<B>(&self, request: &Request<B>) -> Result<Option<Reply>, Problem> {
         self.guard.check_host(request)?;
         let (path, query) = (request.uri().path().trim_end_matches('/'), request.uri().query());
         let known = path.strip_prefix("/admission").filter(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -197,29 +197,29 @@ impl Introspection {
         self.read(&read, query).map(Some)
     }
 
-    fn read(&self, what: &Read, query: Option<&str>) -> Result<Answer, Problem> {
+    fn read(&self, what: &Read, query: Option<&str>) -> Result<Reply, Problem> {
         let admission = &self.admission;
         Ok(match what {
             Read::All => {
                 let (mut overview, now) = look::overview(admission, &LabelQuery::parse(query)?);
                 overview.identity = Some(self.identity.clone());
-                Answer::json(StatusCode::OK, &overview).dated(now)
+                Reply::json(StatusCode::OK, &overview).dated(now)
             }
-            Read::Labels => Answer::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
+            Read::Labels => Reply::json(StatusCode::OK, &look::label_page(admission, &LabelQuery::parse(query)?)),
             Read::Label(label) => {
                 let (namespace, name) = query::label(query)?;
                 let found = look::find_label(admission, &namespace, name.as_ref().unwrap_or(label));
-                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
+                Reply::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
             }
             Read::Waiters(label) => {
                 let query = WaiterQuery::parse(query)?;
                 let found = look::waiter_page(admission, query.label.as_ref().unwrap_or(label), &query);
-                Answer::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
+                Reply::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(UNKNOWN))?)
             }
-            Read::Partitions => Answer::json(StatusCode::OK, &look::partitions(admission)),
+            Read::Partitions => Reply::json(StatusCode::OK, &look::partitions(admission)),
             Read::Partition(name) => {
                 let found = look::partitions(admission).partitions.into_iter().find(|it| it.name == *name);
-                Answer::json(
+                Reply::json(
                     StatusCode::OK,
                     &found.ok_or_else(|| {
                         Problem::not_found("unknown partition: /admission/partitions lists all partitions")
@@ -228,19 +228,19 @@ impl Introspection {
             }
             Read::Journal => {
                 let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);
-                Answer::json(StatusCode::OK, &page).dated(now)
+                Reply::json(StatusCode::OK, &page).dated(now)
             }
             Read::History => {
                 let (page, now) = look::history(admission, &HistoryQuery::parse(query)?);
-                Answer::json(StatusCode::OK, &page).dated(now)
+                Reply::json(StatusCode::OK, &page).dated(now)
             }
             Read::Ready => {
                 let ready = admission.is_ready();
                 let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                Answer::json(status, &Readiness::new(ready))
+                Reply::json(status, &Readiness::new(ready))
             }
-            Read::Page => Answer::document("text/html; charset=utf-8", PAGE).with_policy(POLICY),
-            Read::OpenApi => Answer::document("application/json", include_str!("openapi.json")),
+            Read::Page => Reply::document("text/html; charset=utf-8", PAGE).with_policy(POLICY),
+            Read::OpenApi => Reply::document("application/json", include_str!("openapi.json")),
         })
     }
 
@@ -249,12 +249,12 @@ impl Introspection {
         match self.route(&request) {
             Ok(Some(answer)) => IntrospectionFuture::ready(answer.respond(request.headers(), is_head)),
             Ok(None) => IntrospectionFuture::reading(Upload::new(self.admission.clone(), request.into_body())),
-            Err(problem) => IntrospectionFuture::ready(Answer::from(problem).respond(&HeaderMap::new(), is_head)),
+            Err(problem) => IntrospectionFuture::ready(Reply::from(problem).respond(&HeaderMap::new(), is_head)),
         }
     }
 }
 
-impl Answer {
+impl Reply {
     /// Adds how long ago the handle was made, in seconds.
     fn dated(self, now: f64) -> Self {
         match HeaderValue::try_from(format!("{now:.3}")) {

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use super::answer::Problem;
+use super::reply::Problem;
 use crate::{
     engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, SampledName, Wanted},
     introspect::wire::{EntryKind, LabelSort},

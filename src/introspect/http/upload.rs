@@ -14,7 +14,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::{
-    answer::{Answer, Problem},
+    reply::{Problem, Reply},
     workers::{LONGEST, note},
 };
 use crate::{admission::BodyData, runtime::Admission};
@@ -63,7 +63,7 @@ impl<B> Upload<B> {
 
 impl<B: Body> Upload<B> {
     /// Reads to the end, or to where it is too long, and takes note.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer, Problem>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Reply, Problem>> {
         let mut this = self.project();
         loop {
             match ready!(this.body.as_mut().poll_frame(cx)) {
@@ -95,7 +95,7 @@ impl<B: Body> Future for IntrospectionFuture<B> {
             // As with other futures, nothing comes after the end.
             KindProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
             KindProj::Reading { upload } => {
-                let answer = ready!(upload.poll(cx)).unwrap_or_else(Answer::from);
+                let answer = ready!(upload.poll(cx)).unwrap_or_else(Reply::from);
                 Poll::Ready(Ok(answer.respond(&HeaderMap::new(), false)))
             }
         }

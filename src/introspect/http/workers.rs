@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{Answer, Problem};
+use super::reply::{Problem, Reply};
 use crate::runtime::{Admission, WorkerReport};
 
 /// A heartbeat that is longer than this is none.
@@ -68,7 +68,7 @@ impl Heartbeat {
 }
 
 /// Takes note of a heartbeat, once all of it was found to make sense.
-pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem> {
+pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Reply, Problem> {
     let heartbeat: Heartbeat = serde_json::from_slice(body).map_err(Problem::invalid)?;
     let slots = heartbeat.slots()?;
     if slots.is_empty() {
@@ -96,5 +96,5 @@ pub(super) fn note(admission: &Admission, body: &[u8]) -> Result<Answer, Problem
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
         }
     }
-    Ok(Answer::no_content())
+    Ok(Reply::no_content())
 }

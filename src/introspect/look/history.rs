@@ -25,7 +25,7 @@ pub(in crate::introspect) fn history(admission: &Admission, query: &HistoryQuery
     let page = HistoryPage {
         began_seconds: seconds(view.began),
         until_seconds: view.frames.last().map_or_else(|| seconds(since), |it| seconds(it.to)),
-        kept_seconds: HistoryView::KEPT.as_secs_f64(),
+        kept_seconds: HistoryView::RETAINED.as_secs_f64(),
         step_seconds: HistoryView::STEP.as_secs_f64(),
         older_step_seconds: HistoryView::COARSE.as_secs_f64(),
         frames: view.frames.iter().map(|it| frame(it, query)).collect(),
@@ -68,7 +68,7 @@ fn frame(it: &Frame, query: &HistoryQuery) -> HistoryFrame {
 }
 
 fn row(it: &Row) -> HistoryRow {
-    let refused_by = it.refused.iter().map(|it| HistoryRefusal {
+    let refused_by = it.rejected.iter().map(|it| HistoryRefusal {
         reason: it.reason.as_str().to_owned(),
         rule: it.by.as_str().map(str::to_owned),
         count: it.count,
@@ -82,8 +82,8 @@ fn row(it: &Row) -> HistoryRow {
         in_flight: round(it.in_flight),
         waiting: round(it.waiting),
         admitted: it.admitted,
-        refused: it.refusals(),
-        would_refuse: it.would_refuse,
+        refused: it.rejections(),
+        would_refuse: it.would_reject,
         refused_by: refused_by.collect(),
         rtt_p50_seconds: it.rtt.map(|[p50, _]| round_time(p50)),
         rtt_p99_seconds: it.rtt.map(|[_, p99]| round_time(p99)),

@@ -29,7 +29,7 @@ impl LabelSort {
         Self::Refused,
     ];
 
-    /// The machine word.
+    /// The code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Label => "label",
@@ -58,7 +58,7 @@ impl EntryKind {
     /// All words.
     pub const ALL: [Self; 2] = [Self::Decision, Self::Change];
 
-    /// The machine word.
+    /// The code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Decision => "decision",

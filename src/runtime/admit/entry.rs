@@ -15,7 +15,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{Kept, State, discard},
+    core::{SlotRef, State, discard},
     shared::Shared,
 };
 use crate::{
@@ -54,7 +54,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
 
 /// The answer of the engine, with the slot kept for the guard.
 enum Arrived {
-    Admit(Kept),
+    Admit(SlotRef),
     Ask(Place, Arc<SharedRules>),
     Reject(Refusal),
     Wait(Place),

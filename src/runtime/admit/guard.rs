@@ -6,14 +6,14 @@ use std::{
 };
 
 use super::{
+    expired_slots::PermitExpiry,
     kept::{SlotKeeper, SlotShelf},
     lease_lost::LeaseLost,
-    overdue::PermitExpiry,
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{Along, Kept, LentSlot, SlotNumber, discard},
-    home::Home,
+    core::{Along, LentSlot, SlotNumber, SlotRef, discard},
+    lane_arena::LaneArena,
     shared::Shared,
 };
 use crate::{
@@ -39,14 +39,14 @@ impl AsShared for Arc<Shared> {
 /// A slot that is given back when this is dropped: the inside of a [`Permit`].
 #[derive(Debug)]
 pub(crate) struct SlotGuard {
-    pub(super) held: Held,
+    pub(super) source: SlotSource,
 }
 
 /// The slot of a guard.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum SlotSource {
     /// The engine lent it, and knows nothing of this request.
-    Lent(&'static Home, LentSlot),
+    Lent(&'static LaneArena, LentSlot),
     /// The engine gave it to this request.
     Own(OwnSlot),
     /// The same, with more to give back.
@@ -86,16 +86,16 @@ const _: () = assert!(size_of::<SlotGuard>() <= 24, "a guard moves with its requ
 impl SlotGuard {
     /// Returns the guard of a slot, before any foreign code is told of the slot: a panic there gives it back.
     #[expect(clippy::needless_pass_by_value, reason = "a slot has a single guard")]
-    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: Kept, since: Option<Since>) -> Self {
-        let Kept { number, partition, ttl, is_observed, would } = slot;
+    pub(in crate::runtime) fn admitted(shared: Arc<Shared>, slot: SlotRef, since: Option<Since>) -> Self {
+        let SlotRef { number, partition, ttl, is_observed, dry_run } = slot;
         let own = OwnSlot { shared, number, is_observed };
-        let held = match ttl {
-            None => Held::Own(own),
-            Some(_) => Held::Special(Box::new(SpecialSlot { ttl, ..SpecialSlot::of(own) })),
+        let source = match ttl {
+            None => SlotSource::Own(own),
+            Some(_) => SlotSource::Special(Box::new(SpecialSlot { ttl, ..SpecialSlot::of(own) })),
         };
-        let guard = Self { held };
+        let guard = Self { source };
         if let Some(own) = guard.own() {
-            background::admitted(&own.shared, partition, would, since);
+            background::admitted(&own.shared, partition, dry_run, since);
         }
         guard
     }
@@ -113,37 +113,37 @@ impl SlotGuard {
             Some(timeout) => slot.for_at_most(timeout),
             None => slot,
         };
-        let guard = Self { held: Held::Lent(shared.home(), slot) };
+        let guard = Self { source: SlotSource::Lent(shared.arena(), slot) };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
         Some(guard)
     }
 
     /// Like `self`, with the lease of shared rules.
     pub(in crate::runtime) fn leased(mut self, lease: Box<store::Held>) -> Self {
-        match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Own(own) => {
-                self.held = Held::Special(Box::new(SpecialSlot { lease: Some(lease), ..SpecialSlot::of(own) }))
+        match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => {
+                self.source = SlotSource::Special(Box::new(SpecialSlot { lease: Some(lease), ..SpecialSlot::of(own) }))
             }
-            Held::Special(mut special) => {
+            SlotSource::Special(mut special) => {
                 special.lease = Some(lease);
-                self.held = Held::Special(special);
+                self.source = SlotSource::Special(special);
             }
-            other => self.held = other,
+            other => self.source = other,
         }
         self
     }
 
     pub(super) fn own(&self) -> Option<&OwnSlot> {
-        match &self.held {
-            Held::Own(own) => Some(own),
-            Held::Special(special) => Some(&special.own),
-            Held::Lent(..) | Held::Nothing => None,
+        match &self.source {
+            SlotSource::Own(own) => Some(own),
+            SlotSource::Special(special) => Some(&special.own),
+            SlotSource::Lent(..) | SlotSource::Nothing => None,
         }
     }
 
     /// Returns the number of the slot's end, and the handle that knows of it, if the slot expires.
     fn end(&self) -> Option<(&Arc<Shared>, TtlId)> {
-        let Held::Special(special) = &self.held else { return None };
+        let SlotSource::Special(special) = &self.source else { return None };
         Some((&special.own.shared, special.ttl?))
     }
 
@@ -151,16 +151,16 @@ impl SlotGuard {
         if self.is_observed() {
             return;
         }
-        if let Held::Lent(home, slot) = &mut self.held
+        if let SlotSource::Lent(arena, slot) = &mut self.source
             && outcome != Outcome::Overload
         {
-            return home.observe(slot, outcome);
+            return arena.observe(slot, outcome);
         }
         self.take_over(Some(outcome));
-        let own = match &mut self.held {
-            Held::Own(own) => own,
-            Held::Special(special) => &mut special.own,
-            Held::Lent(..) | Held::Nothing => return,
+        let own = match &mut self.source {
+            SlotSource::Own(own) => own,
+            SlotSource::Special(special) => &mut special.own,
+            SlotSource::Lent(..) | SlotSource::Nothing => return,
         };
         if !std::mem::replace(&mut own.is_observed, true) {
             let now = own.shared.time.now();
@@ -171,10 +171,10 @@ impl SlotGuard {
     /// Has the engine count this request, if it was admitted without the engine. An overload of a request that was not
     /// timed is told at once.
     fn take_over(&mut self, outcome: Option<Outcome>) {
-        let Held::Lent(home, slot) = &self.held else { return };
-        let Some(shared) = home.owner() else { return };
-        let kept = shared.take_over(slot, outcome);
-        self.held = Held::Own(OwnSlot { number: kept.number, is_observed: kept.is_observed, shared });
+        let SlotSource::Lent(arena, slot) = &self.source else { return };
+        let Some(shared) = arena.owner() else { return };
+        let slot_ref = shared.take_over(slot, outcome);
+        self.source = SlotSource::Own(OwnSlot { number: slot_ref.number, is_observed: slot_ref.is_observed, shared });
     }
 
     pub(crate) fn is_expired(&self) -> bool {
@@ -184,7 +184,7 @@ impl SlotGuard {
     /// Returns the signal that tells the holder that its slot expired, where slots expire.
     pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
         let (shared, ttl) = self.end()?;
-        let (overdue, waker) = PermitExpiry::new();
+        let (expiry, waker) = PermitExpiry::new();
         let _dropped_outside = shared.with_engine(|state, _| {
             if state.engine.is_expired(ttl) {
                 return Some(waker);
@@ -192,16 +192,16 @@ impl SlotGuard {
             state.wakers.register_holder(ttl, waker)
         });
         shared.drive_here();
-        Some(overdue)
+        Some(expiry)
     }
 
     /// Returns the signal that tells the holder that its lease is lost, if it has one.
     pub(crate) fn watch_lease(&self) -> Option<LeaseLost> {
-        let Held::Special(special) = &self.held else { return None };
+        let SlotSource::Special(special) = &self.source else { return None };
         Some(LeaseLost::new(special.lease.as_ref()?.signal()))
     }
 
-    pub(super) fn poll_overdue(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_expired(&self, cx: &mut Context<'_>) -> Poll<()> {
         let Some((shared, ttl)) = self.end() else { return Poll::Pending };
         let waker = cx.waker().clone();
         let (answer, unused) = shared.with_engine(|state, _| {
@@ -239,23 +239,23 @@ impl SlotGuard {
         self.take_over(None);
         let shelf = Arc::<SlotShelf>::default();
         let keeper = SlotKeeper::new(&shelf, self.handle_id());
-        let mut special = match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Own(own) => Box::new(SpecialSlot::of(own)),
-            Held::Special(special) => special,
+        let mut special = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => Box::new(SpecialSlot::of(own)),
+            SlotSource::Special(special) => special,
             // The handle is gone.
             other => {
-                self.held = other;
+                self.source = other;
                 return None;
             }
         };
         special.shelf = Some(shelf);
-        self.held = Held::Special(special);
+        self.source = SlotSource::Special(special);
         Some(keeper)
     }
 
     /// Leaves the slot for the work that keeps it, if any does. Returns whether it did.
     fn leave_on_shelf(&mut self, outcome: Outcome, end: Option<Timestamp>) -> bool {
-        let Held::Special(special) = &mut self.held else { return false };
+        let SlotSource::Special(special) = &mut self.source else { return false };
         let Some(shelf) = special.shelf.take().filter(|shelf| Arc::strong_count(shelf) > 1) else { return false };
         special.is_kept = true;
         let SpecialSlot { own, .. } = &mut **special;
@@ -267,7 +267,7 @@ impl SlotGuard {
             }
             state.note_kept(false, true);
         });
-        shelf.put(Self { held: std::mem::replace(&mut self.held, Held::Nothing) });
+        shelf.put(Self { source: std::mem::replace(&mut self.source, SlotSource::Nothing) });
         true
     }
 
@@ -280,8 +280,8 @@ impl SlotGuard {
         };
         let (shared, number) = (Arc::clone(&own.shared), own.number);
         let now = shared.time.now();
-        let (ttl, along) = match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Special(special) => (special.ttl, special.lease.map(|lease| lease as Along)),
+        let (ttl, along) = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Special(special) => (special.ttl, special.lease.map(|lease| lease as Along)),
             _ => (None, None),
         };
         let unused = shared.with_engine(|state, time| {
@@ -295,13 +295,13 @@ impl SlotGuard {
     /// Whether the slot was not given back yet.
     #[inline]
     pub(crate) const fn is_held(&self) -> bool {
-        !matches!(self.held, Held::Nothing)
+        !matches!(self.source, SlotSource::Nothing)
     }
 
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
-        match &self.held {
-            Held::Lent(_, slot) => slot.is_observed,
+        match &self.source {
+            SlotSource::Lent(_, slot) => slot.is_observed,
             _ => self.own().is_none_or(|own| own.is_observed),
         }
     }
@@ -309,8 +309,8 @@ impl SlotGuard {
     /// Returns what tells the handle from others.
     #[inline]
     pub(crate) fn handle_id(&self) -> usize {
-        match &self.held {
-            Held::Lent(home, _) => home.id(),
+        match &self.source {
+            SlotSource::Lent(arena, _) => arena.id(),
             _ => self.own().map_or(0, |own| own.shared.id()),
         }
     }
@@ -318,18 +318,18 @@ impl SlotGuard {
     /// Whether the engine lent the slot.
     #[cfg(test)]
     pub(crate) const fn is_lent(&self) -> bool {
-        matches!(self.held, Held::Lent(..))
+        matches!(self.source, SlotSource::Lent(..))
     }
 
     /// Returns the time for [`finish_at`](Self::finish_at), for a report of how the work went that may wait until the slot
     /// is given back. Never for a request that is not timed.
     #[inline]
     pub(crate) fn observe_later(&self) -> Timestamp {
-        match &self.held {
-            Held::Lent(home, slot) if slot.is_timed() => home.now(slot),
-            Held::Lent(..) | Held::Nothing => Timestamp::NEVER,
-            Held::Own(own) => own.shared.now(),
-            Held::Special(special) => special.own.shared.now(),
+        match &self.source {
+            SlotSource::Lent(arena, slot) if slot.is_timed() => arena.now(slot),
+            SlotSource::Lent(..) | SlotSource::Nothing => Timestamp::NEVER,
+            SlotSource::Own(own) => own.shared.now(),
+            SlotSource::Special(special) => special.own.shared.now(),
         }
     }
 
@@ -343,12 +343,12 @@ impl SlotGuard {
 
     #[inline]
     fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
-        match &self.held {
-            Held::Lent(home, slot) if slot.is_observed || outcome != Outcome::Overload => {
-                let home: &'static Home = home;
-                home.leave(slot, end, outcome);
+        match &self.source {
+            SlotSource::Lent(arena, slot) if slot.is_observed || outcome != Outcome::Overload => {
+                let arena: &'static LaneArena = arena;
+                arena.leave(slot, end, outcome);
                 // An assignment would look at the old value once more, for something to drop.
-                std::mem::forget(std::mem::replace(&mut self.held, Held::Nothing));
+                std::mem::forget(std::mem::replace(&mut self.source, SlotSource::Nothing));
             }
             _ => self.give_own_back(outcome, end),
         }
@@ -359,24 +359,24 @@ impl SlotGuard {
         if self.leave_on_shelf(outcome, end) {
             return;
         }
-        let (own, lease, ttl, was_kept) = match std::mem::replace(&mut self.held, Held::Nothing) {
-            Held::Own(own) => (own, None, None, false),
-            Held::Special(special) => {
+        let (own, lease, ttl, was_kept) = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => (own, None, None, false),
+            SlotSource::Special(special) => {
                 let SpecialSlot { own, ttl, lease, shelf: _, is_kept } = *special;
                 (own, lease, ttl, is_kept)
             }
             // The handle is gone, and with it the engine.
-            Held::Lent(home, slot) => return home.leave(&slot, end, outcome),
-            Held::Nothing => return,
+            SlotSource::Lent(arena, slot) => return arena.leave(&slot, end, outcome),
+            SlotSource::Nothing => return,
         };
         // First, so that the waiter that gets the slot finds room. A store is foreign code.
         discard(lease);
         let OwnSlot { shared, number, is_observed } = own;
         let end = end.filter(|&end| end != Timestamp::NEVER);
-        let told = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
+        let sample = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
         let unwatched = shared.with_engine(|state, time| {
             let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
-            state.finish(time, number, told);
+            state.finish(time, number, sample);
             state.note_kept(was_kept, false);
             unwatched
         });

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::guard::{Held, SlotGuard};
+use super::guard::{SlotGuard, SlotSource};
 use crate::{outcome::Outcome, runtime::core::lock};
 
 /// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
@@ -20,16 +20,16 @@ impl SlotGuard {
     /// Gives up the slot of a request whose caller left: work that goes on keeps it. Work of which nothing is told goes on where it
     /// is known how long callers wait, since the settings follow from that.
     pub(crate) fn give_up(&mut self, goes_on: Option<bool>, learned: impl FnOnce(Outcome) -> Outcome) {
-        let knows_patience = || match &self.held {
-            Held::Lent(home, _) => home.lanes().knows_patience(),
-            _ => self.own().is_some_and(|own| own.shared.home().lanes().knows_patience()),
+        let knows_default_deadline = || match &self.source {
+            SlotSource::Lent(arena, _) => arena.lanes().knows_default_deadline(),
+            _ => self.own().is_some_and(|own| own.shared.arena().lanes().knows_default_deadline()),
         };
-        if goes_on.unwrap_or_else(knows_patience) { self.leave_work(learned) } else { self.abandon(learned) }
+        if goes_on.unwrap_or_else(knows_default_deadline) { self.leave_work(learned) } else { self.abandon(learned) }
     }
 }
 
 /// Keeps the slot of a request for work that may outlive it: an extension of requests whose [`Policy`](crate::policy::Policy)
-/// says [`Abandoned::Kept`](crate::policy::Abandoned::Kept).
+/// says [`Abandoned::SlotRef`](crate::policy::Abandoned::SlotRef).
 #[derive(Clone, Debug)]
 pub struct SlotKeeper {
     shelf: Weak<SlotShelf>,

@@ -39,7 +39,7 @@ impl Permit {
     ///
     /// Cancel safe: it only waits.
     pub fn expired(&self) -> impl Future<Output = ()> {
-        poll_fn(|cx| self.held.poll_overdue(cx))
+        poll_fn(|cx| self.held.poll_expired(cx))
     }
 
     /// Returns a signal that tells whether the lease of the permit's shared rules is lost while the work goes on;

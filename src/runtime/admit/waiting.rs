@@ -11,7 +11,7 @@ use std::{
 use super::guard::{AsShared, SlotGuard};
 use crate::runtime::{
     background::Since,
-    core::{Kept, discard},
+    core::{SlotRef, discard},
     remote::RemoteRequest,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) struct Waiting<H: AsShared> {
 
 /// The result of a look at the engine.
 enum Look {
-    Answered(Result<Kept, Rejection>),
+    Answered(Result<SlotRef, Rejection>),
     HasToAsk(Arc<SharedRules>),
     Waits,
 }
@@ -116,7 +116,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     }
 
     /// Returns the guard of the slot that the request waited for.
-    fn hold(&self, slot: Kept) -> SlotGuard {
+    fn hold(&self, slot: SlotRef) -> SlotGuard {
         SlotGuard::admitted(Arc::clone(self.handle.shared()), slot, self.since)
     }
 
@@ -182,7 +182,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
             None => {
                 // The engine knows itself when a rate has room again.
                 if no_room.retry_after.is_none() {
-                    shared.watch_for(rules, rule, label);
+                    shared.listen_for(rules, rule, label);
                 }
                 None
             }

@@ -16,7 +16,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::runtime::{
-    core::{Post, discard, make_way, wake},
+    core::{DriverSeat, discard, make_way, wake},
     shared::Shared,
 };
 
@@ -33,22 +33,22 @@ impl Shared {
     pub(in crate::runtime) fn drive_again(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         // A driver that is here already may not know how late it is: a clock of the user's can jump.
-        if let Some(post) = self.drive_on(&runtime)
-            && post.sleeps()
+        if let Some(seat) = self.drive_on(&runtime)
+            && seat.sleeps()
         {
-            post.look.notify_one();
+            seat.look.notify_one();
             make_way(&runtime);
         }
     }
 
     /// Returns the driver that is there already.
-    fn drive_on(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<Post>> {
-        let post = match self.drivers.post(runtime.id()) {
+    fn drive_on(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<DriverSeat>> {
+        let seat = match self.drivers.seat(runtime.id()) {
             Ok(known) => return Some(known),
             Err(new) => new,
         };
         // Outside of the lock: a runtime that shuts down drops the task right here.
-        runtime.spawn(drive(Stopped { shared: Arc::downgrade(self), post, has_run: false }));
+        runtime.spawn(drive(Stopped { shared: Arc::downgrade(self), seat, has_run: false }));
         make_way(runtime);
         None
     }
@@ -56,7 +56,7 @@ impl Shared {
 
 async fn drive(mut stopped: Stopped) {
     stopped.has_run = true;
-    let post = Arc::clone(&stopped.post);
+    let seat = Arc::clone(&stopped.seat);
     // Making a timer panics where there are none.
     let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
     if !has_timers && let Some(shared) = stopped.shared.upgrade() {
@@ -66,13 +66,13 @@ async fn drive(mut stopped: Stopped) {
         let Some(shared) = stopped.shared.upgrade() else { return };
         if !has_timers {
             drop(shared);
-            // The driver stays at its post, so that no other driver is tried here.
-            post.look.notified().await;
+            // The driver stays in its seat, so that no other driver is tried here.
+            seat.look.notified().await;
             continue;
         }
         let (look, ended) = shared.with_engine(|state, time| {
             let now = time.now();
-            (state.look(time, now, &post), state.take_ended_along())
+            (state.look(time, now, &seat), state.take_ended_along())
         });
         ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {
@@ -83,14 +83,14 @@ async fn drive(mut stopped: Stopped) {
         }
         drop(shared);
         // Timed out or notified: either way it is time to look.
-        let _ = tokio::time::timeout(look.sleeps, post.look.notified()).await;
+        let _ = tokio::time::timeout(look.sleeps, seat.look.notified()).await;
     }
 }
 
 /// Dropped with the task, however the task ends.
 struct Stopped {
     shared: Weak<Shared>,
-    post: Arc<Post>,
+    seat: Arc<DriverSeat>,
     /// Whether the task ran. If its runtime was shutting down, it did not, and no waiter can have relied on it.
     has_run: bool,
 }
@@ -98,7 +98,7 @@ struct Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let number = self.post.number;
+        let number = self.seat.number;
         // First, so that a waiter that is woken, or registers later, starts another driver.
         shared.drivers.give_up(number);
         if !self.has_run {

@@ -39,6 +39,6 @@ impl Shared {
 
     /// Tells subscribers what has changed.
     pub(in crate::runtime) fn tell_now(&self) {
-        trace::tell(self, &self.told);
+        trace::tell(self, &self.last_traced);
     }
 }

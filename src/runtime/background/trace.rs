@@ -28,13 +28,13 @@ mod with {
 
     impl Since {
         pub(crate) fn now(core: &Core) -> Option<Self> {
-            let wanted = told(core, || !Span::current().is_disabled()).unwrap_or(false);
+            let wanted = call_subscriber(core, || !Span::current().is_disabled()).unwrap_or(false);
             wanted.then(|| Self(core.time.now()))
         }
     }
 
     /// Calls the subscriber. Its panic must not end the request that it is told of, or the driver.
-    fn told<R>(core: &Core, tell: impl FnOnce() -> R) -> Option<R> {
+    fn call_subscriber<R>(core: &Core, tell: impl FnOnce() -> R) -> Option<R> {
         let answer = shielded(tell);
         if answer.is_none() {
             core.warn("the tracing subscriber panicked");
@@ -44,11 +44,11 @@ mod with {
 
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
-    pub(crate) fn admitted(core: &Core, partition: PartitionId, would: DryRunOutcome, since: Option<Since>) {
-        let _ = told(core, || {
+    pub(crate) fn admitted(core: &Core, partition: PartitionId, dry_run: DryRunOutcome, since: Option<Since>) {
+        let _ = call_subscriber(core, || {
             let span = Span::current();
             if !span.is_disabled() {
-                let (outcome, reason) = would.outcome();
+                let (outcome, reason) = dry_run.outcome();
                 span.record("admission.outcome", outcome);
                 if let Some(reason) = reason {
                     span.record("admission.reason", reason.as_str());
@@ -61,7 +61,7 @@ mod with {
 
     /// Notes on the current span that a request was rejected, and why.
     pub(crate) fn rejected(core: &Core, rejection: &Rejection, since: Option<Since>) {
-        let _ = told(core, || {
+        let _ = call_subscriber(core, || {
             let span = Span::current();
             if !span.is_disabled() {
                 span.record("admission.outcome", "rejected");
@@ -74,7 +74,7 @@ mod with {
 
     /// Tells that the store that counts shared rules went down, is back, or fails.
     pub(crate) fn store_changed(core: &Core, change: StoreChange) {
-        let _ = told(core, || {
+        let _ = call_subscriber(core, || {
             let limiter = &*core.name;
             let (from, to) = (change.from.as_str(), change.to.as_str());
             match (change.to, change.down_for) {
@@ -105,7 +105,7 @@ mod with {
         limit: usize,
         shadow_limit: Option<usize>,
         reloads: u64,
-        overdue: u64,
+        expired_slots: u64,
         law_panics: u64,
         /// Rejections by partition and reason.
         rejected: BTreeMap<(String, &'static str), u64>,
@@ -122,7 +122,7 @@ mod with {
                 limit: snapshot.limit,
                 shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
                 reloads: snapshot.reloads,
-                overdue: snapshot.overdue,
+                expired_slots: snapshot.overdue,
                 law_panics: snapshot.law_panics,
                 rejected: rejected.collect(),
             }
@@ -147,8 +147,8 @@ mod with {
                     "the control law panicked"
                 );
             }
-            if now.overdue > self.overdue {
-                warn!(limiter, slots = now.overdue - self.overdue, "permits exceeded their time to live");
+            if now.expired_slots > self.expired_slots {
+                warn!(limiter, slots = now.expired_slots - self.expired_slots, "permits exceeded their time to live");
             }
             if !enabled!(Level::DEBUG) {
                 return;
@@ -175,7 +175,7 @@ mod with {
     pub(crate) fn tell(core: &Core, last: &Mutex<LastReported>) {
         let now = LastReported::of(&core.with_engine(|state, _| state.engine.snapshot()));
         let before = std::mem::replace(&mut *lock(last), now.clone());
-        let _ = told(core, || before.tell(&now, &core.name));
+        let _ = call_subscriber(core, || before.tell(&now, &core.name));
     }
 }
 

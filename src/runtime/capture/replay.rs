@@ -18,15 +18,15 @@ use crate::{
     time::Timestamp,
 };
 
-/// Differences that are described in words.
-const TOLD: usize = 20;
+/// Most differences that are shown.
+const MOST_SHOWN: usize = 20;
 
 /// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     rows: u64,
     differences: u64,
-    told: Vec<String>,
+    shown: Vec<String>,
     cut: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Replayed {
 
     /// Returns the first of these in words.
     pub fn first_differences(&self) -> &[String] {
-        &self.told
+        &self.shown
     }
 
     /// Returns why the capture ended before it was stopped, if it did. Also if its last line is missing.
@@ -174,8 +174,8 @@ impl AdmissionBuilder {
             let then = (line.gets, line.ended, line.limit);
             if now != then {
                 result.differences += 1;
-                if result.told.len() < TOLD {
-                    result.told.push(format!("line {number}: recorded {then:?}, now {now:?}"));
+                if result.shown.len() < MOST_SHOWN {
+                    result.shown.push(format!("line {number}: recorded {then:?}, now {now:?}"));
                 }
             }
         }

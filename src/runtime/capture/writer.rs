@@ -23,7 +23,7 @@ use crate::{
 
 /// A slot, whether its sample was taken, and its request. Which of the slots that are the same to the engine a row means makes no
 /// difference to any decision.
-type Held = ([u64; 4], bool, u64);
+type SlotPrint = ([u64; 4], bool, u64);
 
 /// What a row says of a request, without names.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Names {
     requests: u64,
     limit: usize,
     waiting: HashMap<u32, u64>,
-    slots: BTreeSet<Held>,
+    slots: BTreeSet<SlotPrint>,
 }
 
 /// Writes until the recording ends. Returns how many rows there were, and why it ended if it was not stopped.
@@ -171,7 +171,7 @@ impl Names {
             }
             Step::Reload(reload) => {
                 line.verb = Verb::Reload;
-                match reload.words {
+                match reload.settings_text {
                     Ok(policy) => line.policy = Some(policy),
                     Err(what) => line.without_policy = Some(what),
                 }
@@ -260,13 +260,13 @@ impl Names {
         }
     }
 
-    fn find(&self, slot: [u64; 4], observed: bool) -> Option<Held> {
+    fn find(&self, slot: [u64; 4], observed: bool) -> Option<SlotPrint> {
         self.slots.range((slot, observed, 0)..=(slot, observed, u64::MAX)).next().copied()
     }
 
     fn take(&mut self, slot: [u64; 4], observed: bool) -> Option<u64> {
-        let held = self.find(slot, observed)?;
-        self.slots.remove(&held);
-        Some(held.2)
+        let print = self.find(slot, observed)?;
+        self.slots.remove(&print);
+        Some(print.2)
     }
 }

@@ -33,13 +33,13 @@ const MISSED: Duration = Duration::from_millis(20);
 /// The drivers that there are.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Drivers {
-    posts: Mutex<Vec<Arc<Post>>>,
+    seats: Mutex<Vec<Arc<DriverSeat>>>,
     made: AtomicU64,
 }
 
 /// One driver, seen from outside.
 #[derive(Debug)]
-pub(in crate::runtime) struct Post {
+pub(in crate::runtime) struct DriverSeat {
     pub(in crate::runtime) number: u64,
     runtime: Id,
     pub(in crate::runtime) look: Notify,
@@ -48,7 +48,7 @@ pub(in crate::runtime) struct Post {
     leads: AtomicBool,
 }
 
-impl Post {
+impl DriverSeat {
     /// Returns when the driver has to look at what is due at `next`.
     fn due(&self, next: Timestamp) -> Timestamp {
         if self.leads.load(Ordering::Relaxed) { next } else { next.after(GRACE) }
@@ -94,12 +94,12 @@ impl Schedule {
     }
 
     /// Notes that a driver has looked at `now`, when something was due at `was_due`, and `next` is due next.
-    pub(super) fn looked(&mut self, now: Timestamp, post: &Post, was_due: Timestamp, next: Timestamp) -> Look {
+    pub(super) fn looked(&mut self, now: Timestamp, seat: &DriverSeat, was_due: Timestamp, next: Timestamp) -> Look {
         if self.leader.is_none() || now >= was_due.after(GRACE) {
-            self.leader = Some(post.number);
+            self.leader = Some(seat.number);
         }
-        let leads = self.leader == Some(post.number);
-        post.leads.store(leads, Ordering::Relaxed);
+        let leads = self.leader == Some(seat.number);
+        seat.leads.store(leads, Ordering::Relaxed);
         let publishes = leads && now >= self.publish_at;
         if publishes {
             self.publish_at = now.after(INTERVAL);
@@ -107,8 +107,8 @@ impl Schedule {
         let next = self.earliest(next);
         self.armed = next;
         self.stale_at = next.after(MISSED);
-        let until = post.due(next);
-        post.until.store(until.as_nanos(), Ordering::Relaxed);
+        let until = seat.due(next);
+        seat.until.store(until.as_nanos(), Ordering::Relaxed);
         Look { publishes, sleeps: until.since(now) }
     }
 
@@ -123,12 +123,12 @@ impl Drivers {
     /// Tells the drivers that something is due at `next`, earlier than they know.
     pub(super) fn arm(&self, next: Timestamp) {
         let mut has_notified = false;
-        for post in lock(&self.posts).iter() {
-            let due = post.due(next).as_nanos();
+        for seat in lock(&self.seats).iter() {
+            let due = seat.due(next).as_nanos();
             // The driver wrote this under the lock of the handle, which was taken since.
-            if post.until.load(Ordering::Relaxed) > due {
-                post.until.store(due, Ordering::Relaxed);
-                post.look.notify_one();
+            if seat.until.load(Ordering::Relaxed) > due {
+                seat.until.store(due, Ordering::Relaxed);
+                seat.look.notify_one();
                 has_notified = true;
             }
         }
@@ -137,26 +137,26 @@ impl Drivers {
         }
     }
 
-    /// Returns the post on a runtime: the known post or, as an error, a new post that has no task yet.
-    pub(in crate::runtime) fn post(&self, runtime: Id) -> Result<Arc<Post>, Arc<Post>> {
-        let mut posts = lock(&self.posts);
-        if let Some(post) = posts.iter().find(|post| post.runtime == runtime) {
-            return Ok(Arc::clone(post));
+    /// Returns the seat on a runtime: the known seat or, as an error, a new seat that has no task yet.
+    pub(in crate::runtime) fn seat(&self, runtime: Id) -> Result<Arc<DriverSeat>, Arc<DriverSeat>> {
+        let mut seats = lock(&self.seats);
+        if let Some(seat) = seats.iter().find(|seat| seat.runtime == runtime) {
+            return Ok(Arc::clone(seat));
         }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let (until, leads) = (AtomicU64::new(0), AtomicBool::new(false));
-        let post = Arc::new(Post { number, runtime, look: Notify::new(), until, leads });
-        posts.push(Arc::clone(&post));
-        Err(post)
+        let seat = Arc::new(DriverSeat { number, runtime, look: Notify::new(), until, leads });
+        seats.push(Arc::clone(&seat));
+        Err(seat)
     }
 
-    /// Takes a post away.
+    /// Takes a seat away.
     pub(in crate::runtime) fn give_up(&self, number: u64) {
-        lock(&self.posts).retain(|post| post.number != number);
+        lock(&self.seats).retain(|seat| seat.number != number);
     }
 
     pub(in crate::runtime) fn all_look(&self) {
-        lock(&self.posts).iter().for_each(|post| post.look.notify_one());
+        lock(&self.seats).iter().for_each(|seat| seat.look.notify_one());
     }
 }
 

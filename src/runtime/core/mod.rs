@@ -1,17 +1,17 @@
 //! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of
 //! the runtime.
 
-mod abandoned;
+mod abandoned_slots;
 #[cfg(feature = "introspect")]
 mod checkpoint;
 mod drivers;
 mod foreign;
 mod lock;
 mod partition_names;
-mod posting;
 mod quiet;
 mod recorded;
 mod slots;
+mod standing_refusals;
 mod state;
 #[cfg(feature = "introspect")]
 mod tape;
@@ -21,18 +21,18 @@ mod wakers;
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
-pub(in crate::runtime) use self::quiet::{be_thread, force_shards};
+pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
 #[cfg(not(feature = "introspect"))]
-pub(in crate::runtime) use self::recorded::Words;
+pub(in crate::runtime) use self::recorded::SettingsText;
 #[cfg(feature = "introspect")]
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
-    abandoned::Along,
-    drivers::{Post, make_way},
+    abandoned_slots::Along,
+    drivers::{DriverSeat, make_way},
     foreign::{discard, shielded, wake},
     lock::lock,
-    quiet::{Lanes, LentSlot, Next, shards_here},
-    slots::{Kept, SlotNumber},
+    quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},
+    slots::{SlotNumber, SlotRef},
     state::State,
 };

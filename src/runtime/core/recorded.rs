@@ -20,13 +20,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// Settings in words, or the setting that there are no words for.
+/// Settings as text, or the setting that there is no text for.
 #[cfg(feature = "introspect")]
-pub(in crate::runtime) type Words = Result<serde_json::Value, String>;
+pub(in crate::runtime) type SettingsText = Result<serde_json::Value, String>;
 /// Nothing: there is no capture that would want them.
 #[cfg(not(feature = "introspect"))]
 #[derive(Clone, Copy)]
-pub(in crate::runtime) struct Words;
+pub(in crate::runtime) struct SettingsText;
 
 /// Notes an input of the engine, while a capture runs.
 #[cfg(feature = "introspect")]
@@ -150,13 +150,13 @@ impl State {
         &mut self,
         time: &TimeSource,
         number: SlotNumber,
-        told: Option<(Timestamp, Outcome)>,
+        sample: Option<(Timestamp, Outcome)>,
     ) {
         let Some(mut slot) = self.slots.take(number) else { return };
         #[cfg(feature = "introspect")]
-        self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: told.map(|(_, outcome)| outcome) });
+        self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: sample.map(|(_, outcome)| outcome) });
         let (engine, slot) = (&mut self.engine, &mut slot);
-        if let Some((now, outcome)) = told {
+        if let Some((now, outcome)) = sample {
             engine.observe(now, slot, outcome);
             engine.finish(engine.now(), slot);
         } else {
@@ -214,12 +214,17 @@ impl State {
     }
 
     /// Takes new settings. Returns the names of the partitions that came with them.
-    pub(in crate::runtime) fn reload(&mut self, now: Timestamp, plan: Plan, words: Words) -> Vec<Arc<str>> {
+    pub(in crate::runtime) fn reload(
+        &mut self,
+        now: Timestamp,
+        plan: Plan,
+        settings_text: SettingsText,
+    ) -> Vec<Arc<str>> {
         let added = self.engine.reload(now, plan);
         #[cfg(feature = "introspect")]
-        self.note(|| Step::Reload(Box::new(Reload { words, added: added.clone() })));
+        self.note(|| Step::Reload(Box::new(Reload { settings_text, added: added.clone() })));
         #[cfg(not(feature = "introspect"))]
-        let _ = words;
+        let _ = settings_text;
         added
     }
 }

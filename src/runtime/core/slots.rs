@@ -15,13 +15,13 @@ pub(in crate::runtime) struct Slots {
 /// The number of a slot, and what a guard has to know without the lock.
 #[must_use]
 #[derive(Debug)]
-pub(in crate::runtime) struct Kept {
+pub(in crate::runtime) struct SlotRef {
     pub(in crate::runtime) number: SlotNumber,
     pub(in crate::runtime) partition: PartitionId,
     /// The number of the slot's end, if it expires.
     pub(in crate::runtime) ttl: Option<TtlId>,
     pub(in crate::runtime) is_observed: bool,
-    pub(in crate::runtime) would: DryRunOutcome,
+    pub(in crate::runtime) dry_run: DryRunOutcome,
 }
 
 /// The number of a slot.
@@ -38,8 +38,8 @@ impl SlotNumber {
 impl Slots {
     /// Keeps a slot.
     #[inline]
-    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
-        let (partition, ttl, is_observed, would) = (slot.partition, slot.ttl(), slot.is_observed(), slot.would);
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
+        let (partition, ttl, is_observed, dry_run) = (slot.partition, slot.ttl(), slot.is_observed(), slot.dry_run);
         let number = match self.free.pop() {
             Some(number) => number,
             None => {
@@ -48,7 +48,7 @@ impl Slots {
             }
         };
         self.slots[number as usize] = Some(slot);
-        Kept { number: SlotNumber(number), partition, ttl, is_observed, would }
+        SlotRef { number: SlotNumber(number), partition, ttl, is_observed, dry_run }
     }
 
     /// Returns a slot.

@@ -3,11 +3,11 @@
 use std::task::Waker;
 
 use super::{
-    abandoned::{Abandoned, Along},
-    drivers::{Look, Post, Schedule},
-    posting::Posting,
+    abandoned_slots::{AbandonedSlots, Along},
+    drivers::{DriverSeat, Look, Schedule},
     quiet::{Lanes, Lending, LentSlot},
-    slots::{Kept, SlotNumber, Slots},
+    slots::{SlotNumber, SlotRef, Slots},
+    standing_refusals::StandingRefusals,
     wakers::Wakers,
 };
 #[cfg(feature = "introspect")]
@@ -32,13 +32,13 @@ pub(crate) struct State {
     /// Slots of requests that the engine admitted.
     pub(in crate::runtime) slots: Slots,
     /// Slots of requests that were given up while their work may go on.
-    pub(super) abandoned: Abandoned,
+    pub(super) abandoned: AbandonedSlots,
     /// Slots that are kept for work that outlived its request.
     kept: usize,
     /// Slots that the engine lent to the lanes.
     pub(super) lending: Lending,
-    /// Rejections that stand.
-    pub(super) posting: Posting,
+    /// Refusals that stand.
+    pub(super) standing_refusals: StandingRefusals,
     /// Partition of a request that was rejected as it came in this turn.
     pub(super) rejected: Option<PartitionId>,
     #[cfg(test)]
@@ -53,10 +53,10 @@ impl State {
         Self {
             engine,
             slots: Slots::default(),
-            abandoned: Abandoned::default(),
+            abandoned: AbandonedSlots::default(),
             kept: 0,
             lending: Lending::new(lanes),
-            posting: Posting::new(lanes),
+            standing_refusals: StandingRefusals::new(lanes),
             rejected: None,
             #[cfg(test)]
             never_lends: false,
@@ -67,17 +67,17 @@ impl State {
         }
     }
 
-    /// Calls back what is lent, so that the engine sees what runs.
+    /// Withdraws the refusals that stand and recalls what is lent, so that the engine sees what runs.
     #[inline]
-    pub(super) fn settle(&mut self, lanes: &Lanes) {
-        self.posting.settle(lanes, &mut self.engine);
-        self.lending.settle(lanes, &mut self.engine);
+    pub(super) fn recall(&mut self, lanes: &Lanes) {
+        self.standing_refusals.withdraw(lanes, &mut self.engine);
+        self.lending.recall(lanes, &mut self.engine);
     }
 
     /// Collects the samples of requests on lent slots. What was lent by another limit is called back.
     pub(super) fn collect(&mut self, lanes: &Lanes) {
         if self.lending.collect(lanes, &mut self.engine) {
-            self.settle(lanes);
+            self.recall(lanes);
         }
     }
 
@@ -90,20 +90,20 @@ impl State {
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
-        if self.posting.stands() {
+        if self.standing_refusals.stands() {
             // The turn that takes the lock next withdraws it.
             return;
         }
         self.lending.lend(lanes, &mut self.engine, may_lend);
         let rejected = self.rejected.take();
         if !self.lending.is_open() {
-            self.posting.post(lanes, &self.engine, rejected.filter(|_| may_lend));
+            self.standing_refusals.note_turn(lanes, &self.engine, rejected.filter(|_| may_lend));
         }
     }
 
     /// Keeps the slot of a request that is admitted; `None` for a slot that nothing has to be told of.
     #[inline]
-    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> Kept {
+    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
         self.slots.keep(slot)
     }
 
@@ -115,7 +115,7 @@ impl State {
         lent: &LentSlot,
         now: Timestamp,
         outcome: Option<Outcome>,
-    ) -> Kept {
+    ) -> SlotRef {
         self.lending.take_over(lanes, lent);
         let is_learned = !lent.is_timed() && outcome == Some(Outcome::Overload);
         let start = if lent.is_timed() { lent.start } else { now };
@@ -227,11 +227,11 @@ impl State {
     }
 
     /// Ends the waits whose time is over, and agrees on when to look again.
-    pub(in crate::runtime) fn look(&mut self, time: &TimeSource, now: Timestamp, post: &Post) -> Look {
+    pub(in crate::runtime) fn look(&mut self, time: &TimeSource, now: Timestamp, seat: &DriverSeat) -> Look {
         let was_due = self.schedule.earliest(self.next_wakeup());
         self.end_abandoned(time, now);
         self.tick(now);
         let next = self.next_wakeup();
-        self.schedule.looked(self.engine.now(), post, was_due, next)
+        self.schedule.looked(self.engine.now(), seat, was_due, next)
     }
 }

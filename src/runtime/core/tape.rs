@@ -80,8 +80,8 @@ pub(crate) enum Step {
 /// New settings.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    /// Settings in words, or the setting that there are no words for.
-    pub(crate) words: Result<Value, String>,
+    /// Settings as text, or the setting that there is no text for.
+    pub(crate) settings_text: Result<Value, String>,
     /// Partitions that came with the settings.
     pub(crate) added: Vec<Arc<str>>,
 }

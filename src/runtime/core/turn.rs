@@ -15,10 +15,10 @@ use super::{
     foreign::wake,
     lock::lock,
     partition_names::PartitionNames,
-    posting,
     quiet::{Lanes, LentSlot, Next},
-    recorded::Words,
-    slots::Kept,
+    recorded::SettingsText,
+    slots::SlotRef,
+    standing_refusals,
     state::State,
 };
 use crate::{
@@ -55,7 +55,7 @@ impl Core {
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
-        lanes.set_patience(engine.patience());
+        lanes.set_default_deadline(engine.default_deadline());
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
@@ -78,7 +78,7 @@ impl Core {
     }
 
     fn turn<R>(&self, mut state: MutexGuard<'_, State>, step: impl FnOnce(&mut State, &TimeSource) -> R) -> R {
-        state.settle(self.lanes);
+        state.recall(self.lanes);
         state.open_row();
         let answer = step(&mut state, &self.time);
         state.close_row();
@@ -102,11 +102,11 @@ impl Core {
         self.lanes.enter(partition, || self.time.now())
     }
 
-    /// Takes the answer that stands for all requests of a partition, if that is a rejection and the request asks for nothing
+    /// Takes the refusal that stands for all requests of a partition, if one does and the request asks for nothing
     /// but a slot.
     #[inline]
     pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Refusal> {
-        if ticket.is_plain() { posting::take(self.lanes, partition, || self.time.now()) } else { None }
+        if ticket.is_plain() { standing_refusals::take(self.lanes, partition, || self.time.now()) } else { None }
     }
 
     /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
@@ -121,7 +121,7 @@ impl Core {
                 let now = state.engine.now();
                 state.schedule.is_stale(now)
             }
-            Next::Settle => {
+            Next::Recall => {
                 // The waiter that gets the slot may be too late for it by now.
                 let now = self.time.now();
                 let mut state = lock(&self.state);
@@ -133,24 +133,24 @@ impl Core {
 
     /// Takes a request over from the quiet path, as if the engine had admitted it.
     #[cold]
-    pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> Kept {
+    pub(in crate::runtime) fn take_over(&self, lent: &LentSlot, outcome: Option<Outcome>) -> SlotRef {
         let now = self.time.now();
         self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
     }
 
     /// Takes new settings. Returns the names of the partitions that came with them.
-    pub(in crate::runtime) fn reload(&self, plan: Plan, words: Words) -> Vec<Arc<str>> {
+    pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
         self.with_engine(|state, time| {
-            let added = state.reload(time.now(), plan, words);
-            self.lanes.set_patience(state.engine.patience());
+            let added = state.reload(time.now(), plan, settings_text);
+            self.lanes.set_default_deadline(state.engine.default_deadline());
             added
         })
     }
 
-    /// Returns how many requests of the default partition took an answer that stood.
+    /// Returns how many requests of the default partition took a refusal that stood.
     #[cfg(test)]
-    pub(in crate::runtime) fn taken_from_posts(&self) -> u64 {
-        self.lanes.posted(PartitionId::DEFAULT).map_or(0, |it| it.taken())
+    pub(in crate::runtime) fn taken_from_standing_refusals(&self) -> u64 {
+        self.lanes.standing_refusal(PartitionId::DEFAULT).map_or(0, |it| it.taken())
     }
 
     /// Has the engine decide about each request, in each state.
@@ -168,7 +168,7 @@ impl Core {
 
     /// Closes the lanes, for good.
     pub(in crate::runtime) fn close_lanes(&self) {
-        lock(&self.state).settle(self.lanes);
+        lock(&self.state).recall(self.lanes);
     }
 
     /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.

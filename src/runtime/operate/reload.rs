@@ -48,9 +48,9 @@ impl Admission {
         #[cfg(feature = "config")]
         let origin = settings.origin;
         #[cfg(feature = "introspect")]
-        let words = settings.settings.describe();
+        let settings_text = settings.settings.describe();
         #[cfg(not(feature = "introspect"))]
-        let words = crate::runtime::core::Words;
+        let settings_text = crate::runtime::core::SettingsText;
         let mut settings = settings.settings;
         #[cfg(feature = "introspect")]
         let capture = settings.capture();
@@ -66,8 +66,8 @@ impl Admission {
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
         #[cfg(feature = "introspect")]
-        lock(&shared.policy).clone_from(&words);
-        let added = shared.reload(plan, words);
+        lock(&shared.policy).clone_from(&settings_text);
+        let added = shared.reload(plan, settings_text);
         shared.add_partitions(added);
         shared.drain_after.store(drain_after, Ordering::Relaxed);
         *known = warnings;

@@ -1,7 +1,7 @@
 //! Room 5: asking the store for the rules that all instances share.
 //!
 //! A request that was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at
-//! most. If a rule that lets its label wait has no room, the slot goes back; one task per key then watches when it is
+//! most. If a rule that lets its label wait has no room, the slot goes back; one task per key then listens for when it is
 //! worth asking again.
 
 use std::{
@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     prepared::Prepared,
-    request::{Answer, RemoteRequest},
+    request::{LeaseResult, RemoteRequest},
 };
 #[cfg(feature = "config")]
 use crate::{config::StoreConfig, problem::BuildError};
@@ -51,8 +51,8 @@ pub(in crate::runtime) struct RemoteLimiter {
     without_store: AtomicU64,
     /// The noted state of the store.
     pub(super) noted: Noted,
-    /// Labels that wait, by watched key.
-    pub(super) watched: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
+    /// Labels that wait, by the key whose notices are listened for.
+    pub(super) listens: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
 
 impl RemoteLimiter {
@@ -69,7 +69,7 @@ impl RemoteLimiter {
             from_here: AtomicU64::new(0),
             without_store: AtomicU64::new(0),
             noted: Noted::default(),
-            watched: Mutex::default(),
+            listens: Mutex::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl RemoteLimiter {
         RemoteRequest::new(rules, answer)
     }
 
-    pub(in crate::runtime) fn count(&self, answer: &Answer) {
+    pub(in crate::runtime) fn count(&self, answer: &LeaseResult) {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,

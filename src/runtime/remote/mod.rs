@@ -4,6 +4,6 @@ mod limiter;
 mod outage;
 mod prepared;
 mod request;
-mod watch;
+mod store_listener;
 
 pub(in crate::runtime) use self::{limiter::RemoteLimiter, request::RemoteRequest};

@@ -12,21 +12,21 @@ use crate::{
     store::{self, Refused},
 };
 
-pub(super) type Answer = Result<Box<store::Held>, Refused>;
+pub(super) type LeaseResult = Result<Box<store::Held>, Refused>;
 
 /// A question to the store.
 pub(in crate::runtime) struct RemoteRequest {
     pub(in crate::runtime) rules: Arc<SharedRules>,
     /// In a mutex that is never locked: so this is `Sync` though the future need not be.
-    answer: Mutex<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+    answer: Mutex<Pin<Box<dyn Future<Output = LeaseResult> + Send>>>,
 }
 
 impl RemoteRequest {
-    pub(super) fn new(rules: Arc<SharedRules>, answer: impl Future<Output = Answer> + Send + 'static) -> Self {
+    pub(super) fn new(rules: Arc<SharedRules>, answer: impl Future<Output = LeaseResult> + Send + 'static) -> Self {
         Self { rules, answer: Mutex::new(Box::pin(answer)) }
     }
 
-    pub(in crate::runtime) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+    pub(in crate::runtime) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LeaseResult> {
         self.answer.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).as_mut().poll(cx)
     }
 }

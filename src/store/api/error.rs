@@ -36,7 +36,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns the stable machine word.
+    /// Returns the stable code.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::BreakerOpen => "breaker_open",

@@ -32,10 +32,10 @@ pub enum Health {
 }
 
 impl Health {
-    /// All machine words.
+    /// All codes.
     pub(crate) const STATES: [&'static str; 5] = ["up", "evicting", "failing", "quiet", "down"];
 
-    /// Returns the stable machine word.
+    /// Returns the stable code.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Up => "up",

@@ -4,7 +4,7 @@ use std::{slice::from_ref, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Found, Kept, LONG, PATIENCE, SHORT, acquire, becomes, cap, claims, full, granted, is, keys, number};
+use super::{Found, Kept, LONG, MOST_WAIT, SHORT, acquire, becomes, cap, claims, full, granted, is, keys, number};
 use crate::store::{AllotmentRequest, Claim, Notice, PendingRelease, RateMode, Request, Store, Token};
 
 pub(super) async fn hold(store: &dyn Store) -> Kept {
@@ -146,7 +146,7 @@ pub(super) async fn notices(store: &dyn Store) -> Kept {
             heard.extend(notices.next().await);
         }
     };
-    let told = timeout(PATIENCE, listens).await.is_ok();
+    let told = timeout(MOST_WAIT, listens).await.is_ok();
     is(told, || "no notice that it is free".to_owned())?;
     is(heard.contains(&Notice::Wanted(key)), || format!("no notice that it is wanted: {heard:?}"))?;
     granted(store, &one, LONG).await.map(drop)

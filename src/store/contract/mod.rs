@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(60);
 
 /// Time in which what is promised without a time has to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MOST_WAIT: Duration = Duration::from_secs(20);
 
 /// A promise that a store does not keep.
 #[derive(Clone, Debug)]
@@ -103,14 +103,14 @@ fn is(so: bool, found: impl FnOnce() -> String) -> Kept {
 
 /// Waits until something is so.
 async fn becomes(what: &str, so: impl AsyncFn() -> Result<bool, Found>) -> Kept {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MOST_WAIT;
     while Instant::now() < until {
         if so().await? {
             return Ok(());
         }
         sleep(Duration::from_millis(5)).await;
     }
-    Err(Found(format!("{what}: not within {PATIENCE:?}")))
+    Err(Found(format!("{what}: not within {MOST_WAIT:?}")))
 }
 
 fn number(number: u32) -> NonZeroU32 {

@@ -199,7 +199,7 @@ async fn a_caller_with_a_line_of_its_own_looks_again_as_is_kept() {
     let refused = other.ask(&claims, |_| true).await.unwrap_err();
     spy.note(&format!("{refused:?}, {refused}"));
     let mut looks = 0;
-    let watch = other.watch(claims.as_slice()[0].key(), || {
+    let listening = other.listen(claims.as_slice()[0].key(), || {
         looks += 1;
         spy.note(&format!("looks, with {} in line", other.waiting(&workers::key())));
         looks < 9
@@ -209,7 +209,7 @@ async fn a_caller_with_a_line_of_its_own_looks_again_as_is_kept() {
         spy.note("gives one back");
         drop(held.pop());
     };
-    tokio::join!(watch, release);
+    tokio::join!(listening, release);
     for _ in 0..3 {
         let began = Instant::now();
         let (asked, recall) = (other.ask(&claims, |_| true).await, other.ask(&claims, |_| false).await);

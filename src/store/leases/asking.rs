@@ -55,7 +55,7 @@ impl Leases {
 
     /// Calls `look` whenever it may be worth asking again for `key`, until that returns false: with pauses that grow,
     /// and at once when some of it is freed in this process or notice comes from another. Stands in the line for `key`.
-    pub(crate) async fn watch(&self, key: &Key, mut look: impl FnMut() -> bool) {
+    pub(crate) async fn listen(&self, key: &Key, mut look: impl FnMut() -> bool) {
         let pauses = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         let place = self.0.waits.stand(key).await;
         let mut next = pauses();

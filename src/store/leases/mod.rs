@@ -28,7 +28,7 @@ use self::{
     driver::Driver,
     held::What,
     loss::Loss,
-    on_failure::{Instead, instead},
+    on_failure::{FailurePlan, failure_plan},
 };
 pub use self::{builder::LeasesBuilder, held::Held, on_failure::OnStoreFailure};
 use super::{
@@ -270,10 +270,10 @@ impl Leases {
 
     /// Returns what the rules say for the time while the store is gone.
     async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<Held, Refused> {
-        let local = match instead(claims) {
-            Instead::Refuse => return Err(Refused::Store(error)),
-            Instead::Admit => return Ok(Held::new(&self.0, What::Nothing)),
-            Instead::Locally(claims) => claims,
+        let local = match failure_plan(claims) {
+            FailurePlan::Reject => return Err(Refused::Store(error)),
+            FailurePlan::Admit => return Ok(Held::new(&self.0, What::Nothing)),
+            FailurePlan::Locally(claims) => claims,
         };
         let token = self.0.seeds.token().map_err(Refused::Store)?;
         let request = Request::new(token, local.clone(), FOR_GOOD);

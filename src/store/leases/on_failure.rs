@@ -7,31 +7,31 @@ use crate::store::{Claim, Claims, StoreError, api::Rule};
 
 /// What to do with one request while the store is gone.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Instead {
-    Refuse,
+pub(crate) enum FailurePlan {
+    Reject,
     Admit,
     /// Ask the counters of this process for these.
     Locally(Claims),
 }
 
 /// Returns the strictest of the claims' own choices, rule by rule.
-pub(crate) fn instead(claims: &Claims) -> Instead {
+pub(crate) fn failure_plan(claims: &Claims) -> FailurePlan {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
         match claim.when_gone {
-            OnStoreFailure::FailClosed => return Instead::Refuse,
+            OnStoreFailure::FailClosed => return FailurePlan::Reject,
             OnStoreFailure::FailOpen => {}
             OnStoreFailure::LocalShare { instances } => match share(claim, instances) {
                 Some(claim) => local.push(claim),
-                None => return Instead::Refuse,
+                None => return FailurePlan::Reject,
             },
         }
     }
     match Claims::new(local) {
-        Ok(claims) => Instead::Locally(claims),
+        Ok(claims) => FailurePlan::Locally(claims),
         // All claims fail open: none is left to be counted.
-        Err(StoreError::Configuration(_)) => Instead::Admit,
-        Err(_) => Instead::Refuse,
+        Err(StoreError::Configuration(_)) => FailurePlan::Admit,
+        Err(_) => FailurePlan::Reject,
     }
 }
 
@@ -60,22 +60,22 @@ mod tests {
         OnStoreFailure::LocalShare { instances: NonZeroU32::new(instances).unwrap() }
     }
 
-    fn of(claims: Vec<Claim>) -> Instead {
-        instead(&Claims::new(claims).unwrap())
+    fn of(claims: Vec<Claim>) -> FailurePlan {
+        failure_plan(&Claims::new(claims).unwrap())
     }
 
     #[test]
     fn the_strictest_rule_decides() {
         let (closed, open) = (cap("c", 8, OnStoreFailure::FailClosed), cap("o", 8, OnStoreFailure::FailOpen));
-        assert_eq!(of(vec![open.clone(), closed]), Instead::Refuse);
-        assert_eq!(of(vec![open.clone()]), Instead::Admit);
-        let Instead::Locally(claims) = of(vec![open, cap("l", 8, locally(3))]) else { panic!() };
+        assert_eq!(of(vec![open.clone(), closed]), FailurePlan::Reject);
+        assert_eq!(of(vec![open.clone()]), FailurePlan::Admit);
+        let FailurePlan::Locally(claims) = of(vec![open, cap("l", 8, locally(3))]) else { panic!() };
         assert_eq!(claims.as_slice().len(), 1);
         assert_eq!(claims.as_slice()[0].bound().get(), 2, "8 / 3, rounded down");
     }
 
     #[test]
     fn a_share_of_less_than_one_is_none() {
-        assert_eq!(of(vec![cap("l", 2, locally(3))]), Instead::Refuse);
+        assert_eq!(of(vec![cap("l", 2, locally(3))]), FailurePlan::Reject);
     }
 }

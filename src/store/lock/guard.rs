@@ -71,13 +71,13 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-/// A place in the queue of a lock; left when dropped.
-pub(super) struct Standing<'a> {
+/// A caller in the queue of a lock; it leaves when dropped.
+pub(super) struct QueuedCaller<'a> {
     store: &'a Arc<dyn Store>,
     lock: Option<&'a Locked>,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> QueuedCaller<'a> {
     pub(super) fn new(store: &'a Arc<dyn Store>, request: &'a LockRequest) -> Self {
         Self { store, lock: request.queue.then_some(&request.lock) }
     }
@@ -88,7 +88,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for QueuedCaller<'_> {
     fn drop(&mut self) {
         if let Some(lock) = self.lock {
             self.store.settle(PendingRelease::Lock(lock.clone()));

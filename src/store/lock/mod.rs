@@ -22,7 +22,7 @@ pub use self::{
     guard::LockGuard,
     wait_stats::{WaitCounts, WaitSeries},
 };
-use self::{guard::Standing, wait_stats::Waits};
+use self::{guard::QueuedCaller, wait_stats::Waits};
 use super::{
     Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
@@ -261,12 +261,12 @@ impl AdmissionLock {
         }
         let mut pauses = Backoff::new(first, longest, self.0.seeds.next());
         let request = LockRequest { lock: lock.clone(), queue, waits: true };
-        let mut standing = Standing::new(&self.0.store, &request);
+        let mut queued = QueuedCaller::new(&self.0.store, &request);
         loop {
             let asked_at = Instant::now();
             match self.ask(&request).await.inspect_err(|error| place.fail(error)).map_err(LockFailure::Store)? {
                 LockAnswer::Taken => {
-                    standing.leave();
+                    queued.leave();
                     return Ok((lock, asked_at));
                 }
                 // Far behind, there is no hurry.

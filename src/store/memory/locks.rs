@@ -6,7 +6,7 @@ use super::micros;
 use crate::store::{Key, LockAnswer, LockRequest, Locked, Notice, Token};
 
 /// A waiter in the queue of a lock that doesn't ask for this long is gone. In microseconds.
-const PATIENCE: u64 = 1_000_000;
+const FORGOTTEN_AFTER: u64 = 1_000_000;
 
 /// Time for which a wish for a lock is remembered, in microseconds.
 const WANTED: u64 = 2_000_000;
@@ -26,7 +26,7 @@ pub(super) struct Lock {
 impl Lock {
     fn sweep(&mut self, now: u64) {
         self.holder = self.holder.filter(|&(_, until)| until > now);
-        self.queue.retain(|&(_, asked)| asked + PATIENCE > now);
+        self.queue.retain(|&(_, asked)| asked + FORGOTTEN_AFTER > now);
     }
 
     fn is_held_by(&self, token: Token) -> bool {

@@ -236,7 +236,7 @@ impl RedisClient {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn settle(self: &Arc<Self>, debt: PendingRelease) {
+    pub(super) fn release_later(self: &Arc<Self>, debt: PendingRelease) {
         let lasts = match &debt {
             PendingRelease::Lease(lease) if lease.caps.is_empty() => return,
             PendingRelease::Lease(lease) => lease.expiry,
@@ -283,7 +283,7 @@ impl<'a> Owed<'a> {
 impl Drop for Owed<'_> {
     fn drop(&mut self) {
         if let Some(debt) = self.debt.take() {
-            self.client.settle(debt);
+            self.client.release_later(debt);
         }
     }
 }

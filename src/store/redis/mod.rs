@@ -211,7 +211,7 @@ impl Store for RedisStore {
     }
 
     fn settle(&self, debt: PendingRelease) {
-        self.0.settle(debt);
+        self.0.release_later(debt);
     }
 
     fn notices(&self) -> Notices {

@@ -1,4 +1,4 @@
-//! Permits and bodies that end on other threads than those that they began on, and homes that are used again.
+//! Permits and bodies that end on other threads than those that they began on, and arenas that are used again.
 
 use std::{
     convert::Infallible,
@@ -136,8 +136,8 @@ pub fn a_slot_is_kept_until_work_and_request_have_ended() {
 
 /// A handle is dropped while its last request leaves, and another one is built: no request is counted there that is not
 /// its own.
-pub fn a_home_is_not_used_again_while_a_request_is_there() {
-    explore("a_home_is_not_used_again_while_a_request_is_there", bounds(3, 500), || {
+pub fn an_arena_is_not_used_again_while_a_request_is_there() {
+    explore("an_arena_is_not_used_again_while_a_request_is_there", bounds(3, 500), || {
         let first = fixed(16).build().expect("good settings");
         // From here on slots are lent.
         first.try_admit(Ticket::new()).expect("a slot is free").finish(Outcome::Success);

@@ -14,33 +14,37 @@ use crate::{
 /// The limit shrinks to what runs: a request that comes after that waits until a slot is given back.
 pub fn a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it() {
     let arriving = of(2, 10);
-    explore("a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it", bounds(1, 500).long(), move || {
-        let admission = fixed(4).build().expect("good settings");
-        let is_smaller = Arc::new(AtomicBool::new(false));
-        let are_held = Arc::new(AtomicBool::new(true));
-        let held: Vec<_> = (0..2).map(|_| admission.try_admit(Ticket::new()).expect("a slot is free")).collect();
-        let threads: Vec<_> = (0..arriving)
-            .map(|_| {
-                let (admission, is_smaller, are_held) = (admission.clone(), is_smaller.clone(), are_held.clone());
-                thread::spawn(move || {
-                    let came_after = is_smaller.load(SeqCst);
-                    let permit = block_on(admission.admit(Ticket::new())).expect("it is served");
-                    assert!(!came_after || !are_held.load(SeqCst), "2 requests run, and this one is admitted");
-                    permit.finish(Outcome::Success);
+    explore(
+        "a_reload_that_shrinks_the_limit_holds_for_requests_that_come_after_it",
+        bounds(1, 500).long(),
+        move || {
+            let admission = fixed(4).build().expect("good settings");
+            let is_smaller = Arc::new(AtomicBool::new(false));
+            let are_held = Arc::new(AtomicBool::new(true));
+            let held: Vec<_> = (0..2).map(|_| admission.try_admit(Ticket::new()).expect("a slot is free")).collect();
+            let threads: Vec<_> = (0..arriving)
+                .map(|_| {
+                    let (admission, is_smaller, are_held) = (admission.clone(), is_smaller.clone(), are_held.clone());
+                    thread::spawn(move || {
+                        let came_after = is_smaller.load(SeqCst);
+                        let permit = block_on(admission.admit(Ticket::new())).expect("it is served");
+                        assert!(!came_after || !are_held.load(SeqCst), "2 requests run, and this one is admitted");
+                        permit.finish(Outcome::Success);
+                    })
                 })
-            })
-            .collect();
-        admission.reload(fixed(2)).expect("good settings");
-        is_smaller.store(true, SeqCst);
-        let snapshot = admission.snapshot();
-        assert!(snapshot.in_flight <= 4 && snapshot.limit == 2, "{snapshot:?}");
-        // Threads that come only now find the limit reached.
-        thread::yield_now();
-        are_held.store(false, SeqCst);
-        held.into_iter().for_each(|it| it.finish(Outcome::Success));
-        threads.into_iter().for_each(|it| it.join().expect("it ends"));
-        at_rest(&admission, 2 + arriving);
-    });
+                .collect();
+            admission.reload(fixed(2)).expect("good settings");
+            is_smaller.store(true, SeqCst);
+            let snapshot = admission.snapshot();
+            assert!(snapshot.in_flight <= 4 && snapshot.limit == 2, "{snapshot:?}");
+            // Threads that come only now find the limit reached.
+            thread::yield_now();
+            are_held.store(false, SeqCst);
+            held.into_iter().for_each(|it| it.finish(Outcome::Success));
+            threads.into_iter().for_each(|it| it.join().expect("it ends"));
+            at_rest(&admission, 2 + arriving);
+        },
+    );
 }
 
 /// The limit grows while requests wait and arrive: all waiters that have a slot by that are woken.

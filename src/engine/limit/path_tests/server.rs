@@ -57,14 +57,14 @@ fn draw(world: &World, now: u64, in_flight: usize, random: &mut Random) -> Runni
         1
     } else if random.below(100) < world.leaves {
         3
-    } else if time > world.patience * 1_000 {
+    } else if time > world.deadline_in * 1_000 {
         2
     } else {
         0
     };
     let time = match how {
         1 => time.min(MILLI),
-        2 => world.patience * 1_000,
+        2 => world.deadline_in * 1_000,
         3 => time / 4,
         _ => time,
     };

@@ -34,7 +34,7 @@ pub(super) struct World {
     /// Requests per second.
     pub(super) load: fn(u64) -> u64,
     /// Time after which a client leaves.
-    pub(super) patience: u64,
+    pub(super) deadline_in: u64,
     /// Percentage of requests that the service refuses, and of those that are left early.
     pub(super) refuses: fn(u64) -> u64,
     pub(super) leaves: u64,
@@ -53,7 +53,7 @@ const PLAIN: World = World {
     service: |_| 10_000,
     delay: |_| 0,
     load: |_| 3_000,
-    patience: 1_000_000,
+    deadline_in: 1_000_000,
     refuses: |_| 0,
     leaves: 0,
     hangs: 0,
@@ -105,7 +105,7 @@ pub(super) const ALL: &[World] = &[
         name: "a server that stalls, with clients that leave after 150 ms",
         seconds: 30,
         service: |at| if (8_000..14_000).contains(&at) { 400_000 } else { 10_000 },
-        patience: 150_000,
+        deadline_in: 150_000,
         ..PLAIN
     },
     World {

@@ -13,7 +13,7 @@ use super::{
 use crate::{kept_tests::assert_kept, outcome::Outcome, time::Timestamp};
 
 const RTT: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(1);
+const DEADLINE: Duration = Duration::from_secs(1);
 
 /// A law, and a server that runs as many requests as it allows, one round after the other.
 struct Server {
@@ -66,7 +66,7 @@ fn a_limit_that_brings_nothing_is_left_at_once_and_found_again() {
     let mut server = Server::new(TwoPoint::new().max(160));
     assert_eq!(server.rounds(10).last(), Some(&160));
     // All clients give up, at the limit and at half of it.
-    let limits: Vec<_> = (0..3).map(|_| server.round(PATIENCE, Outcome::Cancelled)).collect();
+    let limits: Vec<_> = (0..3).map(|_| server.round(DEADLINE, Outcome::Cancelled)).collect();
     assert!(limits[1] <= 20 && limits[2] <= 3, "{limits:?}");
     let limits = server.rounds(80);
     assert!(*limits.last().unwrap() >= 80, "{limits:?}");
@@ -76,7 +76,7 @@ fn a_limit_that_brings_nothing_is_left_at_once_and_found_again() {
 fn a_server_that_became_faster_during_a_probe_is_not_cut_to_nothing() {
     let mut server = Server::new(TwoPoint::new());
     server.law.adopt(40);
-    let probes = (0..10).any(|_| server.round(PATIENCE, Outcome::Success) < 40);
+    let probes = (0..10).any(|_| server.round(DEADLINE, Outcome::Success) < 40);
     assert!(probes, "it compares with half as many");
     let limits = server.rounds(3);
     // Three eighths of it, or half of that in the next probe.

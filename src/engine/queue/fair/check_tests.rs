@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{FairQueue, flow::Flow};
 use crate::engine::{
     ids::{FlowKey, Key, LabelId, Level, PartitionId},
-    tokens::{STRIDE, Stage, Standing, Waiter},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
 };
 
 impl FairQueue {
@@ -15,14 +15,14 @@ impl FairQueue {
     }
 
     /// Asserts all that can be said of waiters, given what their labels bring along.
-    pub(crate) fn check_all(&self, standing: impl Fn(LabelId) -> Standing) {
+    pub(crate) fn check_all(&self, flow_tag: impl Fn(LabelId) -> FlowTag) {
         self.check_members();
         assert_eq!(self.numbers.len() + self.free.len(), self.flows.len(), "each entry is a flow's or free");
         for (key, &number) in &self.numbers {
             assert!(!self.free.contains(&number), "a free entry is nobody's");
             let flow = &self.flows[number as usize];
             assert_eq!(flow.key, *key, "a flow knows its key");
-            self.check_flow(flow, standing(key.label));
+            self.check_flow(flow, flow_tag(key.label));
         }
         for partition in PartitionId::all().take(self.lines.len()) {
             self.check_line(partition);
@@ -55,9 +55,9 @@ impl FairQueue {
         assert_eq!(found, expected, "everybody stands where its stage says, and nobody else does");
     }
 
-    fn check_flow(&self, flow: &Flow, standing: Standing) {
+    fn check_flow(&self, flow: &Flow, flow_tag: FlowTag) {
         assert!(flow.line.len() + flow.gate.len() > 0, "a flow ends with its last waiter");
-        assert_eq!((flow.weight, flow.throttled), (standing.weight, standing.throttled), "a flow is what its label is");
+        assert_eq!((flow.weight, flow.throttled), (flow_tag.weight, flow_tag.throttled), "a flow is what its label is");
         let last_in_line = self.waiters.back(flow.line).map(|key| self.waiters.get(key).sequence);
         let first_at_gate = self.waiters.front(flow.gate).map(|key| self.waiters.get(key).sequence);
         if let (Some(inside), Some(outside)) = (last_in_line, first_at_gate) {

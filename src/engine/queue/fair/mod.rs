@@ -28,7 +28,7 @@ use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::engine::{
     ids::{FlowKey, Key, LabelId, Level, PartitionId},
-    tokens::{STRIDE, Stage, Standing, Waiter},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
 };
 
 /// All waiters.
@@ -160,18 +160,18 @@ impl FairQueue {
     }
 
     /// Puts a waiter at the end of its flow, in line or at the gate.
-    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, standing: Standing) {
-        self.stand(key, stage, standing, Waiters::push_back);
+    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag) {
+        self.stand(key, stage, flow_tag, Waiters::push_back);
     }
 
     /// Puts a waiter that had left the line back to where it stood.
-    pub(crate) fn enlist_again(&mut self, key: Key, standing: Standing) {
-        self.stand(key, Stage::Line, standing, Waiters::push_in_order);
+    pub(crate) fn enlist_again(&mut self, key: Key, flow_tag: FlowTag) {
+        self.stand(key, Stage::Line, flow_tag, Waiters::push_in_order);
     }
 
-    fn stand(&mut self, key: Key, stage: Stage, standing: Standing, push: fn(&mut Waiters, &mut List, Key)) {
+    fn stand(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
-        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, standing));
+        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
@@ -252,19 +252,19 @@ impl FairQueue {
         }
     }
 
-    fn begin(&mut self, key: FlowKey, standing: Standing) -> u32 {
+    fn begin(&mut self, key: FlowKey, flow_tag: FlowTag) -> u32 {
         self.stamp += 1;
         let line = &mut self.lines[key.partition.index()];
-        let stride = STRIDE / u64::from(standing.weight);
+        let stride = STRIDE / u64::from(flow_tag.weight);
         let served = line.served[key.level.index()];
         let flow = Flow {
             key,
             line: List::default(),
             gate: List::default(),
-            weight: standing.weight,
-            start: standing.start.clamp(served, served + stride),
+            weight: flow_tag.weight,
+            start: flow_tag.start.clamp(served, served + stride),
             stamp: self.stamp,
-            throttled: standing.throttled,
+            throttled: flow_tag.throttled,
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.flows.push(flow);

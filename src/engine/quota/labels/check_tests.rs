@@ -30,7 +30,7 @@ impl Labels {
             );
             assert!(u64::from(label.rule.weight) <= STRIDE, "no turn is too short to count");
         }
-        let active = self.entries.iter().filter(|label| label.running - label.outside + label.waiting > 0).count();
+        let active = self.entries.iter().filter(|label| label.running - label.over_limit + label.waiting > 0).count();
         assert_eq!(self.active, active, "active labels are counted");
         self.check_idle();
     }

@@ -57,7 +57,7 @@ impl Labels {
         }
         for _ in 0..TRIES {
             let id = Some(LabelId::from_index(self.idle_first)).filter(|id| id.index() != NOT_LISTED)?;
-            if self.get(id).account.as_ref().is_none_or(|account| rules.may_close(now, account)) {
+            if self.get(id).key_meters.as_ref().is_none_or(|key_meters| rules.may_close(now, key_meters)) {
                 self.forget(now, id, rules);
                 return Some(id);
             }
@@ -85,8 +85,8 @@ impl Labels {
         self.wake(id);
         self.evicted += 1;
         let label = &mut self.entries[id.index() as usize];
-        if let Some(account) = label.account.take() {
-            rules.close(now, &account);
+        if let Some(key_meters) = label.key_meters.take() {
+            rules.close(now, &key_meters);
         }
         let (namespace, name) = (std::mem::take(&mut label.namespace), std::mem::take(&mut label.name));
         let hash = hash_of(label.class, &Subject::new(&namespace, &name, None));

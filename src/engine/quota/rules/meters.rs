@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     key: MeterKey,
-    accounts: usize,
+    needed_by: usize,
     pub(super) running: usize,
     /// Time since one of these requests ended.
     pub(super) stall: Stall,
@@ -154,13 +154,13 @@ impl Meters {
         self.numbers.len()
     }
 
-    /// Returns the meter with this key, for one more account.
+    /// Returns the meter with this key, for one more label.
     pub(super) fn join(&mut self, key: MeterKey) -> MeterId {
         if let Some(&number) = self.numbers.get(&key) {
-            self.list[number as usize].accounts += 1;
+            self.list[number as usize].needed_by += 1;
             return MeterId::from_number(number);
         }
-        let meter = Meter { key: key.clone(), accounts: 1, ..Meter::default() };
+        let meter = Meter { key: key.clone(), needed_by: 1, ..Meter::default() };
         let number = match self.free.pop() {
             Some(number) => {
                 self.list[number as usize] = meter;
@@ -175,18 +175,18 @@ impl Meters {
         MeterId::from_number(number)
     }
 
-    /// Whether an account could do without a meter, and no label would have a new rate.
+    /// Whether a label could do without a meter, and no label would have a new rate.
     pub(super) fn may_leave(&self, now: Timestamp, id: MeterId) -> bool {
         let meter = self.get(id);
-        meter.accounts > 1 || meter.is_fresh(now)
+        meter.needed_by > 1 || meter.is_fresh(now)
     }
 
-    /// Notes that an account needs a meter no more. Its use stays counted as long as that matters: a reload may take a
+    /// Notes that a label needs a meter no more. Its use stays counted as long as that matters: a reload may take a
     /// rule away, and the next reload may bring it back.
     pub(super) fn leave(&mut self, now: Timestamp, id: MeterId) {
         let meter = &mut self.list[id.number() as usize];
-        meter.accounts -= 1;
-        if meter.accounts == 0 && meter.is_fresh(now) {
+        meter.needed_by -= 1;
+        if meter.needed_by == 0 && meter.is_fresh(now) {
             self.numbers.remove(&meter.key);
             self.free.push(id.number());
         }
@@ -197,7 +197,7 @@ impl Meters {
         let (list, free) = (&self.list, &mut self.free);
         self.numbers.retain(|_, &mut number| {
             let meter = &list[number as usize];
-            let stays = meter.accounts > 0 || !meter.is_fresh(now);
+            let stays = meter.needed_by > 0 || !meter.is_fresh(now);
             if !stays {
                 free.push(number);
             }
@@ -210,7 +210,7 @@ impl Meters {
         let (meter, cost) = (self.get_mut(id), holder.cost());
         meter.running -= cost;
         meter.stall.freed();
-        meter.over_quota -= if holder.shadow.has(Marks::OVER_QUOTA) { cost } else { 0 };
+        meter.over_quota -= if holder.marks.has(Marks::OVER_QUOTA) { cost } else { 0 };
         if !meter.lines.is_empty() && !self.freed.contains(&id) {
             self.freed.push(id);
         }

@@ -1,6 +1,6 @@
 //! Caps, rates and budgets, for classes of work.
 //!
-//! Each label of each class has an [`Account`]: what holds for it, and which meters it shares with others. A meter
+//! Each label of each class has [`KeyMeters`]: what holds for it, and which meters it shares with others. A meter
 //! counts for a whole namespace (per class), or for a budget group (per namespace, over all classes). A request is
 //! charged to all of them or to none: they are checked first and charged after, in the same turn, when the request gets
 //! its slot. A waiter has used nothing.
@@ -13,7 +13,7 @@
 //! A rule that *observes* stops no request. It counts what it would have let run, and nothing else: a request that any
 //! of the observing rules would have rejected runs *beyond* them, and is seen by none of them.
 
-mod account;
+mod key_meters;
 mod meters;
 mod rate;
 #[cfg(any(test, kani))]
@@ -24,8 +24,8 @@ mod shared;
 mod view;
 
 pub use self::view::RuleSnapshot;
-pub(super) use self::{account::Account, shared::Remote};
-use self::{account::Throttled, meters::Meters, rate::Rate, shared::counted_here};
+pub(super) use self::{key_meters::KeyMeters, shared::Remote};
+use self::{key_meters::Throttled, meters::Meters, rate::Rate, shared::counted_here};
 use super::label::Label;
 use crate::{
     engine::{
@@ -124,8 +124,8 @@ impl Rules {
         label: &Label,
         which: InForce,
     ) -> Option<ExhaustedRule> {
-        let account = label.account.as_deref()?;
-        let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, account, which));
+        let key_meters = label.key_meters.as_deref()?;
+        let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, key_meters, which));
         let first = all.next()?;
         let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
@@ -138,7 +138,7 @@ impl Rules {
         rule: u8,
         now: Timestamp,
         label: &Label,
-        account: &Account,
+        key_meters: &KeyMeters,
         which: InForce,
     ) -> Option<ExhaustedRule> {
         fn asked<B>(rule: Option<Rule<B>>, which: InForce) -> Option<Rule<B>> {
@@ -157,8 +157,8 @@ impl Rules {
             let (rate, bound) = (Some(bound), bound.max.get() as usize);
             Some(ExhaustedRule { reason, when_full, until, rate, bound, meter })
         };
-        let rules = &account.rules;
-        let (id, namespace) = (Some(account.namespace), self.meters.get(account.namespace));
+        let rules = &key_meters.rules;
+        let (id, namespace) = (Some(key_meters.namespace), self.meters.get(key_meters.namespace));
         match rule {
             0 => {
                 let rule = asked(rules.in_flight, which)?;
@@ -168,23 +168,23 @@ impl Rules {
                 let rule = asked(rules.in_flight_per_namespace, which)?;
                 cap(rule, namespace.running_for(rule), Reason::NamespaceCap, id)
             }
-            2 => rate(asked(rules.per_minute, which)?, &account.rate, Reason::Rate, None),
+            2 => rate(asked(rules.per_minute, which)?, &key_meters.rate, Reason::Rate, None),
             3 => {
                 let rule = asked(rules.per_minute_per_namespace, which)?;
                 rate(rule, namespace.rate_of(rule), Reason::Rate, id)
             }
             4 => {
                 let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
-                let group = account.group?;
+                let group = key_meters.group?;
                 rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
             }
-            _ => account.remote.as_ref().filter(|_| which != InForce::Observing)?.exhausted(now),
+            _ => key_meters.remote.as_ref().filter(|_| which != InForce::Observing)?.exhausted(now),
         }
     }
 
     /// Returns the bound on running and waiting requests of a label together, if it is reached.
     pub(in crate::engine::quota) fn pending_exhausted(label: &Label, which: InForce) -> Option<ExhaustedRule> {
-        let rule = label.account.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
+        let rule = label.key_meters.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = ExhaustedRule {
             reason: Reason::PendingFull,
             // No request can wait for leave to wait.
@@ -202,7 +202,7 @@ impl Rules {
         let (until, rule) = (full.until?, full.rate?);
         let rate = match full.meter {
             Some((meter, _)) => &mut self.meters.get_mut(meter).rate,
-            None => &mut label.account.as_deref_mut()?.rate,
+            None => &mut label.key_meters.as_deref_mut()?.rate,
         };
         Some(rate.promise(until, rule))
     }
@@ -210,46 +210,46 @@ impl Rules {
     /// Charges one start to all rules that count it. A request beyond what observing rules allow is not charged to
     /// these.
     pub(in crate::engine::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
-        let Some(account) = label.account.as_deref_mut() else { return };
-        let (cost, over_quota) = (holder.cost(), holder.shadow.has(Marks::OVER_QUOTA));
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        let (cost, over_quota) = (holder.cost(), holder.marks.has(Marks::OVER_QUOTA));
         let is_seen = self.observes && !over_quota;
-        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
-            account.rate.charge_for(now, rule);
+        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
+            key_meters.rate.charge_for(now, rule);
         }
-        let namespace = self.meters.get_mut(account.namespace);
+        let namespace = self.meters.get_mut(key_meters.namespace);
         namespace.running += cost;
         namespace.stall.started(now);
         namespace.over_quota += if over_quota { cost } else { 0 };
-        if let Some(rule) = account.rules.per_minute_per_namespace {
+        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
             namespace.charge(now, rule, is_seen);
         }
-        if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
+        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
             self.meters.get_mut(group).charge(now, *rule, is_seen);
         }
-        if let Some(remote) = &mut account.remote {
+        if let Some(remote) = &mut key_meters.remote {
             remote.asks();
         }
     }
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(in crate::engine::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
-        let Some(account) = label.account.as_deref_mut() else { return };
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
         let is_seen = self.observes && !over_quota;
-        if let Some(rule) = account.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
-            account.rate.refund(now, rule.bound);
+        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
+            key_meters.rate.refund(now, rule.bound);
         }
-        if let Some(rule) = account.rules.per_minute_per_namespace {
-            self.meters.get_mut(account.namespace).refund(now, rule.bound, is_seen);
+        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
+            self.meters.get_mut(key_meters.namespace).refund(now, rule.bound, is_seen);
         }
-        if let (Some(group), Some((_, rule))) = (account.group, account.rules.budget.as_ref()) {
+        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
             self.meters.get_mut(group).refund(now, rule.bound, is_seen);
         }
     }
 
     /// Gives back what a request held while it ran.
     pub(in crate::engine::quota) fn release(&mut self, label: &Label, holder: &Holder) {
-        if let Some(account) = label.account.as_deref() {
-            self.meters.release(account.namespace, holder);
+        if let Some(key_meters) = label.key_meters.as_deref() {
+            self.meters.release(key_meters.namespace, holder);
         }
     }
 
@@ -261,26 +261,26 @@ impl Rules {
         id: LabelId,
         label: &mut Label,
     ) {
-        let Some(account) = label.account.as_deref_mut() else { return };
-        if account.throttled.at == Some(meter) {
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        if key_meters.throttled.at == Some(meter) {
             return;
         }
-        let stamp = account.throttled.stamp;
-        self.unthrottle(account);
-        account.throttled =
+        let stamp = key_meters.throttled.stamp;
+        self.unthrottle(key_meters);
+        key_meters.throttled =
             Throttled { at: Some(meter), stamp: Some(self.meters.throttle(now, meter.0, meter.1, id, stamp)) };
     }
 
-    fn unthrottle(&mut self, account: &mut Account) {
-        if let Throttled { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut account.throttled) {
+    fn unthrottle(&mut self, key_meters: &mut KeyMeters) {
+        if let Throttled { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut key_meters.throttled) {
             self.meters.unthrottle(meter, need, stamp);
         }
     }
 
     /// Notes that a label was served, or that no request waits for it any more: it has no place in line.
     pub(in crate::engine::quota) fn forget_place(&mut self, label: &mut Label) {
-        if let Some(account) = label.account.as_deref_mut() {
-            self.unthrottle(account);
+        if let Some(key_meters) = label.key_meters.as_deref_mut() {
+            self.unthrottle(key_meters);
         }
     }
 
@@ -291,8 +291,8 @@ impl Rules {
 
     /// Notes that a label was taken out of line because there is room for it.
     pub(in crate::engine::quota) fn unthrottled(label: &mut Label) {
-        if let Some(account) = label.account.as_deref_mut() {
-            account.throttled.at = None;
+        if let Some(key_meters) = label.key_meters.as_deref_mut() {
+            key_meters.throttled.at = None;
         }
     }
 

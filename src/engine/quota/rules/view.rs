@@ -93,23 +93,23 @@ impl Rules {
 
     /// Returns how much is used of a rule that is full.
     pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &ExhaustedRule) -> usize {
-        let Some(account) = label.account.as_deref() else { return 0 };
+        let Some(key_meters) = label.key_meters.as_deref() else { return 0 };
         match (full.reason, full.meter) {
             (Reason::PendingFull, _) => label.running + label.waiting,
-            (Reason::NamespaceCap, _) => self.meters.get(account.namespace).running,
+            (Reason::NamespaceCap, _) => self.meters.get(key_meters.namespace).running,
             (Reason::Budget | Reason::Rate, Some((meter, _))) => self.meters.get(meter).rate.count(now) as usize,
-            (Reason::Rate, None) => account.rate.count(now) as usize,
+            (Reason::Rate, None) => key_meters.rate.count(now) as usize,
             _ => label.running,
         }
     }
 
     /// Returns each rule that counts a label.
     pub(crate) fn view(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
-        let Some(account) = label.account.as_deref() else { return Vec::new() };
+        let Some(key_meters) = label.key_meters.as_deref() else { return Vec::new() };
         let Resolved { in_flight, in_flight_per_namespace, per_minute, per_minute_per_namespace, budget, pending } =
-            &account.rules;
-        let namespace = self.meters.get(account.namespace);
-        let group = account.group.map(|group| self.meters.get(group));
+            &key_meters.rules;
+        let namespace = self.meters.get(key_meters.namespace);
+        let group = key_meters.group.map(|group| self.meters.get(group));
         let budget_rule = budget.as_ref().zip(group).and_then(|((name, rule), meter)| {
             let one = rate("budget", now, Some(*rule), meter.rate_of(*rule))?;
             Some(RuleSnapshot { group: Some(name.to_string()), ..one })
@@ -117,7 +117,7 @@ impl Rules {
         [
             cap("max_in_flight", *in_flight, |rule| label.running_for(rule)),
             cap("max_in_flight_per_namespace", *in_flight_per_namespace, |rule| namespace.running_for(rule)),
-            rate("max_per_minute", now, *per_minute, &account.rate),
+            rate("max_per_minute", now, *per_minute, &key_meters.rate),
             per_minute_per_namespace
                 .and_then(|rule| rate("max_per_minute_per_namespace", now, Some(rule), namespace.rate_of(rule))),
             budget_rule,

@@ -7,7 +7,7 @@
 //! nothing.
 //!
 //! Entries hold numbers; the reader looks up names, see [`view`]. A number that has been given to another label since
-//! then finds no name: a label notes with which entry its name begins to hold, and the queue's `Jobs` keep the names of
+//! then finds no name: a label notes with which entry its name begins to hold, and the queue's `Runs` keep the names of
 //! runs for as long as an entry may ask for them.
 
 mod ring;
@@ -21,7 +21,7 @@ pub(crate) use self::view::{Names, Wanted};
 use super::event::{Blocker, BlockingBound, ChangeEvent, Gauges};
 use crate::{
     engine::{
-        ids::{JobId, LabelId, PartitionId},
+        ids::{LabelId, PartitionId, RunId},
         tokens::RequestRef,
     },
     rejection::Reason,
@@ -40,8 +40,8 @@ pub(crate) struct Record {
     /// Time for which the request had waited, in seconds.
     waited: f32,
     label: LabelId,
-    /// Job that the request is a part of.
-    job: JobId,
+    /// The run that the request is a part of.
+    run: RunId,
     /// Use of the bound that was in the way.
     used: u32,
     bound: u32,
@@ -197,13 +197,13 @@ impl Journal {
             return;
         }
         self.sequence += 1;
-        let RequestRef { partition, label, job, since } = request;
+        let RequestRef { partition, label, run, since } = request;
         let record = Record {
             at: now,
             sequence: self.sequence,
             waited: if since < now { now.since(since).as_secs_f32() } else { 0.0 },
             label,
-            job,
+            run,
             used: short(blocker.used),
             bound: short(blocker.bound),
             in_flight: short(gauges.in_flight),
@@ -256,7 +256,7 @@ const BLANK_RECORD: Record = Record {
     sequence: 0,
     waited: 0.0,
     label: LabelId::DEFAULT,
-    job: JobId::NONE,
+    run: RunId::NONE,
     used: 0,
     bound: 0,
     in_flight: 0,

@@ -5,7 +5,7 @@ use crate::{
     criticality::Criticality,
     engine::{
         Arrival, Ask, ChangeEntry, ClassId, Engine, JournalEntry, PartitionId, Subject,
-        ids::JobId,
+        ids::RunId,
         limit::{Aimd, Fixed, Limit},
         plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
         shares::WHOLE,
@@ -181,7 +181,7 @@ fn the_name_of_a_run_is_kept_as_long_as_an_entry_asks_for_it() {
         let earlier = i.checked_sub(1).map(|i| format!("run-{i}"));
         assert_eq!(decisions(&engine).iter().rev().nth(2).and_then(|it| it.run.clone()), earlier);
     }
-    assert!(engine.queue.is_clean() && engine.queue.job_name(JobId::from_index(6)).is_none(), "and no longer");
+    assert!(engine.queue.is_clean() && engine.queue.run_name(RunId::from_index(6)).is_none(), "and no longer");
 }
 
 #[test]

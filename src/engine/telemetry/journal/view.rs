@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
-    engine::ids::{JobId, LabelId, PartitionId},
+    engine::ids::{LabelId, PartitionId, RunId},
     rejection::Reason,
 };
 
@@ -71,7 +71,7 @@ pub struct DecisionEntry {
     pub forgotten: bool,
     /// Class of work of the request; empty for all classes that have no rules of their own.
     pub class: String,
-    /// Run that the request is a part of, where requests of that run have waited.
+    /// The run that the request is a part of, where requests of that run have waited.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub run: Option<String>,
     /// Time for which the request had waited, in seconds.
@@ -114,7 +114,7 @@ impl DecisionKind {
         Self::WouldReject,
     ];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
@@ -210,7 +210,7 @@ impl BlockingBound {
             Self::Deadline => "deadline",
             Self::Draining => "draining",
             Self::Gate => "gate",
-            Self::Kept => "kept",
+            Self::Reserved => "kept",
             Self::LabelCap => "label_cap",
             Self::Limit => "limit",
             Self::MaxInFlight => "max_in_flight",
@@ -285,7 +285,7 @@ impl Record {
             label: label.to_owned(),
             forgotten,
             class: class.to_owned(),
-            run: names.job.map(str::to_owned),
+            run: names.run.map(str::to_owned),
             waited_seconds: f64::from(self.waited),
         };
         JournalEntry {
@@ -298,9 +298,9 @@ impl Record {
         }
     }
 
-    /// Returns the partition, the label and the job of the request.
-    pub(crate) const fn about(&self) -> (PartitionId, LabelId, JobId) {
-        (self.partition, self.label, self.job)
+    /// Returns the partition, the label and the run of the request.
+    pub(crate) const fn about(&self) -> (PartitionId, LabelId, RunId) {
+        (self.partition, self.label, self.run)
     }
 }
 
@@ -310,7 +310,7 @@ pub(crate) struct Names<'a> {
     pub(crate) partition: &'a str,
     /// Class, namespace and label; `None` if another label has the number by now.
     pub(crate) label: Option<(&'a str, &'a str, &'a str)>,
-    pub(crate) job: Option<&'a str>,
+    pub(crate) run: Option<&'a str>,
 }
 
 impl Changed {

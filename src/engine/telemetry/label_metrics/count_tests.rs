@@ -1,4 +1,4 @@
-//! Series by label: which label each belongs to, and what it counts.
+//! LabelMetrics by label: which label each belongs to, and what it counts.
 
 use std::{collections::HashMap, task::Poll, time::Duration};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::LabelOutcome;
 use crate::{
     engine::{
-        Arrival, Ask, Engine, LabelSeries, PartitionId, Place, Refusal, Slot, Subject,
+        Arrival, Ask, Engine, LabelMetricsView, PartitionId, Place, Refusal, Slot, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
         rules::{ClassPlan, RulesPlan},
@@ -19,7 +19,7 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two slots and two places in line; `metrics` series, and a table of `max_labels`.
+/// Two slots and two places in line; metrics of so many labels, and a table of `max_labels`.
 fn plan(metrics: usize, max_labels: usize, named: &[&str]) -> Plan {
     let partition =
         PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false, withheld: 0 };
@@ -53,7 +53,7 @@ fn request(engine: &mut Engine, namespace: &str, label: &str) {
 
 /// Requests that came, by namespace and label.
 fn requests(engine: &Engine) -> Vec<(String, u64)> {
-    let all = engine.label_series(0, usize::MAX).into_iter();
+    let all = engine.label_metrics(0, usize::MAX).into_iter();
     all.map(|it| (format!("{}/{}", it.name.namespace, it.name.label), it.counts.requests)).collect()
 }
 
@@ -61,12 +61,12 @@ fn counted(names: &[(&str, u64)]) -> Vec<(String, u64)> {
     names.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn series_of(engine: &Engine, label: &str) -> LabelSeries {
-    engine.label_series(0, usize::MAX).into_iter().find(|it| *it.name.label == *label).unwrap()
+fn label_metrics_of(engine: &Engine, label: &str) -> LabelMetricsView {
+    engine.label_metrics(0, usize::MAX).into_iter().find(|it| *it.name.label == *label).unwrap()
 }
 
-fn outcome(series: &LabelSeries, outcome: LabelOutcome) -> u64 {
-    series.counts.outcomes[LabelOutcome::ALL.iter().position(|it| *it == outcome).unwrap()]
+fn outcome(metrics: &LabelMetricsView, outcome: LabelOutcome) -> u64 {
+    metrics.counts.outcomes[LabelOutcome::ALL.iter().position(|it| *it == outcome).unwrap()]
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn a_label_that_was_forgotten_goes_on_where_it_stopped() {
     }
     assert!(engine.quotas.evicted() >= 5, "each of them made the one before be forgotten");
     assert_eq!(requests(&engine), counted(&[("/", 2), ("/a", 3), ("/b", 1)]));
-    assert_eq!(series_of(&engine, "a").counts.times.rtt.count(), 3);
+    assert_eq!(label_metrics_of(&engine, "a").counts.times.rtt.count(), 3);
 }
 
 #[test]
-fn ten_thousand_names_make_no_more_series_than_allowed() {
+fn ten_thousand_names_make_no_more_metrics_than_allowed() {
     let mut engine = Engine::new(plan(50, 1_000, &["gold"]));
     for number in 0..10_000 {
         request(&mut engine, "", &format!("stranger {number}"));
@@ -118,7 +118,7 @@ fn no_name_is_taken_for_another() {
     let now = engine.now();
     let mut slot = engine.arrive_without_waiting(now, &Ask::of(PartitionId::DEFAULT)).unwrap();
     engine.finish(now, &mut slot);
-    let all = engine.label_series(0, usize::MAX);
+    let all = engine.label_metrics(0, usize::MAX);
     assert_eq!(all.len(), 1 + hostile.len() + 1);
     assert_eq!(all[0].counts.requests, 0, "nobody gets into the shared one by name");
     assert!(all[0].name.label.is_empty() && all[1..].iter().all(|it| !it.name.label.is_empty()));
@@ -137,16 +137,16 @@ fn a_late_request_is_counted_for_the_label_that_it_came_with() {
     engine.finish(at(3), &mut late);
     engine.observe(at(3), &mut next, Outcome::Success);
     engine.finish(at(3), &mut next);
-    assert_eq!(outcome(&series_of(&engine, "late"), LabelOutcome::Overload), 1);
-    assert_eq!(outcome(&series_of(&engine, "next"), LabelOutcome::Overload), 0);
-    assert_eq!(outcome(&series_of(&engine, "next"), LabelOutcome::Success), 1);
+    assert_eq!(outcome(&label_metrics_of(&engine, "late"), LabelOutcome::Overload), 1);
+    assert_eq!(outcome(&label_metrics_of(&engine, "next"), LabelOutcome::Overload), 0);
+    assert_eq!(outcome(&label_metrics_of(&engine, "next"), LabelOutcome::Success), 1);
 }
 
 #[test]
-fn a_reload_can_add_series_and_takes_none_away() {
+fn a_reload_can_add_metrics_and_takes_none_away() {
     let mut engine = Engine::new(plan(0, 100, &["gold"]));
     request(&mut engine, "", "a");
-    assert_eq!(engine.series_count(), 0, "nothing is counted unless asked for");
+    assert_eq!(engine.label_metrics_count(), 0, "nothing is counted unless asked for");
     engine.reload(at(1), plan(2, 100, &["gold"]));
     for label in ["gold", "a", "b"] {
         request(&mut engine, "", label);
@@ -157,7 +157,7 @@ fn a_reload_can_add_series_and_takes_none_away() {
         request(&mut engine, "", label);
     }
     assert_eq!(requests(&engine), counted(&[("/", 3), ("/gold", 2), ("/a", 2)]), "goes on");
-    assert_eq!(series_of(&engine, "gold").slots, None, "has no cap any more");
+    assert_eq!(label_metrics_of(&engine, "gold").slots, None, "has no cap any more");
     engine.reload(at(3), plan(3, 100, &["silver"]));
     assert_eq!(requests(&engine).last().unwrap().0, "/silver");
 }
@@ -166,8 +166,8 @@ fn a_reload_can_add_series_and_takes_none_away() {
 fn slots_are_those_of_a_cap_or_of_workers() {
     let mut engine = Engine::new(plan(3, 100, &["gold"]));
     let see = |engine: &Engine, label| {
-        let series = series_of(engine, label);
-        (series.slots, series.available(), series.utilisation())
+        let metrics = label_metrics_of(engine, label);
+        (metrics.slots, metrics.available(), metrics.utilisation())
     };
     assert_eq!(see(&engine, "gold"), (Some(2), Some(2), Some(0.0)), "known before it came");
     let slot = engine.arrive_without_waiting(at(0), &ask("", "gold")).unwrap();
@@ -190,7 +190,7 @@ fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
     let class = engine.class("work");
     let asks = [Ask { class, ..ask("", "gold") }, Ask { class, ..Ask::of(PartitionId::DEFAULT) }];
     let slots = asks.map(|ask| engine.arrive_without_waiting(at(0), &ask).unwrap());
-    let all = engine.label_series(0, usize::MAX).into_iter();
+    let all = engine.label_metrics(0, usize::MAX).into_iter();
     let seen: Vec<_> = all
         .map(|it| (it.name.class.to_string(), it.name.label.to_string(), it.counts.requests, it.in_flight))
         .collect();
@@ -202,7 +202,7 @@ fn classes_are_told_apart_and_requests_without_a_label_are_in_none() {
 /// What the engine is told, in random order.
 #[derive(Clone, Debug)]
 enum Step {
-    Arrive { label: usize, patience: Option<u64>, waits: bool },
+    Arrive { label: usize, deadline_in: Option<u64>, waits: bool },
     Observe { which: usize, outcome: Outcome },
     Finish { which: usize, outcome: Outcome },
     Leave { which: usize },
@@ -216,7 +216,7 @@ fn step() -> impl Strategy<Value = Step> {
     };
     prop_oneof![
         8 => (0..NAMES.len(), prop::option::of(0u64..6), any::<bool>())
-            .prop_map(|(label, patience, waits)| Step::Arrive { label, patience, waits }),
+            .prop_map(|(label, deadline_in, waits)| Step::Arrive { label, deadline_in, waits }),
         2 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Step::Observe { which, outcome }),
         5 => (any::<usize>(), outcome()).prop_map(|(which, outcome)| Step::Finish { which, outcome }),
         1 => any::<usize>().prop_map(|which| Step::Leave { which }),
@@ -231,19 +231,19 @@ const NAMES: [&str; 8] = ["gold", "a", "b", "c", "d", "e", "f", ""];
 /// Counts on its own what the engine counts.
 #[derive(Debug, Default)]
 struct Expected {
-    /// Labels with a series of their own, in the order in which they came.
+    /// Labels with metrics of their own, in the order in which they came.
     own: Vec<&'static str>,
     requests: HashMap<&'static str, u64>,
     outcomes: HashMap<(&'static str, LabelOutcome), u64>,
 }
 
-/// The name here for labels without a series of their own, and for requests without a label.
+/// The name here for labels without metrics of their own, and for requests without a label.
 const OTHERS: &str = "";
 const NOBODY: &str = "nobody";
 
 impl Expected {
     fn come(&mut self, label: &'static str, has_entry: bool) -> &'static str {
-        let series = match label {
+        let metrics = match label {
             "" => NOBODY,
             _ if !has_entry => OTHERS,
             _ if self.own.contains(&label) => label,
@@ -253,12 +253,12 @@ impl Expected {
             }
             _ => OTHERS,
         };
-        *self.requests.entry(series).or_default() += 1;
-        series
+        *self.requests.entry(metrics).or_default() += 1;
+        metrics
     }
 
-    fn end(&mut self, series: &'static str, outcome: LabelOutcome) {
-        *self.outcomes.entry((series, outcome)).or_default() += 1;
+    fn end(&mut self, metrics: &'static str, outcome: LabelOutcome) {
+        *self.outcomes.entry((metrics, outcome)).or_default() += 1;
     }
 }
 
@@ -268,7 +268,7 @@ fn outcome_of(refusal: &Refusal) -> LabelOutcome {
 
 #[derive(Debug)]
 struct Running {
-    series: &'static str,
+    metrics: &'static str,
     slot: Slot,
     until: Timestamp,
 }
@@ -284,28 +284,28 @@ struct Stage {
 }
 
 impl Stage {
-    fn runs(&mut self, series: &'static str, slot: Slot) {
+    fn runs(&mut self, metrics: &'static str, slot: Slot) {
         let until = if slot.ttl().is_some() { self.now.after(3 * SECOND) } else { Timestamp::NEVER };
-        self.running.push(Running { series, slot, until });
+        self.running.push(Running { metrics, slot, until });
     }
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Arrive { label, patience, waits } => {
+            Step::Arrive { label, deadline_in, waits } => {
                 let name = NAMES[label];
-                let deadline =
-                    patience.map_or(Timestamp::NEVER, |patience| self.now.after(Duration::from_secs(patience)));
+                let deadline = deadline_in
+                    .map_or(Timestamp::NEVER, |deadline_in| self.now.after(Duration::from_secs(deadline_in)));
                 let subject = (!name.is_empty()).then_some(Subject::new("", name, None));
                 let ask = Ask { subject, deadline, ..Ask::of(PartitionId::DEFAULT) };
                 let overflowed = self.engine.quotas.overflowed();
                 let arrival =
                     if waits { self.engine.arrive(self.now, &ask) } else { self.engine.arrive_now(self.now, &ask) };
                 let has_entry = self.engine.quotas.overflowed() == overflowed;
-                let series = if self.mode == Mode::Off { NOBODY } else { self.expected.come(name, has_entry) };
+                let metrics = if self.mode == Mode::Off { NOBODY } else { self.expected.come(name, has_entry) };
                 match arrival {
-                    Arrival::Admit(slot) => self.runs(series, slot),
-                    Arrival::Wait(place) => self.waiting.push((series, place)),
-                    Arrival::Reject(refusal) => self.expected.end(series, outcome_of(&refusal)),
+                    Arrival::Admit(slot) => self.runs(metrics, slot),
+                    Arrival::Wait(place) => self.waiting.push((metrics, place)),
+                    Arrival::Reject(refusal) => self.expected.end(metrics, outcome_of(&refusal)),
                     Arrival::Ask(..) => unreachable!("no rule is shared"),
                 }
             }
@@ -320,9 +320,9 @@ impl Stage {
                 self.engine.finish(self.now, &mut done.slot);
             }
             Step::Leave { which } if !self.waiting.is_empty() => {
-                let (series, place) = self.waiting.swap_remove(which % self.waiting.len());
+                let (metrics, place) = self.waiting.swap_remove(which % self.waiting.len());
                 self.engine.cancel(self.now, &place);
-                self.expected.end(series, LabelOutcome::Cancelled);
+                self.expected.end(metrics, LabelOutcome::Cancelled);
             }
             Step::Pass { seconds } => {
                 self.now = self.now.after(Duration::from_secs(seconds));
@@ -336,10 +336,10 @@ impl Stage {
         }
         while let Some(key) = self.engine.take_notice() {
             let Some(which) = self.waiting.iter().position(|(_, place)| place.key() == key) else { continue };
-            let (series, place) = self.waiting.swap_remove(which);
+            let (metrics, place) = self.waiting.swap_remove(which);
             match self.engine.claim(self.now, &place) {
-                Poll::Ready(Ok(slot)) => self.runs(series, slot),
-                Poll::Ready(Err(refusal)) => self.expected.end(series, outcome_of(&refusal)),
+                Poll::Ready(Ok(slot)) => self.runs(metrics, slot),
+                Poll::Ready(Err(refusal)) => self.expected.end(metrics, outcome_of(&refusal)),
                 Poll::Pending => panic!("a wait ended without an answer"),
             }
         }
@@ -351,27 +351,27 @@ impl Stage {
         let one = &mut self.running[which];
         if !one.slot.is_observed() {
             self.engine.observe(self.now, &mut one.slot, outcome);
-            self.expected.end(one.series, LabelOutcome::of_ended(outcome));
+            self.expected.end(one.metrics, LabelOutcome::of_ended(outcome));
         }
     }
 
     fn compare(&self) {
-        let all = self.engine.label_series(0, usize::MAX);
+        let all = self.engine.label_metrics(0, usize::MAX);
         assert!(all.len() <= 4, "{all:?}");
-        for series in &all {
-            let name = NAMES.into_iter().find(|name| **name == *series.name.label).unwrap();
+        for metrics in &all {
+            let name = NAMES.into_iter().find(|name| **name == *metrics.name.label).unwrap();
             let requests = self.expected.requests.get(name).copied().unwrap_or(0);
-            assert_eq!(series.counts.requests, requests, "requests of {name:?}");
-            for (outcome, count) in LabelOutcome::ALL.into_iter().zip(series.counts.outcomes) {
+            assert_eq!(metrics.counts.requests, requests, "requests of {name:?}");
+            for (outcome, count) in LabelOutcome::ALL.into_iter().zip(metrics.counts.outcomes) {
                 let expected = self.expected.outcomes.get(&(name, outcome)).copied().unwrap_or(0);
                 assert_eq!(count, expected, "{outcome:?} of {name:?}");
             }
-            let runs = |it: &&Running| it.series == name && it.slot.is_counted() && self.now < it.until;
+            let runs = |it: &&Running| it.metrics == name && it.slot.is_counted() && self.now < it.until;
             let running = self.running.iter().filter(runs);
-            assert_eq!(series.in_flight, running.count(), "in flight of {name:?}");
-            let waiting = self.waiting.iter().filter(|(series, _)| *series == name).count();
-            assert_eq!(series.waiting, waiting, "waiting of {name:?}");
-            assert_eq!(series.counts.times.rtt.count(), outcome(series, LabelOutcome::Success));
+            assert_eq!(metrics.in_flight, running.count(), "in flight of {name:?}");
+            let waiting = self.waiting.iter().filter(|(metrics, _)| *metrics == name).count();
+            assert_eq!(metrics.waiting, waiting, "waiting of {name:?}");
+            assert_eq!(metrics.counts.times.rtt.count(), outcome(metrics, LabelOutcome::Success));
         }
     }
 }

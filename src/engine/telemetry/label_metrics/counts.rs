@@ -1,4 +1,4 @@
-//! What is counted for one series.
+//! What is counted for one label.
 
 use crate::{engine::telemetry::Histogram, outcome::Outcome, rejection::Reason};
 
@@ -20,7 +20,7 @@ impl LabelOutcome {
     pub(crate) const ALL: [Self; 6] =
         [Self::Cancelled, Self::Denied, Self::Ignored, Self::Overload, Self::Success, Self::Timeout];
 
-    /// Returns the machine word.
+    /// Returns the code.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -49,7 +49,7 @@ impl LabelOutcome {
     }
 }
 
-/// What happened to the requests of one series.
+/// What happened to the requests of one label.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelCounts {
     pub(crate) requests: u64,

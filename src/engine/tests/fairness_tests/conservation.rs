@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Ask { label: usize, level: usize, run: Option<usize>, patience: Option<u64> },
+    Ask { label: usize, level: usize, run: Option<usize>, deadline_in: Option<u64> },
     Free(usize),
     Leave(usize),
     Pass(u64),
@@ -16,10 +16,10 @@ enum Step {
 const RUNS: [&str; 3] = ["one", "two", "three"];
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let patience = prop::option::of(0u64..5_000);
+    let deadline_in = prop::option::of(0u64..5_000);
     let step = prop_oneof![
-        8 => (0..NAMES.len(), 0usize..4, prop::option::of(0..RUNS.len()), patience)
-            .prop_map(|(label, level, run, patience)| Step::Ask { label, level, run, patience }),
+        8 => (0..NAMES.len(), 0usize..4, prop::option::of(0..RUNS.len()), deadline_in)
+            .prop_map(|(label, level, run, deadline_in)| Step::Ask { label, level, run, deadline_in }),
         5 => (0usize..64).prop_map(Step::Free),
         2 => (0usize..64).prop_map(Step::Leave),
         3 => (0u64..2_000).prop_map(Step::Pass),
@@ -73,8 +73,8 @@ proptest! {
         let mut room = Room::new(plan);
         for step in steps {
             match step {
-                Step::Ask { label, level, run, patience } => {
-                    room.arrive(NAMES[label], level, run.map(|run| RUNS[run]), patience.map(Duration::from_millis));
+                Step::Ask { label, level, run, deadline_in } => {
+                    room.arrive(NAMES[label], level, run.map(|run| RUNS[run]), deadline_in.map(Duration::from_millis));
                 }
                 Step::Free(which) => room.free(which),
                 Step::Leave(which) => room.leave(which),

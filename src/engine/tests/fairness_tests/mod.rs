@@ -76,13 +76,13 @@ impl Room {
         self.arrive(label, 1, None, None);
     }
 
-    fn arrive(&mut self, label: &'static str, level: usize, run: Option<&str>, patience: Option<Duration>) {
+    fn arrive(&mut self, label: &'static str, level: usize, run: Option<&str>, deadline_in: Option<Duration>) {
         self.arrived += 1;
         let caller = Caller { label, level, number: self.arrived };
         let ask = Ask {
             criticality: Criticality::ALL[level],
             subject: Some(Subject::new("", label, run)),
-            deadline: patience.map_or(Timestamp::NEVER, |patience| self.now.after(patience)),
+            deadline: deadline_in.map_or(Timestamp::NEVER, |deadline_in| self.now.after(deadline_in)),
             ..Ask::of(PartitionId::DEFAULT)
         };
         match self.engine.arrive(self.now, &ask) {

@@ -55,7 +55,7 @@ impl Model {
             return Answer::Rejected(Reason::Draining);
         }
         self.settle();
-        if ask.patience == Some(0) {
+        if ask.deadline_in == Some(0) {
             return Answer::Rejected(Reason::Deadline);
         }
         if self.runs_at_once(ask, label) {
@@ -73,7 +73,7 @@ impl Model {
     fn runs_at_once(&mut self, ask: &Request, label: usize) -> bool {
         // Reservations that are too old are dropped first.
         self.settle();
-        if self.mode == Mode::Enforce && ask.patience == Some(0) {
+        if self.mode == Mode::Enforce && ask.deadline_in == Some(0) {
             return false;
         }
         if !self.may_run(ask, label) {
@@ -95,7 +95,7 @@ impl Model {
     }
 
     fn place_for(&self, ask: &Request, label: usize, hints: &Hints) -> Result<Spot, Reason> {
-        if ask.patience == Some(0) {
+        if ask.deadline_in == Some(0) {
             return Err(Reason::Deadline);
         }
         let bounds = &self.setup.labels;
@@ -147,7 +147,7 @@ impl Model {
         }
         self.begin_unless_there(key);
         self.ids += 1;
-        let patience_ends = ask.patience.map_or(u64::MAX, |patience| self.now + patience);
+        let deadline_at = ask.deadline_in.map_or(u64::MAX, |deadline_in| self.now + deadline_in);
         self.people.push(Person {
             id: self.ids,
             entry: hints.entry,
@@ -156,10 +156,10 @@ impl Model {
             level: ask.level,
             run: ask.run_key(),
             since: self.now,
-            patience_ends,
-            wait_ends: if in_room { self.end_in_room(patience_ends) } else { self.end_of_wait(at, self.now) }
+            deadline_at,
+            wait_ends: if in_room { self.end_in_room(deadline_at) } else { self.end_of_wait(at, self.now) }
                 .min(self.own_end(self.now, label))
-                .min(patience_ends),
+                .min(deadline_at),
             at,
         });
     }

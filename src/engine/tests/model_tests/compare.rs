@@ -54,7 +54,7 @@ impl Pair {
     fn compare_labels(&self) -> Result<(), TestCaseError> {
         let labels = &self.engine.quotas;
         let counts = (labels.evicted(), labels.overflowed(), self.engine.slot_ttl.expired());
-        prop_assert_eq!(counts, (self.model.forgotten, self.model.overflowed, self.model.overdue));
+        prop_assert_eq!(counts, (self.model.forgotten, self.model.overflowed, self.model.expired_slots));
         let known: BTreeSet<Name> = self.model.labels.iter().filter_map(|label| label.name).collect();
         prop_assert_eq!(self.names(), known);
         for (number, id) in labels.ids().enumerate() {

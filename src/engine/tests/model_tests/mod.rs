@@ -136,13 +136,13 @@ fn requests() -> impl Strategy<Value = Request> {
     let name = prop::option::weighted(0.8, names());
     let run = prop::option::weighted(0.3, 0..RUNS.len());
     let level = prop_oneof![3 => Just(1usize), 2 => 0usize..4];
-    let patience = prop_oneof![2 => Just(None), 1 => (0..8 * SECOND).prop_map(Some), 1 => Just(Some(5 * SECOND))];
-    (0usize..4, name, run, level, patience).prop_map(|(partition, name, run, level, patience)| Request {
+    let deadline_in = prop_oneof![2 => Just(None), 1 => (0..8 * SECOND).prop_map(Some), 1 => Just(Some(5 * SECOND))];
+    (0usize..4, name, run, level, deadline_in).prop_map(|(partition, name, run, level, deadline_in)| Request {
         partition,
         name,
         run,
         level,
-        patience,
+        deadline_in,
     })
 }
 

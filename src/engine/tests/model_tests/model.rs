@@ -4,7 +4,7 @@ use super::{
     super::super::plan::{Discipline, Mode},
     labels::Label,
     queue::Flow,
-    reserved::AllHeld,
+    reserved::AllReserved,
     setup::{At, Mistake, Setup},
 };
 use crate::rejection::Reason;
@@ -19,7 +19,7 @@ pub(super) struct Person {
     pub(super) level: usize,
     /// Its namespace and its run.
     pub(super) run: Option<(usize, usize)>,
-    pub(super) patience_ends: u64,
+    pub(super) deadline_at: u64,
     /// Time when the request came.
     pub(super) since: u64,
     pub(super) wait_ends: u64,
@@ -56,7 +56,7 @@ pub(super) struct Model {
     pub(super) now: u64,
     pub(super) used: Vec<Used>,
     /// Reservations for requests that were refused below their share.
-    pub(super) held: AllHeld,
+    pub(super) held: AllReserved,
     /// Time that a request holds its slot, and time that work takes, both of which the engine takes from its
     /// measurements.
     pub(super) hold: u64,
@@ -79,7 +79,7 @@ pub(super) struct Model {
     pub(super) verbs: u64,
     pub(super) forgotten: u64,
     pub(super) overflowed: u64,
-    pub(super) overdue: u64,
+    pub(super) expired_slots: u64,
 }
 
 impl Model {
@@ -94,7 +94,7 @@ impl Model {
             retired: vec![false; partitions],
             now: 0,
             used: Vec::new(),
-            held: AllHeld::default(),
+            held: AllReserved::default(),
             hold: 0,
             likely: None,
             people: Vec::new(),
@@ -110,7 +110,7 @@ impl Model {
             verbs: 0,
             forgotten: 0,
             overflowed: 0,
-            overdue: 0,
+            expired_slots: 0,
         }
     }
 
@@ -134,7 +134,7 @@ impl Model {
             let Some(index) = first else { return };
             let person = &self.people[index];
             let reason = match person.at {
-                _ if person.patience_ends <= self.now => Reason::Deadline,
+                _ if person.deadline_at <= self.now => Reason::Deadline,
                 at => match self.why_full(person.partition, person.label) {
                     reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
                     // The slot that is free now was that of the label, or the server was full.
@@ -152,7 +152,7 @@ impl Model {
     pub(super) fn tick(&mut self) {
         self.expire(None, false);
         while let Some(late) = self.used.iter().position(|used| used.ends <= self.now) {
-            self.overdue += 1;
+            self.expired_slots += 1;
             self.stop(late);
         }
         self.sweep_workers();
@@ -214,7 +214,7 @@ impl Model {
     }
 
     fn is_hopeless(&self, index: usize) -> bool {
-        let ends = self.people[index].patience_ends;
+        let ends = self.people[index].deadline_at;
         let waiting = self.people.iter().filter(|person| person.waits()).count();
         self.mistake != Mistake::HopesForEver
             && self.mode == Mode::Enforce
@@ -239,8 +239,8 @@ impl Model {
             self.end(key);
             self.begin_unless_there(key);
         }
-        let Person { since, label, patience_ends, .. } = self.people[index];
-        let ends = self.end_of_wait(At::Line, since).min(self.own_end(since, label)).min(patience_ends);
+        let Person { since, label, deadline_at, .. } = self.people[index];
+        let ends = self.end_of_wait(At::Line, since).min(self.own_end(since, label)).min(deadline_at);
         let person = &mut self.people[index];
         person.at = At::Line;
         person.wait_ends = ends;

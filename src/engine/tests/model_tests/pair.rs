@@ -190,15 +190,15 @@ impl Pair {
         let partition = if self.model.retired[partition] { 0 } else { partition };
         let before = self.names();
         let mut request = Request { partition, ..request };
-        if request.patience != Some(0) && self.overflows(&request) {
-            request.patience = None;
+        if request.deadline_in != Some(0) && self.overflows(&request) {
+            request.deadline_in = None;
         }
         let ask = Ask {
             partition: PartitionId::from_index(partition).unwrap(),
             class: ClassId::OTHERS,
             criticality: Criticality::ALL[request.level],
             subject: request.name.map(|name| subject(name, request.run)),
-            deadline: request.patience.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
+            deadline: request.deadline_in.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
         };
         let late = self.is_late(&ask);
         let pays = self.engine.capacity.pays(ask.partition, self.engine.estimates.reservation_time());

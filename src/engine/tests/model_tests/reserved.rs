@@ -23,9 +23,9 @@ enum Event {
 
 /// A reservation, as the list of its events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held(Vec<(u64, Event)>);
+pub(super) struct Reserved(Vec<(u64, Event)>);
 
-impl Held {
+impl Reserved {
     pub(super) fn count(&self, now: u64) -> usize {
         self.state(now).0
     }
@@ -125,7 +125,7 @@ impl Model {
         let (now, hold, most) = (self.now, self.hold, (self.limit / 4).max(1));
         self.held.partitions.retain(|it| it.held.lives(now));
         if self.missed_by(partition).is_none() {
-            self.held.partitions.push(Missed { partition, held: Held::default() });
+            self.held.partitions.push(Missed { partition, held: Reserved::default() });
         }
         let total = self.held_for_partitions();
         let index = self.held.partitions.iter().position(|it| it.partition == partition).unwrap();
@@ -226,7 +226,7 @@ impl Model {
     /// Ends all reservations: their reason may be gone.
     pub(super) fn let_all_go(&mut self) {
         if self.mistake != Mistake::HoldsBackAcrossReloads {
-            self.held = AllHeld::default();
+            self.held = AllReserved::default();
         }
     }
 }
@@ -235,13 +235,13 @@ impl Model {
 #[derive(Clone, Debug)]
 struct Missed {
     partition: usize,
-    held: Held,
+    held: Reserved,
 }
 
 /// All reservations.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AllHeld {
+pub(super) struct AllReserved {
     partitions: Vec<Missed>,
-    pub(super) labels: Held,
-    pub(super) levels: [Held; 4],
+    pub(super) labels: Reserved,
+    pub(super) levels: [Reserved; 4],
 }

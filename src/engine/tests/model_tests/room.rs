@@ -103,9 +103,9 @@ impl Model {
     }
 
     /// Returns when a wait in the room ends that begins now.
-    pub(super) fn end_in_room(&self, patience_ends: u64) -> u64 {
+    pub(super) fn end_in_room(&self, deadline_at: u64) -> u64 {
         let line = self.setup.line_wait.filter(|_| self.setup.line_places() > 0);
         let line = line.map_or(u64::MAX, |seconds| seconds * SECOND);
-        self.now + self.hold.min((patience_ends - self.now) / 2).min(SECOND / 2).min(line)
+        self.now + self.hold.min((deadline_at - self.now) / 2).min(SECOND / 2).min(line)
     }
 }

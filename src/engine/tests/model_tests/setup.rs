@@ -60,7 +60,7 @@ impl Setup {
             line,
             gate,
             queue: self.queue,
-            patience: None,
+            default_deadline: None,
             discipline: self.discipline,
             aging: self.aging,
             labels: self.labels.plan(),
@@ -117,7 +117,7 @@ pub(super) struct Request {
     /// Run of the request. Heeded only where there is a label.
     pub(super) run: Option<usize>,
     pub(super) level: usize,
-    pub(super) patience: Option<u64>,
+    pub(super) deadline_in: Option<u64>,
 }
 
 impl Request {

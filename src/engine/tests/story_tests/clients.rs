@@ -125,8 +125,8 @@ impl Clients {
         let run = self.dice.one_in(3).then(|| RUNS[self.dice.below(4) as usize]);
         let subject = (!self.dice.one_in(6)).then(|| Subject::new("ns", label, run));
         let hurries = self.is_impatient || self.dice.one_in(10);
-        let patience = if hurries { 20 + self.dice.below(400) } else { 5_000 };
-        let deadline = if hurries { self.now.after(Duration::from_millis(patience)) } else { Timestamp::NEVER };
+        let deadline_in = if hurries { 20 + self.dice.below(400) } else { 5_000 };
+        let deadline = if hurries { self.now.after(Duration::from_millis(deadline_in)) } else { Timestamp::NEVER };
         let class = self.engine.class(class);
         let ask = Ask { class, criticality, subject, deadline, ..Ask::of(partition) };
         let leaves = self.now.after(Duration::from_millis(50 + self.dice.below(4_000)));

@@ -126,7 +126,7 @@ pub(super) fn with_few_entries() -> Plan {
         discipline: Discipline::Fifo,
         labels: LabelPlan { max_labels: 6, default: LabelRule { cap: Some(4), weight: 2 }, ..labels() },
         rules: rules(Rules::new().class("bulk", limits), None),
-        patience: Some(Duration::from_millis(500)),
+        default_deadline: Some(Duration::from_millis(500)),
         ..plain
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn all(engine: &Engine, slot: Option<&Slot>, told: &mut String) {
     for entry in engine.journal_since(engine.journal_before(6, Wanted::All), 6, Wanted::All) {
         line("entry", &entry);
     }
-    for series in engine.label_series(0, 5) {
-        line("series", &(series.available(), series.utilisation(), series));
+    for metrics in engine.label_metrics(0, 5) {
+        line("series", &(metrics.available(), metrics.utilisation(), metrics));
     }
     line("sample", &engine.sample());
     line("unmet", &engine.unmet());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    engine::{BlockingBound, Histogram, HistorySample, RefusedCount, Sampled, SampledName},
+    engine::{BlockingBound, Histogram, HistorySample, RejectedCount, Sampled, SampledName},
     rejection::Reason,
     time::Timestamp,
 };
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) name: Arc<SampledName>,
     serial: u64,
     pub(crate) admitted: u32,
-    pub(crate) would_refuse: u32,
+    pub(crate) would_reject: u32,
     pub(crate) share: f32,
     pub(crate) in_flight: f32,
     pub(crate) waiting: f32,
@@ -43,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) rtt: Option<[f32; 2]>,
     /// The same of the waits of requests that were admitted after a wait.
     pub(crate) wait: Option<[f32; 2]>,
-    pub(crate) refused: Box<[RefusedCount]>,
+    pub(crate) rejected: Box<[RejectedCount]>,
 }
 
 /// Histograms of round-trip times and of waits, before and after.
@@ -143,17 +143,17 @@ impl Frame {
         (others.rtt, others.wait, others.share) = (None, None, 0.0);
         for label in &self.labels {
             others.admitted = others.admitted.saturating_sub(label.admitted);
-            others.would_refuse = others.would_refuse.saturating_sub(label.would_refuse);
+            others.would_reject = others.would_reject.saturating_sub(label.would_reject);
             others.in_flight = (others.in_flight - label.in_flight).max(0.0);
             others.waiting = (others.waiting - label.waiting).max(0.0);
-            for it in &label.refused {
-                let same = others.refused.iter_mut().find(|other| (other.reason, other.by) == (it.reason, it.by));
+            for it in &label.rejected {
+                let same = others.rejected.iter_mut().find(|other| (other.reason, other.by) == (it.reason, it.by));
                 if let Some(other) = same {
                     other.count = other.count.saturating_sub(it.count);
                 }
             }
         }
-        others.refused = others.refused.into_iter().filter(|it| it.count > 0).collect();
+        others.rejected = others.rejected.into_iter().filter(|it| it.count > 0).collect();
         others
     }
 }
@@ -161,24 +161,24 @@ impl Frame {
 impl Row {
     /// Returns what happened between two samples.
     fn between(earlier: Option<&Sampled>, later: &Sampled, name: Option<Arc<SampledName>>) -> Self {
-        let (admitted, would_refuse) = earlier.map_or((0, 0), |it| (it.counts.admitted, it.counts.would_reject));
-        let before = |cell: &RefusedCount| {
-            let known = earlier.and_then(|it| it.counts.refused.iter().find(|it| key(it) == key(cell)));
+        let (admitted, would_reject) = earlier.map_or((0, 0), |it| (it.counts.admitted, it.counts.would_reject));
+        let before = |cell: &RejectedCount| {
+            let known = earlier.and_then(|it| it.counts.rejected.iter().find(|it| key(it) == key(cell)));
             known.map_or(0, |it| it.count)
         };
-        let refused =
-            later.counts.refused.iter().map(|it| RefusedCount { count: it.count.wrapping_sub(before(it)), ..*it });
+        let rejected =
+            later.counts.rejected.iter().map(|it| RejectedCount { count: it.count.wrapping_sub(before(it)), ..*it });
         Self {
             name: name.unwrap_or_else(|| Arc::new(later.name.clone())),
             serial: later.serial,
             admitted: count(later.counts.admitted.saturating_sub(admitted)),
-            would_refuse: count(later.counts.would_reject.saturating_sub(would_refuse)),
+            would_reject: count(later.counts.would_reject.saturating_sub(would_reject)),
             share: mean(later.share),
             in_flight: mean(later.in_flight),
             waiting: mean(later.waiting),
             rtt: None,
             wait: None,
-            refused: refused.filter(|it| it.count > 0).collect(),
+            rejected: rejected.filter(|it| it.count > 0).collect(),
         }
     }
 
@@ -192,13 +192,13 @@ impl Row {
             name: Arc::clone(name),
             serial: 0,
             admitted: 0,
-            would_refuse: 0,
+            would_reject: 0,
             share: gauge,
             in_flight: gauge,
             waiting: gauge,
             rtt: None,
             wait: None,
-            refused: Box::default(),
+            rejected: Box::default(),
         };
         rows.iter().for_each(|row| sum.add(row, 1.0));
         sum
@@ -207,34 +207,34 @@ impl Row {
     /// Adds counts, and a part of the gauges.
     fn add(&mut self, other: &Self, part: f32) {
         self.admitted = self.admitted.saturating_add(other.admitted);
-        self.would_refuse = self.would_refuse.saturating_add(other.would_refuse);
+        self.would_reject = self.would_reject.saturating_add(other.would_reject);
         self.share += other.share * part;
         self.in_flight += other.in_flight * part;
         self.waiting += other.waiting * part;
-        if other.refused.is_empty() {
+        if other.rejected.is_empty() {
             return;
         }
-        let mut refused = std::mem::take(&mut self.refused).into_vec();
-        for it in &other.refused {
-            match refused.iter_mut().find(|known| key(known) == key(it)) {
+        let mut rejected = std::mem::take(&mut self.rejected).into_vec();
+        for it in &other.rejected {
+            match rejected.iter_mut().find(|known| key(known) == key(it)) {
                 Some(known) => known.count = known.count.saturating_add(it.count),
-                None => refused.push(*it),
+                None => rejected.push(*it),
             }
         }
-        self.refused = refused.into();
+        self.rejected = rejected.into();
     }
 
     fn is_worth_a_place(&self) -> bool {
-        self.admitted > 0 || self.would_refuse > 0 || !self.refused.is_empty() || self.in_flight + self.waiting > 0.0
+        self.admitted > 0 || self.would_reject > 0 || !self.rejected.is_empty() || self.in_flight + self.waiting > 0.0
     }
 
     /// Returns how many requests were rejected.
-    pub(crate) fn refusals(&self) -> u64 {
-        self.refused.iter().map(|it| u64::from(it.count)).sum()
+    pub(crate) fn rejections(&self) -> u64 {
+        self.rejected.iter().map(|it| u64::from(it.count)).sum()
     }
 }
 
-const fn key(it: &RefusedCount) -> (Reason, BlockingBound) {
+const fn key(it: &RejectedCount) -> (Reason, BlockingBound) {
     (it.reason, it.by)
 }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time that is kept.
-const KEPT: Duration = Duration::from_secs(3_600);
+const RETAINED: Duration = Duration::from_secs(3_600);
 /// Frames of a second that are kept, at least.
 const FINE: usize = 300;
 /// Time that an older frame is about.
@@ -100,7 +100,7 @@ impl History {
             self.groups.pop_front();
             self.fine.drain(..group);
         }
-        let start = self.last.at.before(KEPT);
+        let start = self.last.at.before(RETAINED);
         while self.coarse.len() > MOST_COARSE.max(self.groups.len())
             || self.coarse.len() > self.groups.len() && self.coarse.front().is_some_and(|it| it.to <= start)
         {
@@ -126,7 +126,7 @@ pub(crate) struct HistoryView {
 }
 
 impl HistoryView {
-    pub(crate) const KEPT: Duration = KEPT;
+    pub(crate) const RETAINED: Duration = RETAINED;
     pub(crate) const STEP: Duration = Duration::from_secs(1);
     pub(crate) const COARSE: Duration = COARSE;
 }

@@ -6,7 +6,7 @@ use std::{
 use super::*;
 use crate::{
     Admission, AdmissionBuilder, Clock, Labels, Mode, Ticket,
-    engine::{BlockingBound, RefusedCount},
+    engine::{BlockingBound, RejectedCount},
     limit::Fixed,
     percent,
     rejection::Reason,
@@ -17,7 +17,7 @@ fn builder() -> AdmissionBuilder {
 }
 
 fn frames(admission: &Admission) -> Vec<Arc<Frame>> {
-    admission.shared.history(KEPT, Timestamp::ZERO).unwrap().frames
+    admission.shared.history(RETAINED, Timestamp::ZERO).unwrap().frames
 }
 
 fn seconds(count: u64) -> Duration {
@@ -42,7 +42,7 @@ fn admit(admission: &Admission, count: usize, ticket: &Ticket<'_>) {
 /// Sums of admitted and rejected requests.
 fn totals(frames: &[Arc<Frame>]) -> (u64, u64) {
     let admitted = frames.iter().map(|it| u64::from(it.whole.admitted)).sum();
-    (admitted, frames.iter().map(|it| it.whole.refusals()).sum())
+    (admitted, frames.iter().map(|it| it.whole.rejections()).sum())
 }
 
 /// Whether frames follow each other without a hole.
@@ -54,7 +54,7 @@ fn is_seamless(frames: &[Arc<Frame>]) -> bool {
 async fn an_hour_is_kept_in_seconds_and_tens_of_seconds_and_adds_up() {
     let admission = builder().build().unwrap();
     admission.shared.begin_history();
-    let (mut admitted, mut refused) = (0, 0);
+    let (mut admitted, mut rejected) = (0, 0);
     for second in 0..4_500usize {
         let count = second % 7;
         admit(&admission, count, &Ticket::new().partition("web"));
@@ -62,17 +62,17 @@ async fn an_hour_is_kept_in_seconds_and_tens_of_seconds_and_adds_up() {
         if second % 3 == 0 {
             let held: Vec<_> = (0..10).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
             (0..5).for_each(|_| drop(admission.try_admit(Ticket::new()).unwrap_err()));
-            (admitted, refused) = (admitted + held.len() as u64, refused + 5);
+            (admitted, rejected) = (admitted + held.len() as u64, rejected + 5);
         }
         tokio::time::sleep(seconds(1)).await;
         if second == 250 {
             let frames = frames(&admission);
-            assert_eq!(totals(&frames), (admitted, refused), "nothing is lost while all is there");
+            assert_eq!(totals(&frames), (admitted, rejected), "nothing is lost while all is there");
             assert!(frames.iter().all(|it| it.lasts() < seconds(2)) && is_seamless(&frames));
         }
         if second == 3_000 {
             let frames = frames(&admission);
-            assert_eq!(totals(&frames), (admitted, refused), "and nothing when seconds became tens of seconds");
+            assert_eq!(totals(&frames), (admitted, rejected), "and nothing when seconds became tens of seconds");
             assert!(is_seamless(&frames));
         }
     }
@@ -105,17 +105,17 @@ async fn rejections_are_told_by_reason_and_rule_of_partitions_and_of_the_busiest
     let frames = frames(&admission);
     // Requests come at the very end of a frame or at the begin of the next one.
     let last = &frames[frames.len() - 3];
-    let cap = [RefusedCount { reason: Reason::LabelCap, by: BlockingBound::LabelCap, count: 20 }];
+    let cap = [RejectedCount { reason: Reason::LabelCap, by: BlockingBound::LabelCap, count: 20 }];
     let row = |rows: &[Row], name: &str| rows.iter().find(|it| it.name.name == name).cloned();
     let web = row(&last.partitions, "web").unwrap();
-    assert_eq!((&*web.refused, web.admitted, web.in_flight), (&cap[..], 3, 1.0));
+    assert_eq!((&*web.rejected, web.admitted, web.in_flight), (&cap[..], 3, 1.0));
     let label = row(&last.labels, "capped").unwrap();
-    assert_eq!((&*label.refused, label.admitted, label.in_flight), (&cap[..], 0, 1.0));
+    assert_eq!((&*label.rejected, label.admitted, label.in_flight), (&cap[..], 0, 1.0));
     let calm = row(&last.labels, "calm").unwrap();
-    assert_eq!((calm.admitted, calm.refused.len()), (3, 0));
+    assert_eq!((calm.admitted, calm.rejected.len()), (3, 0));
     let others = last.others();
-    assert_eq!((others.admitted, others.refusals()), (2, 0), "what has no label is among the others");
-    assert_eq!((last.whole.admitted, last.whole.refusals()), (5, 20));
+    assert_eq!((others.admitted, others.rejections()), (2, 0), "what has no label is among the others");
+    assert_eq!((last.whole.admitted, last.whole.rejections()), (5, 20));
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,7 +262,7 @@ async fn ten_thousand_labels_of_strangers_take_a_bounded_memory() {
 /// The heap that frames take, names included.
 fn bytes(frames: &[Arc<Frame>]) -> usize {
     let mut names = std::collections::BTreeMap::new();
-    let row = |it: &Row| size_of_val(&*it.refused);
+    let row = |it: &Row| size_of_val(&*it.rejected);
     let mut sum = 0;
     for frame in frames {
         let rows = frame.partitions.iter().chain(&frame.labels);

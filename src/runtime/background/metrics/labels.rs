@@ -6,11 +6,11 @@ use metrics::{Label, counter, gauge, histogram};
 
 use super::{Recorder, names::named, record};
 use crate::{
-    engine::{Histogram, LabelOutcome, LabelSeries},
+    engine::{Histogram, LabelMetricsView, LabelOutcome},
     runtime::core::Core,
 };
 
-/// Series that are copied in one turn: some 2 KiB each.
+/// Labels whose metrics are copied in one turn: some 2 KiB each.
 const AT_ONCE: usize = 64;
 
 /// The values of one label that were published.
@@ -25,24 +25,24 @@ pub(super) struct PublishedLabel {
 impl Recorder {
     pub(super) fn publish_labels(&mut self, core: &Core) {
         let limiter = Label::new("limiter", Arc::clone(&core.name));
-        let all = core.with_engine(|state, _| state.engine.series_count());
+        let all = core.with_engine(|state, _| state.engine.label_metrics_count());
         for from in (0..all).step_by(AT_ONCE) {
-            let some = core.with_engine(|state, _| state.engine.label_series(from, AT_ONCE));
-            for (number, series) in (from..).zip(some) {
+            let some = core.with_engine(|state, _| state.engine.label_metrics(from, AT_ONCE));
+            for (number, metrics) in (from..).zip(some) {
                 if self.labels.len() <= number {
                     self.labels.resize_with(number + 1, PublishedLabel::default);
                 }
-                publish(&limiter, number == 0, &series, &mut self.labels[number]);
+                publish(&limiter, number == 0, &metrics, &mut self.labels[number]);
             }
         }
     }
 }
 
-/// Publishes a series. `is_shared`: the series of all labels that have none of their own. A series of one label says
+/// Publishes the metrics of a label. `is_shared`: those of all labels that have none of their own. The metrics of one label say
 /// so, since a caller may send any name as a label.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-fn publish(limiter: &Label, is_shared: bool, series: &LabelSeries, published: &mut PublishedLabel) {
-    let name = &series.name;
+fn publish(limiter: &Label, is_shared: bool, metrics: &LabelMetricsView, published: &mut PublishedLabel) {
+    let name = &metrics.name;
     let labels = vec![
         limiter.clone(),
         named("class", &name.class),
@@ -50,16 +50,16 @@ fn publish(limiter: &Label, is_shared: bool, series: &LabelSeries, published: &m
         named("label", &name.label),
         Label::from_static_parts("overflow", if is_shared { "true" } else { "false" }),
     ];
-    gauge!("admission_label_in_flight", labels.clone()).set(series.in_flight as f64);
-    gauge!("admission_label_waiting", labels.clone()).set(series.waiting as f64);
-    if series.slots.is_some() || published.had_slots {
-        published.had_slots = series.slots.is_some();
+    gauge!("admission_label_in_flight", labels.clone()).set(metrics.in_flight as f64);
+    gauge!("admission_label_waiting", labels.clone()).set(metrics.waiting as f64);
+    if metrics.slots.is_some() || published.had_slots {
+        published.had_slots = metrics.slots.is_some();
         // A gauge can't be removed, so a gauge without a meaning is no number.
-        let available = series.available().map_or(f64::NAN, |slots| slots as f64);
+        let available = metrics.available().map_or(f64::NAN, |slots| slots as f64);
         gauge!("admission_label_available", labels.clone()).set(available);
-        gauge!("admission_label_utilisation_ratio", labels.clone()).set(series.utilisation().unwrap_or(f64::NAN));
+        gauge!("admission_label_utilisation_ratio", labels.clone()).set(metrics.utilisation().unwrap_or(f64::NAN));
     }
-    let counts = &series.counts;
+    let counts = &metrics.counts;
     counter!("admission_label_requests_total", labels.clone()).absolute(counts.requests);
     for (outcome, count) in LabelOutcome::ALL.into_iter().zip(counts.outcomes) {
         let outcome = Label::from_static_parts("outcome", outcome.as_str());

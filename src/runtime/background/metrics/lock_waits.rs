@@ -12,19 +12,19 @@ pub(super) type PublishedWaits = BTreeMap<(String, String), Histogram>;
 
 impl Recorder {
     pub(super) fn publish_lock(&mut self, name: &Arc<str>, lock: &AdmissionLock) {
-        for (series, times) in lock.times() {
+        for (metrics, times) in lock.times() {
             let labels = vec![
                 Label::new("limiter", Arc::clone(name)),
-                Label::new("class", harmless(&series.class).into_owned()),
-                Label::new("endpoint", harmless(&series.endpoint).into_owned()),
+                Label::new("class", harmless(&metrics.class).into_owned()),
+                Label::new("endpoint", harmless(&metrics.endpoint).into_owned()),
             ];
-            let counts = &series.counts;
+            let counts = &metrics.counts;
             for (outcome, count) in [("busy", counts.busy), ("failed", counts.failed), ("taken", counts.taken)] {
                 let outcome = Label::from_static_parts("outcome", outcome);
                 let labels: Vec<_> = labels.iter().cloned().chain([outcome]).collect();
                 counter!("admission_lock_outcomes_total", labels).absolute(count);
             }
-            let published = self.lock_waits.entry((series.class, series.endpoint)).or_default();
+            let published = self.lock_waits.entry((metrics.class, metrics.endpoint)).or_default();
             record(&histogram!("admission_lock_wait_seconds", labels), &times, published);
         }
     }

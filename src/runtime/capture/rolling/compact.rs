@@ -197,7 +197,7 @@ impl Encoder {
         next
     }
 
-    /// Words are few, and come from here.
+    /// SettingsText are few, and come from here.
     fn word(&mut self, word: &str) -> u64 {
         let words = &mut self.names.words;
         let known = words.iter().position(|known| known == word).unwrap_or_else(|| {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.
-const PATIENCE: (u32, u32) = (2, 64);
+const QUIET_TURNS: (u32, u32) = (2, 64);
 
 /// A loan that served fewer requests than this before it was called back cost more than it saved.
 const WORTH_IT: u64 = 16;
@@ -19,7 +19,7 @@ const KNOWN: u64 = 256;
 /// What is lent.
 #[derive(Debug)]
 pub(in crate::runtime) struct Lending {
-    accounts: Vec<Account>,
+    loans: Vec<Loan>,
     /// Slots that are lent in all lanes, and count as running: those of closed lanes are those that are used.
     lent: u32,
     is_open: bool,
@@ -27,7 +27,7 @@ pub(in crate::runtime) struct Lending {
     is_behind: bool,
     /// Quiet turns since the last one that was not, and how many of them there have to be.
     quiet_turns: u32,
-    patience: u32,
+    turns_needed: u32,
     has_lent: bool,
     /// Requests that the lanes served, now and when slots were lent last.
     served: u64,
@@ -41,19 +41,19 @@ pub(in crate::runtime) struct Lending {
     settled: Vec<Settled>,
 }
 
-/// What the engine knows of a lane.
+/// What is lent to a lane, and what the engine knows of it.
 #[derive(Debug)]
-struct Account {
+struct Loan {
     partition: PartitionId,
     /// Slots that count as running.
     lent: u32,
-    /// Slots that the word takes for lent: more, where the engine has called some back; fewer, where more run than may.
-    in_word: i64,
+    /// Slots that the state of the lane takes for lent: more, where the engine has called some back; fewer, where more run than may.
+    in_state: i64,
     /// Requests that left, now and modulo 2^24.
     left: u64,
     left_seen: u32,
-    /// Requests that entered, as the engine was told.
-    told: u64,
+    /// Requests that entered, as the engine counted them.
+    counted: u64,
     /// Samples that were collected.
     read_at_end: u32,
     read_at_head: u32,
@@ -66,12 +66,12 @@ struct Account {
 impl Lending {
     pub(in crate::runtime) fn new(lanes: &Lanes) -> Self {
         Self {
-            accounts: accounts(lanes).collect(),
+            loans: loans(lanes).collect(),
             lent: 0,
             is_open: false,
             is_behind: false,
             quiet_turns: 0,
-            patience: 0,
+            turns_needed: 0,
             has_lent: false,
             served: 0,
             served_before: 0,
@@ -85,9 +85,9 @@ impl Lending {
     /// Calls all slots back and collects what is known of the requests that used them: from here on the engine sees what
     /// runs as if it had admitted each of these requests itself.
     #[inline]
-    pub(in crate::runtime) fn settle(&mut self, lanes: &Lanes, engine: &mut Engine) {
+    pub(in crate::runtime) fn recall(&mut self, lanes: &Lanes, engine: &mut Engine) {
         if self.is_open || ((self.lent > 0 || self.is_behind) && self.has_news(lanes)) {
-            self.call_back(lanes, engine);
+            self.recall_all(lanes, engine);
         }
     }
 
@@ -98,26 +98,26 @@ impl Lending {
 
     /// Whether a request has left a closed lane, or was observed, since the last look.
     fn has_news(&self, lanes: &Lanes) -> bool {
-        lanes.lanes.iter().zip(&self.accounts).any(|(lane, account)| {
-            let seen = lane.word.look();
-            seen.left != account.read_at_end
-                || seen.used != account.lent
-                || low(lane.observed.load(Ordering::Acquire)) & NUMBERS != account.read_at_head
+        lanes.lanes.iter().zip(&self.loans).any(|(lane, loan)| {
+            let seen = lane.state.look();
+            seen.left != loan.read_at_end
+                || seen.used != loan.lent
+                || low(lane.observed.load(Ordering::Acquire)) & NUMBERS != loan.read_at_head
         })
     }
 
-    fn call_back(&mut self, lanes: &Lanes, engine: &mut Engine) {
+    fn recall_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
         if self.is_open {
             self.is_open = false;
             for lane in &lanes.lanes {
-                lane.word.close();
+                lane.state.close();
             }
         }
         // First, as long as their slots count as running.
         self.collect_all(lanes, engine);
-        let shards = 1 << lanes.shards;
-        let partitions = self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards));
-        self.settled.extend(partitions.filter_map(|(accounts, lanes)| settle_partition(accounts, lanes)));
+        let per_partition = 1 << lanes.per_partition;
+        let partitions = self.loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition));
+        self.settled.extend(partitions.filter_map(|(loans, lanes)| settle_partition(loans, lanes)));
         // A request that entered one lane before another request left another lane says nothing of a stall.
         let has_freed = self.settled.iter().any(|it| it.left > 0);
         let since = self.settled.iter().filter_map(|it| it.busy_since);
@@ -142,13 +142,13 @@ impl Lending {
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
-        for (lane, account) in lanes.lanes.iter().zip(&mut self.accounts) {
+        for (lane, loan) in lanes.lanes.iter().zip(&mut self.loans) {
             let observed = low(lane.observed.load(Ordering::Acquire)) & NUMBERS;
-            let mut drain = Drain { engine, account, timed: 0 };
+            let mut drain = Drain { engine, loan, timed: 0 };
             drain.read(&lane.at_head, observed, false);
-            drain.read(&lane.at_end, lane.word.look().left, true);
+            drain.read(&lane.at_end, lane.state.look().left, true);
             self.learned += drain.timed;
-            self.last_end = self.last_end.max(account.last_end);
+            self.last_end = self.last_end.max(loan.last_end);
             lane.collected.store(engine.now().as_nanos(), Ordering::Relaxed);
         }
         let untimed = if self.learned < KNOWN { 0 } else { engine.time_one_in() - 1 };
@@ -169,7 +169,7 @@ impl Lending {
             return;
         }
         self.quiet_turns += 1;
-        if self.quiet_turns > self.patience {
+        if self.quiet_turns > self.turns_needed {
             self.open(lanes, engine);
         }
     }
@@ -178,45 +178,45 @@ impl Lending {
     fn open(&mut self, lanes: &Lanes, engine: &mut Engine) {
         // BRAVO's rule: what does not pay for itself is tried less often.
         let was_worth_it = self.served - self.served_before >= WORTH_IT;
-        let longer = (self.patience * 2).clamp(PATIENCE.0, PATIENCE.1);
-        self.patience = if was_worth_it || !self.has_lent { self.patience / 2 } else { longer };
+        let longer = (self.turns_needed * 2).clamp(QUIET_TURNS.0, QUIET_TURNS.1);
+        self.turns_needed = if was_worth_it || !self.has_lent { self.turns_needed / 2 } else { longer };
         (self.has_lent, self.served_before, self.quiet_turns) = (true, self.served, 0);
         // Limits may be as large as a number can be.
-        let free = engine.free_slots().min(MOST_LENT as usize * self.accounts.len());
-        let weights: usize = self.accounts.iter().map(Account::weight).sum();
-        let shards = 1 << lanes.shards;
-        for accounts in self.accounts.chunks_mut(shards) {
-            let [Account { partition, .. }, ..] = *accounts else { continue };
-            let part = free * accounts.iter().map(Account::weight).sum::<usize>() / weights;
-            let most: u32 = accounts.iter().map(Account::room).sum();
+        let free = engine.free_slots().min(MOST_LENT as usize * self.loans.len());
+        let weights: usize = self.loans.iter().map(Loan::weight).sum();
+        let per_partition = 1 << lanes.per_partition;
+        for loans in self.loans.chunks_mut(per_partition) {
+            let [Loan { partition, .. }, ..] = *loans else { continue };
+            let part = free * loans.iter().map(Loan::weight).sum::<usize>() / weights;
+            let most: u32 = loans.iter().map(Loan::room).sum();
             let more = engine.lend(partition, part.min(most as usize));
             self.lent += more;
-            share_out(more, accounts);
+            share_out(more, loans);
         }
         let elsewhere = engine.running().saturating_sub(self.lent as usize);
         lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
-        for (accounts, lanes) in self.accounts.chunks_mut(shards).zip(lanes.lanes.chunks(shards)) {
+        for (loans, lanes) in self.loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition)) {
             // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
             // lanes: so many have to leave each lane before a request may enter there.
-            let [Account { partition, .. }, ..] = *accounts else { continue };
-            let too_many = engine.too_many(partition, accounts.iter().map(|account| account.lent).sum::<u32>());
-            for (account, lane) in accounts.iter_mut().zip(lanes) {
-                let most = account.lent - too_many.min(account.lent);
-                lane.word.open(i64::from(most) - account.in_word);
-                account.in_word = i64::from(most);
+            let [Loan { partition, .. }, ..] = *loans else { continue };
+            let too_many = engine.too_many(partition, loans.iter().map(|loan| loan.lent).sum::<u32>());
+            for (loan, lane) in loans.iter_mut().zip(lanes) {
+                let most = loan.lent - too_many.min(loan.lent);
+                lane.state.open(i64::from(most) - loan.in_state);
+                loan.in_state = i64::from(most);
             }
         }
         lanes.tell_what_runs_elsewhere();
         self.is_open = true;
     }
 
-    /// Takes a request over from its lane, after a call to [`settle`](Self::settle): the engine counts its slot already.
+    /// Takes a request over from its lane, after a call to [`recall`](Self::recall): the engine counts its slot already.
     pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, slot: &LentSlot) {
-        if let (Some(lane), Some(account)) = (lanes.lane(slot), self.accounts.get_mut(slot.lane())) {
-            lane.word.take_out();
-            account.lent -= 1;
-            account.in_word -= 1;
-            account.left += 1;
+        if let (Some(lane), Some(loan)) = (lanes.lane(slot), self.loans.get_mut(slot.lane())) {
+            lane.state.take_out();
+            loan.lent -= 1;
+            loan.in_state -= 1;
+            loan.left += 1;
             self.lent -= 1;
             self.is_behind = self.lent == 0 && self.has_news(lanes);
         }
@@ -227,25 +227,25 @@ impl Lending {
     /// What is lent is the sum of what is lent to each lane.
     #[cfg(test)]
     fn check(&self) {
-        assert_eq!(self.lent, self.accounts.iter().map(|account| account.lent).sum::<u32>());
+        assert_eq!(self.lent, self.loans.iter().map(|loan| loan.lent).sum::<u32>());
     }
 }
 
-/// The accounts of lanes that are closed.
-fn accounts(lanes: &Lanes) -> impl Iterator<Item = Account> {
-    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.shards));
-    partitions.zip(&lanes.lanes).map(|(partition, lane)| Account::of(partition, lane))
+/// The loans to lanes that are closed.
+fn loans(lanes: &Lanes) -> impl Iterator<Item = Loan> {
+    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.per_partition));
+    partitions.zip(&lanes.lanes).map(|(partition, lane)| Loan::of(partition, lane))
 }
 
 /// Notes what happened in the lanes of a partition. Returns what that means for the engine, if any slot is lent there.
-fn settle_partition(accounts: &mut [Account], lanes: &[Lane]) -> Option<Settled> {
-    if let ([account], [lane]) = (&mut *accounts, lanes) {
-        return (account.lent > 0).then(|| account.settle(lane));
+fn settle_partition(loans: &mut [Loan], lanes: &[Lane]) -> Option<Settled> {
+    if let ([loan], [lane]) = (&mut *loans, lanes) {
+        return (loan.lent > 0).then(|| loan.settle(lane));
     }
-    let last_end = accounts.iter().map(|account| account.last_end).max()?;
-    let used = accounts.iter_mut().zip(lanes).filter(|(account, _)| account.lent > 0);
-    let each = used.map(|(account, lane)| {
-        let settled = account.settle(lane);
+    let last_end = loans.iter().map(|loan| loan.last_end).max()?;
+    let used = loans.iter_mut().zip(lanes).filter(|(loan, _)| loan.lent > 0);
+    let each = used.map(|(loan, lane)| {
+        let settled = loan.settle(lane);
         (settled, settled.busy_since.filter(|&since| since >= last_end))
     });
     let earlier = |a: Option<_>, b: Option<_>| a.into_iter().chain(b).min();
@@ -259,34 +259,34 @@ fn settle_partition(accounts: &mut [Account], lanes: &[Lane]) -> Option<Settled>
 }
 
 /// Shares slots that were lent to a partition out among its lanes, by what they used.
-fn share_out(more: u32, accounts: &mut [Account]) {
-    let mut weights: usize = accounts.iter().map(Account::weight).sum();
+fn share_out(more: u32, loans: &mut [Loan]) {
+    let mut weights: usize = loans.iter().map(Loan::weight).sum();
     let mut left = more;
-    for account in &mut *accounts {
-        let weight = account.weight();
+    for loan in &mut *loans {
+        let weight = loan.weight();
         let part = left as usize * weight / weights;
         weights -= weight;
-        left -= account.add(part);
+        left -= loan.add(part);
     }
     // What the last lanes had no room for.
-    for account in accounts {
-        left -= account.add(left as usize);
+    for loan in loans {
+        left -= loan.add(left as usize);
     }
 }
 
-impl Account {
-    /// The account of a lane that is closed, and that may have served another handle before.
+impl Loan {
+    /// The loan to a lane that is closed, and that may have served another handle before.
     fn of(partition: PartitionId, lane: &Lane) -> Self {
-        let left = lane.word.look().left;
+        let left = lane.state.look().left;
         Self {
             partition,
-            in_word: lane.word.lent(),
+            in_state: lane.state.lent(),
             left_seen: left,
             read_at_end: left,
             read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
             lent: 0,
             left: 0,
-            told: 0,
+            counted: 0,
             untimed: 0,
             last_end: Timestamp::ZERO,
         }
@@ -297,7 +297,7 @@ impl Account {
         self.lent as usize + 1
     }
 
-    /// How many slots more fit into its word.
+    /// How many slots more fit into its state.
     const fn room(&self) -> u32 {
         MOST_LENT - self.lent
     }
@@ -311,15 +311,15 @@ impl Account {
 
     /// Notes what happened in a lane that is closed. Returns what that means for the engine.
     fn settle(&mut self, lane: &Lane) -> Settled {
-        let seen = lane.word.look();
+        let seen = lane.state.look();
         let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
         (self.left, self.left_seen) = (self.left + left, seen.left);
         // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone. Beyond what was
         // lent it is not told at all: its lane may have no slot by then, and nothing would look at it.
         let used = seen.used.min(self.lent);
         let entered = self.left + u64::from(used);
-        let admitted = entered.wrapping_sub(self.told).cast_signed();
-        self.told = entered;
+        let admitted = entered.wrapping_sub(self.counted).cast_signed();
+        self.counted = entered;
         let back = self.lent - used;
         self.lent = used;
         // The engine has it from here on: a slot that it takes back ends that time as well.
@@ -332,7 +332,7 @@ impl Account {
 /// Tells the engine the samples of a lane.
 struct Drain<'a> {
     engine: &'a mut Engine,
-    account: &'a mut Account,
+    loan: &'a mut Loan,
     /// Samples that were timed.
     timed: u64,
 }
@@ -341,8 +341,8 @@ impl Drain<'_> {
     /// Reads a ring up to the request with this number, as far as it is written; `is_end` where the requests have left.
     fn read(&mut self, ring: &SampleRing, to: u32, is_end: bool) {
         const { assert!(BATCH * 2 < RING, "a batch is collected before the ring is full") };
-        let partition = self.account.partition;
-        let mut next = if is_end { self.account.read_at_end } else { self.account.read_at_head };
+        let partition = self.loan.partition;
+        let mut next = if is_end { self.loan.read_at_end } else { self.loan.read_at_head };
         let mut successes = 0;
         let behind = to.wrapping_sub(next) & NUMBERS;
         if behind > RING {
@@ -355,7 +355,7 @@ impl Drain<'_> {
                 Found::NotYet => break,
                 Found::UntimedSuccess => {
                     successes += 1;
-                    self.account.untimed += 1;
+                    self.loan.untimed += 1;
                 }
                 Found::Sample(sample) => self.tell(&sample, is_end),
             }
@@ -364,18 +364,18 @@ impl Drain<'_> {
         if successes > 0 {
             self.engine.count_untimed(partition, Outcome::Success, successes);
         }
-        *(if is_end { &mut self.account.read_at_end } else { &mut self.account.read_at_head }) = next;
+        *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
     }
 
     fn tell(&mut self, sample: &RingSample, is_end: bool) {
         let &RingSample { start, end, in_flight, running, outcome, is_untimely } = sample;
-        let partition = self.account.partition;
+        let partition = self.loan.partition;
         match outcome {
             Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(partition, outcome, 1),
             Some(outcome) => {
                 self.timed += 1;
                 // A timed success stands for the untimed ones before it.
-                let alike = if outcome == Outcome::Success { std::mem::take(&mut self.account.untimed) } else { 0 };
+                let alike = if outcome == Outcome::Success { std::mem::take(&mut self.loan.untimed) } else { 0 };
                 let sample = LentSample { start, end, in_flight, running, outcome, is_untimely, weight: 1 + alike };
                 self.engine.learn_lent(partition, &sample);
             }
@@ -383,7 +383,7 @@ impl Drain<'_> {
             None => {}
         }
         if is_end && end != Timestamp::NEVER {
-            self.account.last_end = self.account.last_end.max(end);
+            self.loan.last_end = self.loan.last_end.max(end);
             self.engine.learn_hold(start, end, running);
         }
     }

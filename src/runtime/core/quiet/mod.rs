@@ -11,33 +11,33 @@
 //! What is learned from requests on lent slots stands in a [ring](SampleRing). It is collected after [`BATCH`] requests or
 //! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
 //!
-//! On a machine with many cores all of them would write to the one word of a busy partition. There a partition has [a few
-//! lanes](shards), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
+//! On a machine with many cores all of them would write to the one state of a busy partition. There a partition has [a few
+//! lanes](lanes_per_partition), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
 //! partition, so that it does not call slots back while one is free.
 
 mod atomics;
-mod lending;
-mod posted;
-mod ring;
-mod shards;
-mod word;
+mod lane_state;
 #[cfg(any(test, kani))]
-mod word_proof_tests;
+mod lane_state_proof_tests;
+mod lanes_per_partition;
+mod lending;
+mod ring;
+mod standing_refusal;
 
 use std::time::Duration;
 
 use self::atomics::{AtomicU64, Ordering};
 #[cfg(test)]
-pub(in crate::runtime) use self::shards::{be_thread, force_shards};
-pub(in crate::runtime) use self::{
-    lending::Lending,
-    posted::{Answer, Posted},
-    shards::shards_here,
-};
+pub(in crate::runtime) use self::lanes_per_partition::{be_thread, force_lanes_per_partition};
 use self::{
+    lane_state::{Entered, LaneState, MOST_LENT, Seen},
+    lanes_per_partition::this_thread,
     ring::{Found, RING, RingSample, SampleRing},
-    shards::this_thread,
-    word::{Entered, MOST_LENT, Seen, SlotWord},
+};
+pub(in crate::runtime) use self::{
+    lanes_per_partition::lanes_per_partition_here,
+    lending::Lending,
+    standing_refusal::{RefusalParts, StandingRefusal},
 };
 use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
 
@@ -59,22 +59,22 @@ pub(in crate::runtime) struct Lanes {
     /// Lanes by the number of their partition; those of a partition lie side by side.
     lanes: Box<[Lane]>,
     /// Lanes of each partition, as a power of two.
-    shards: u32,
+    per_partition: u32,
     /// Requests that run on slots which the engine did not lend.
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
     untimed: AtomicU64,
-    /// The patience of requests that come without a deadline, as a lent slot has it.
-    patience: AtomicU64,
-    /// Answers that stand, by the number of their partition.
-    posted: Box<[Posted]>,
+    /// The deadline of requests that come without one, as a lent slot has it.
+    default_deadline_us: AtomicU64,
+    /// Refusals that stand, by the number of their partition.
+    standing_refusals: Box<[StandingRefusal]>,
 }
 
 /// Lent slots of a partition. Lanes don't share cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Lane {
-    word: SlotWord,
+    state: LaneState,
     /// When the samples were collected last, in nanoseconds.
     collected: AtomicU64,
     /// When the first request entered since a request left last, in nanoseconds; the largest number without such a request.
@@ -82,7 +82,7 @@ struct Lane {
     /// Requests that were observed before they left.
     observed: AtomicU64,
     /// Requests that ran elsewhere at the last collection, in other lanes or on slots that were not lent. Where a partition has
-    /// several lanes, a look at all of their words would cost each request what it saves not to share a word.
+    /// several lanes, a look at all of their states would cost each request what it saves not to share one.
     others: AtomicU64,
     /// Samples of requests that leave, and of requests that were observed before.
     at_end: SampleRing,
@@ -97,7 +97,7 @@ pub(in crate::runtime) struct LentSlot {
     pub(in crate::runtime) start: Timestamp,
     /// Microseconds from then until its caller gives up, rounded up; the largest number for a caller that waits for ever, or for
     /// more than an hour.
-    patience: u32,
+    deadline_us: u32,
     /// Requests that ran when it entered, itself included, and the number of its lane.
     place: [u8; 3],
     pub(in crate::runtime) is_observed: bool,
@@ -116,31 +116,31 @@ pub(in crate::runtime) enum Next {
     /// To have the samples collected.
     Collect,
     /// To take the lock, since the engine waits for the slot.
-    Settle,
+    Recall,
 }
 
 impl Lanes {
     /// Lanes for so many partitions, with so many lanes each: a power of two.
-    pub(in crate::runtime) fn new(partitions: usize, shards: usize) -> Self {
+    pub(in crate::runtime) fn new(partitions: usize, per_partition: usize) -> Self {
         Self {
-            lanes: (0..number_of_lanes(partitions, shards)).map(|_| Lane::new()).collect(),
-            shards: shards.ilog2(),
+            lanes: (0..number_of_lanes(partitions, per_partition)).map(|_| Lane::new()).collect(),
+            per_partition: per_partition.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
-            patience: AtomicU64::new(u32::MAX.into()),
-            posted: (0..partitions.min(MOST_LANES)).map(|_| Posted::nothing()).collect(),
+            default_deadline_us: AtomicU64::new(u32::MAX.into()),
+            standing_refusals: (0..partitions.min(MOST_LANES)).map(|_| StandingRefusal::nothing()).collect(),
         }
     }
 
     /// Whether these are the lanes of a handle with so many partitions, and so many lanes for each of them.
-    pub(in crate::runtime) fn are_for(&self, partitions: usize, shards: usize) -> bool {
-        self.shards == shards.ilog2() && self.lanes.len() == number_of_lanes(partitions, shards)
+    pub(in crate::runtime) fn are_for(&self, partitions: usize, per_partition: usize) -> bool {
+        self.per_partition == per_partition.ilog2() && self.lanes.len() == number_of_lanes(partitions, per_partition)
     }
 
     /// Whether all lanes are closed and no request runs on any lent slot.
     pub(in crate::runtime) fn are_idle(&self) -> bool {
         self.lanes.iter().all(|lane| {
-            let seen = lane.word.look();
+            let seen = lane.state.look();
             seen.is_closed && seen.used == 0
         })
     }
@@ -154,20 +154,20 @@ impl Lanes {
         }
     }
 
-    /// Sets the patience of requests that come without a deadline. Under the lock of the engine, while the lanes are closed.
-    pub(in crate::runtime) fn set_patience(&self, patience: Option<Duration>) {
-        self.patience.store(patience.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
+    /// Sets the deadline of requests that come without one. Under the lock of the engine, while the lanes are closed.
+    pub(in crate::runtime) fn set_default_deadline(&self, deadline: Option<Duration>) {
+        self.default_deadline_us.store(deadline.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
     }
 
     /// Whether it is known how long callers wait.
-    pub(in crate::runtime) fn knows_patience(&self) -> bool {
-        low(self.patience.load(Ordering::Relaxed)) != u32::MAX
+    pub(in crate::runtime) fn knows_default_deadline(&self) -> bool {
+        low(self.default_deadline_us.load(Ordering::Relaxed)) != u32::MAX
     }
 
-    /// Returns the place for an answer to all requests of a partition.
+    /// Returns the refusal that stands, or the place for one, for all requests of a partition.
     #[inline]
-    pub(in crate::runtime) fn posted(&self, partition: PartitionId) -> Option<&Posted> {
-        self.posted.get(partition.index())
+    pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId) -> Option<&StandingRefusal> {
+        self.standing_refusals.get(partition.index())
     }
 
     /// Takes a lent slot of a partition, if there is one.
@@ -180,9 +180,9 @@ impl Lanes {
         partition: PartitionId,
         now: impl FnOnce() -> Timestamp,
     ) -> Option<LentSlot> {
-        let (number, entered) = if self.shards == 0 {
+        let (number, entered) = if self.per_partition == 0 {
             let number = partition.index();
-            (number, self.lanes.get(number)?.word.enter()?)
+            (number, self.lanes.get(number)?.state.enter()?)
         } else {
             self.enter_any(partition, this_thread())?
         };
@@ -193,21 +193,21 @@ impl Lanes {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
-        Some(LentSlot::new(start, low(self.patience.load(Ordering::Relaxed)), in_flight, number))
+        Some(LentSlot::new(start, low(self.default_deadline_us.load(Ordering::Relaxed)), in_flight, number))
     }
 
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
     ///
     /// A request may have counted as running for a moment in a lane where it gave up. If it gets in elsewhere it need not ask
-    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. Kept out of the way of requests whose
+    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. SlotRef out of the way of requests whose
     /// partition has a single lane.
     #[inline(never)]
     fn enter_any(&self, partition: PartitionId, thread: usize) -> Option<(usize, Entered)> {
-        let first = partition.index() << self.shards;
-        let last = (1 << self.shards) - 1;
+        let first = partition.index() << self.per_partition;
+        let last = (1 << self.per_partition) - 1;
         (0..=last).find_map(|step| {
             let number = first + (thread.wrapping_add(step) & last);
-            Some((number, self.lanes.get(number)?.word.enter()?))
+            Some((number, self.lanes.get(number)?.state.enter()?))
         })
     }
 
@@ -219,42 +219,42 @@ impl Lanes {
 
     /// Returns the partition of a request.
     pub(in crate::runtime) fn partition(&self, slot: &LentSlot) -> PartitionId {
-        PartitionId::from_index(slot.lane() >> self.shards).unwrap_or(PartitionId::DEFAULT)
+        PartitionId::from_index(slot.lane() >> self.per_partition).unwrap_or(PartitionId::DEFAULT)
     }
 
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
     #[inline]
     pub(in crate::runtime) fn are_tight(&self, slot: &LentSlot) -> bool {
-        self.lane(slot).is_some_and(|lane| lane.word.is_tight())
+        self.lane(slot).is_some_and(|lane| lane.state.is_tight())
     }
 
     /// Gives a lent slot back, with its sample.
     #[inline]
     pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lane(slot) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Recall };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
-        let seen = lane.word.leave();
+        let seen = lane.state.leave();
         let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
         let sample = slot.sample(end, running, outcome);
         lane.at_end.write(seen.left, &sample);
-        if seen.is_closed { Next::Settle } else { lane.next(seen.left, end) }
+        if seen.is_closed { Next::Recall } else { lane.next(seen.left, end) }
     }
 
     /// Takes the sample of a request that goes on.
     #[inline]
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
-        let Some(lane) = self.lane(slot) else { return Next::Settle };
+        let Some(lane) = self.lane(slot) else { return Next::Recall };
         slot.is_observed = true;
-        let seen = lane.word.look();
+        let seen = lane.state.look();
         let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let sample = slot.sample(end, running, Some(outcome));
         lane.at_head.write(number, &sample);
-        if seen.is_closed { Next::Settle } else { lane.next(number, end) }
+        if seen.is_closed { Next::Recall } else { lane.next(number, end) }
     }
 
-    /// Returns how many requests run in all, as a request sees the word of its lane; 0 where the engine knows better.
+    /// Returns how many requests run in all, as a request sees the state of its lane; 0 where the engine knows better.
     #[inline]
     fn running_at(&self, lane: &Lane, slot: &LentSlot, seen: Seen) -> u32 {
         if seen.is_closed { 0 } else { self.running_with(lane, slot.lane(), seen.used) }
@@ -263,7 +263,7 @@ impl Lanes {
     /// Returns how many requests run in all, if so many run in the lane of this number.
     #[inline]
     fn running_with(&self, lane: &Lane, number: usize, used: u32) -> u32 {
-        if self.shards > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
+        if self.per_partition > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
     }
 
     /// The same where each partition has a single lane.
@@ -274,17 +274,17 @@ impl Lanes {
             return elsewhere;
         }
         let others = self.lanes.iter().enumerate().filter(|&(other, _)| other != number);
-        others.fold(elsewhere, |sum, (_, lane)| sum + lane.word.look().used)
+        others.fold(elsewhere, |sum, (_, lane)| sum + lane.state.look().used)
     }
 }
 
 impl Lanes {
     /// Tells the lanes how many requests run elsewhere, where a partition has several of them. Under the lock of the engine.
     pub(in crate::runtime) fn tell_what_runs_elsewhere(&self) {
-        if self.shards == 0 {
+        if self.per_partition == 0 {
             return;
         }
-        let used = |lane: &Lane| lane.word.look().used;
+        let used = |lane: &Lane| lane.state.look().used;
         let running = low(self.elsewhere.load(Ordering::Relaxed)) + self.lanes.iter().map(used).sum::<u32>();
         for lane in &self.lanes {
             // Requests come and go meanwhile.
@@ -300,24 +300,24 @@ fn in_micros(time: Duration) -> u32 {
 
 impl LentSlot {
     #[inline]
-    fn new(start: Timestamp, patience: u32, in_flight: u32, lane: usize) -> Self {
+    fn new(start: Timestamp, deadline_us: u32, in_flight: u32, lane: usize) -> Self {
         let place = in_flight.min(u32::MAX >> (8 + LANE_BITS)) << LANE_BITS | lane as u32;
         let [low, middle, high, _] = place.to_le_bytes();
-        Self { start, patience, place: [low, middle, high], is_observed: false }
+        Self { start, deadline_us, place: [low, middle, high], is_observed: false }
     }
 
     /// Returns the same slot for a request whose caller gives up after this time.
     #[inline]
     pub(in crate::runtime) fn for_at_most(self, timeout: Duration) -> Self {
-        Self { patience: in_micros(timeout), ..self }
+        Self { deadline_us: in_micros(timeout), ..self }
     }
 
     /// Returns when its caller gives up, if it does and if the request is timed.
     pub(in crate::runtime) fn deadline(&self) -> Timestamp {
-        if self.patience == u32::MAX || !self.is_timed() {
+        if self.deadline_us == u32::MAX || !self.is_timed() {
             return Timestamp::NEVER;
         }
-        self.start.after(Duration::from_micros(self.patience.into()))
+        self.start.after(Duration::from_micros(self.deadline_us.into()))
     }
 
     fn place(&self) -> u32 {
@@ -355,7 +355,7 @@ impl LentSlot {
 impl Lane {
     fn new() -> Self {
         Self {
-            word: SlotWord::closed(),
+            state: LaneState::closed(),
             collected: AtomicU64::new(0),
             busy_since: AtomicU64::new(u64::MAX),
             observed: AtomicU64::new(0),
@@ -382,8 +382,8 @@ impl Lane {
 }
 
 /// Lanes of so many partitions, with so many lanes each.
-fn number_of_lanes(partitions: usize, shards: usize) -> usize {
-    partitions.saturating_mul(shards).min(MOST_LANES)
+fn number_of_lanes(partitions: usize, per_partition: usize) -> usize {
+    partitions.saturating_mul(per_partition).min(MOST_LANES)
 }
 
 /// The lower half of a count.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 #[cfg(feature = "introspect")]
 use super::followed::Candidate;
 use super::{
-    Counts, LastSeconds, Lately, Sight, Telemetry, Verdict,
-    lately::LatelyByLabel,
+    Counts, HealthInputs, LabelWindow, LastSeconds, Telemetry, Verdict,
+    label_window::WindowsByLabel,
     recent::{Fares, Recent},
     totals::Totals,
     verdict::Judge,
@@ -20,16 +20,16 @@ use crate::{
 const ENOUGH: u64 = 5;
 
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct HealthState {
     partitions: Vec<Recent>,
-    labels: LatelyByLabel,
+    labels: WindowsByLabel,
     judge: Judge,
     /// Partitions whose callers left, most of them, while the handle was busy: in the last seconds, and ever.
     leaving: BTreeSet<PartitionId>,
     have_left: BTreeSet<PartitionId>,
 }
 
-impl Watch {
+impl HealthState {
     pub(super) fn grow(&mut self, partitions: usize) {
         self.partitions.resize_with(partitions, Recent::default);
     }
@@ -42,7 +42,7 @@ impl Watch {
     pub(super) fn judge(
         &mut self,
         now: Timestamp,
-        sight: Sight,
+        inputs: HealthInputs,
         counts: &[Counts],
         totals: &[Totals],
         is_below: impl Fn(PartitionId) -> bool,
@@ -52,7 +52,7 @@ impl Watch {
                 recent.note(now, counts, is_below(partition));
             }
             self.labels.note(now, totals);
-            self.judge.note(sight.is_busy);
+            self.judge.note(inputs.is_busy);
             let all = self.partitions.iter().zip(counts).zip(PartitionId::all());
             let is_busy = self.judge.is_mostly_busy();
             let leaving = all.filter(|((it, counts), _)| is_busy && it.since(now, counts, false).have_most_left());
@@ -63,9 +63,14 @@ impl Watch {
         let worst = self.labels.worst(totals);
         let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
         let is_throttled =
-            worst.is_some_and(|it| it.refused() >= ENOUGH && it.mostly_refused() == Some(Fares::Throttled));
+            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(Fares::Throttled));
         let partitions = self.partitions.iter().zip(counts);
-        self.judge.judge(now, sight, is_throttled, partitions.map(|(recent, counts)| recent.since(now, counts, false)));
+        self.judge.judge(
+            now,
+            inputs,
+            is_throttled,
+            partitions.map(|(recent, counts)| recent.since(now, counts, false)),
+        );
     }
 
     pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {
@@ -82,7 +87,7 @@ impl Watch {
         self.partitions[partition.index()].since(now, counts, is_below)
     }
 
-    pub(super) fn lately(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<Lately> {
+    pub(super) fn label_window(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<LabelWindow> {
         self.labels.of(now, label, totals)
     }
 
@@ -100,6 +105,6 @@ impl Telemetry {
     /// Returns the partitions whose callers leave before the answer, most of them, while the handle is busy; and those of which that
     /// was ever so.
     pub(crate) const fn leaving(&self) -> (&BTreeSet<PartitionId>, &BTreeSet<PartitionId>) {
-        (&self.watch.leaving, &self.watch.have_left)
+        (&self.health.leaving, &self.health.have_left)
     }
 }

@@ -8,24 +8,24 @@ const BOUNDS: usize = BlockingBound::ALL.len();
 
 /// Rejections by reason and by what was in the way. Counts wrap around: only those of a second are compared.
 #[derive(Clone, Debug)]
-struct Refusals([[u32; BOUNDS]; REASONS]);
+struct Rejections([[u32; BOUNDS]; REASONS]);
 
 /// So many rejections with this reason because of this.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct RefusedCount {
+pub(crate) struct RejectedCount {
     pub(crate) reason: Reason,
     pub(crate) by: BlockingBound,
     pub(crate) count: u32,
 }
 
-impl Refusals {
+impl Rejections {
     const NONE: Self = Self([[0; BOUNDS]; REASONS]);
 
-    fn counts(&self) -> Vec<RefusedCount> {
+    fn counts(&self) -> Vec<RejectedCount> {
         let rows = Reason::ALL.into_iter().zip(&self.0);
         let cells = rows.flat_map(|(reason, row)| {
             let cells = BlockingBound::ALL.into_iter().zip(row);
-            cells.map(move |(by, &count)| RefusedCount { reason, by, count })
+            cells.map(move |(by, &count)| RejectedCount { reason, by, count })
         });
         cells.filter(|it| it.count > 0).collect()
     }
@@ -33,13 +33,13 @@ impl Refusals {
 
 /// The rejections of each partition, and of each label that is followed. Without a row, nothing is counted.
 #[derive(Debug, Default)]
-pub(super) struct RefusedBy {
-    partitions: Vec<Refusals>,
+pub(super) struct RejectedBy {
+    partitions: Vec<Rejections>,
     /// The first row is that of all labels that are not followed.
-    labels: Vec<Refusals>,
+    labels: Vec<Rejections>,
 }
 
-impl RefusedBy {
+impl RejectedBy {
     pub(super) const fn is_on(&self) -> bool {
         !self.labels.is_empty()
     }
@@ -47,7 +47,7 @@ impl RefusedBy {
     /// Counts from now on, for so many partitions.
     pub(super) fn begin(&mut self, partitions: usize) {
         if !self.is_on() {
-            self.labels.push(Refusals::NONE);
+            self.labels.push(Rejections::NONE);
         }
         self.grow(partitions);
     }
@@ -55,7 +55,7 @@ impl RefusedBy {
     /// Makes room for so many partitions, if anything is counted.
     pub(super) fn grow(&mut self, partitions: usize) {
         if self.is_on() {
-            self.partitions.resize(partitions, Refusals::NONE);
+            self.partitions.resize(partitions, Rejections::NONE);
         }
     }
 
@@ -70,8 +70,8 @@ impl RefusedBy {
     #[inline(never)]
     fn count_in_rows(&mut self, partition: PartitionId, row: u8, reason: Reason, by: BlockingBound, count: u32) {
         let rows = [self.partitions.get_mut(partition.index()), self.labels.get_mut(usize::from(row))];
-        for refusals in rows.into_iter().flatten() {
-            let cell = &mut refusals.0[reason.index()][by as usize];
+        for rejections in rows.into_iter().flatten() {
+            let cell = &mut rejections.0[reason.index()][by as usize];
             *cell = cell.wrapping_add(count);
         }
     }
@@ -80,17 +80,17 @@ impl RefusedBy {
     pub(super) fn clear(&mut self, row: u8) {
         let row = usize::from(row);
         if self.labels.len() <= row {
-            self.labels.resize(row + 1, Refusals::NONE);
+            self.labels.resize(row + 1, Rejections::NONE);
         }
-        self.labels[row] = Refusals::NONE;
+        self.labels[row] = Rejections::NONE;
     }
 
-    pub(super) fn of_partition(&self, partition: PartitionId) -> Vec<RefusedCount> {
-        self.partitions.get(partition.index()).map_or_else(Vec::new, Refusals::counts)
+    pub(super) fn of_partition(&self, partition: PartitionId) -> Vec<RejectedCount> {
+        self.partitions.get(partition.index()).map_or_else(Vec::new, Rejections::counts)
     }
 
-    pub(super) fn of_row(&self, row: u8) -> Vec<RefusedCount> {
-        self.labels.get(usize::from(row)).map_or_else(Vec::new, Refusals::counts)
+    pub(super) fn of_row(&self, row: u8) -> Vec<RejectedCount> {
+        self.labels.get(usize::from(row)).map_or_else(Vec::new, Rejections::counts)
     }
 }
 
@@ -100,33 +100,33 @@ mod tests {
 
     #[test]
     fn nothing_is_counted_before_a_history_is_kept_and_each_pair_has_a_count_afterwards() {
-        let mut refused = RefusedBy::default();
-        refused.count(PartitionId::DEFAULT, 0, Reason::Limit, BlockingBound::Kept, 3);
-        refused.grow(1);
-        assert!(refused.of_partition(PartitionId::DEFAULT).is_empty() && refused.of_row(0).is_empty());
-        refused.begin(1);
-        refused.clear(2);
+        let mut rejected = RejectedBy::default();
+        rejected.count(PartitionId::DEFAULT, 0, Reason::Limit, BlockingBound::Reserved, 3);
+        rejected.grow(1);
+        assert!(rejected.of_partition(PartitionId::DEFAULT).is_empty() && rejected.of_row(0).is_empty());
+        rejected.begin(1);
+        rejected.clear(2);
         for (reason, by, count) in [
-            (Reason::Limit, BlockingBound::Kept, 3),
+            (Reason::Limit, BlockingBound::Reserved, 3),
             (Reason::Limit, BlockingBound::Limit, 4),
             (Reason::Rate, BlockingBound::MaxPerMinute, 5),
         ] {
-            refused.count(PartitionId::DEFAULT, 2, reason, by, count);
+            rejected.count(PartitionId::DEFAULT, 2, reason, by, count);
         }
-        let found = refused.of_row(2);
-        assert_eq!(found, refused.of_partition(PartitionId::DEFAULT));
+        let found = rejected.of_row(2);
+        assert_eq!(found, rejected.of_partition(PartitionId::DEFAULT));
         assert_eq!(
             found.iter().map(|it| (it.reason, it.by, it.count)).collect::<Vec<_>>(),
             [
-                (Reason::Limit, BlockingBound::Kept, 3),
+                (Reason::Limit, BlockingBound::Reserved, 3),
                 (Reason::Limit, BlockingBound::Limit, 4),
                 (Reason::Rate, BlockingBound::MaxPerMinute, 5),
             ]
         );
-        refused.begin(1);
-        assert_eq!(refused.of_row(2), found, "beginning again changes nothing");
-        refused.clear(2);
-        assert!(refused.of_row(2).is_empty());
+        rejected.begin(1);
+        assert_eq!(rejected.of_row(2), found, "beginning again changes nothing");
+        rejected.clear(2);
+        assert!(rejected.of_row(2).is_empty());
     }
 
     #[test]

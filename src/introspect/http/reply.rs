@@ -19,7 +19,7 @@ use crate::{admission::BodyData, runtime::CapturedLines};
 
 /// An answer before it is known whether its body is wanted.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
@@ -84,7 +84,7 @@ impl Problem {
     }
 }
 
-impl From<Problem> for Answer {
+impl From<Problem> for Reply {
     fn from(problem: Problem) -> Self {
         let Problem { status, detail, headers } = problem;
         let title = status.canonical_reason().unwrap_or("Problem");
@@ -98,7 +98,7 @@ impl From<Problem> for Answer {
     }
 }
 
-impl Answer {
+impl Reply {
     fn new(status: StatusCode, content_type: &'static str, body: Bytes) -> Self {
         let headers = [
             (CONTENT_TYPE, content_type),

@@ -13,11 +13,11 @@ use std::{
 
 use super::{
     Admission, AdmissionBuilder, Permit,
-    core::{be_thread, force_shards},
+    core::{be_thread, force_lanes_per_partition},
 };
 use crate::{Mode, Outcome, Ticket, limit::Fixed, percent};
 
-const SHARDS: usize = 4;
+const PER_PARTITION: usize = 4;
 const THREADS: usize = 2;
 /// Requests that each thread sends.
 const REQUESTS: usize = 300_000;
@@ -27,8 +27,8 @@ fn with_limit(limit: usize) -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(limit)).shed()
 }
 
-fn sharded(builder: AdmissionBuilder) -> Admission {
-    force_shards(SHARDS, || builder.build().expect("valid settings"))
+fn with_several_lanes(builder: AdmissionBuilder) -> Admission {
+    force_lanes_per_partition(PER_PARTITION, || builder.build().expect("valid settings"))
 }
 
 /// Counts what runs at once, beside the handle: a request counts itself after it got its slot and until it gives the slot
@@ -112,7 +112,7 @@ fn crowd(admission: &Admission, held: usize, mut change: impl FnMut(usize)) -> L
 
 #[test]
 fn no_more_run_than_the_larger_of_two_limits_that_take_turns() {
-    let admission = sharded(with_limit(100));
+    let admission = with_several_lanes(with_limit(100));
     let ledger = crowd(&admission, 60, |number| {
         let limit = if number % 2 == 0 { 1 } else { 100 };
         admission.reload(with_limit(limit)).expect("valid settings");
@@ -125,7 +125,7 @@ fn no_more_run_than_the_larger_of_two_limits_that_take_turns() {
 #[test]
 fn no_more_run_than_a_small_limit_whatever_calls_slots_back() {
     const LIMIT: usize = 6;
-    let admission = sharded(with_limit(LIMIT));
+    let admission = with_several_lanes(with_limit(LIMIT));
     // A single thread reaches the limit as well.
     let ledger = crowd(&admission, LIMIT, |number| match number % 3 {
         0 => admission.reload(with_limit(LIMIT)).expect("valid settings"),
@@ -141,7 +141,7 @@ fn no_more_run_than_a_small_limit_whatever_calls_slots_back() {
 #[test]
 fn no_request_waits_beside_a_free_slot() {
     const ROUNDS: usize = 3_000;
-    let admission = sharded(Admission::builder().limit(Fixed::new(3)).queue(8).max_wait(FAR_TOO_LONG));
+    let admission = with_several_lanes(Admission::builder().limit(Fixed::new(3)).queue(8).max_wait(FAR_TOO_LONG));
     let has_lent = AtomicBool::new(false);
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -174,7 +174,7 @@ fn no_request_waits_beside_a_free_slot() {
 #[test]
 fn a_thread_uses_the_free_slots_of_all_lanes() {
     const LIMIT: usize = 40;
-    let admission = sharded(with_limit(LIMIT));
+    let admission = with_several_lanes(with_limit(LIMIT));
     be_thread(2);
     let is_open = || admission.try_admit(Ticket::new()).is_ok_and(|permit| permit.is_lent());
     assert!((0..200).any(|_| is_open()), "slots are lent");
@@ -189,7 +189,7 @@ fn a_thread_uses_the_free_slots_of_all_lanes() {
 #[test]
 fn a_smaller_bound_of_a_partition_holds_in_all_its_lanes() {
     let with_share = |share| with_limit(100).partition("batch", percent(share).hard_cap());
-    let admission = sharded(with_share(20));
+    let admission = with_several_lanes(with_share(20));
     let batch = |thread| {
         be_thread(thread);
         admission.try_admit(Ticket::new().partition("batch"))
@@ -201,10 +201,10 @@ fn a_smaller_bound_of_a_partition_holds_in_all_its_lanes() {
     admission.reload(with_share(10)).expect("valid settings");
     while permits.len() > 10 {
         rest();
-        assert!((0..SHARDS).all(|thread| batch(thread).is_err()), "{} run, 10 may", permits.len());
+        assert!((0..PER_PARTITION).all(|thread| batch(thread).is_err()), "{} run, 10 may", permits.len());
         drop(permits.pop_front());
     }
-    assert!((0..SHARDS).all(|thread| batch(thread).is_err()), "10 run, 10 may");
+    assert!((0..PER_PARTITION).all(|thread| batch(thread).is_err()), "10 run, 10 may");
     drop(permits.pop_front());
     assert!(batch(0).is_ok());
 }

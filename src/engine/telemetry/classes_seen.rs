@@ -1,17 +1,17 @@
-//! Which settings requests have met.
+//! Of which classes of rules requests came.
 
 use crate::engine::ids::RuleClassId;
 
-/// Which settings requests have met.
+/// Of which classes of rules requests came.
 #[derive(Debug, Default)]
-pub(super) struct Met {
+pub(super) struct ClassesSeen {
     /// A bit for each class of rules.
     classes: [u64; 4],
     /// Requests that had come when the settings were taken.
     before: u64,
 }
 
-impl Met {
+impl ClassesSeen {
     /// Notes that a request has this class.
     pub(super) const fn note(&mut self, class: RuleClassId) {
         self.classes[class.index() >> 6] |= 1 << (class.index() & 63);

@@ -13,51 +13,51 @@ use crate::{
 
 impl Shared {
     /// Makes sure that a label that waits for a shared rule is looked at again when the rule may have room.
-    pub(in crate::runtime) fn watch_for(self: &Arc<Self>, rules: &Arc<SharedRules>, rule: usize, label: LabelId) {
+    pub(in crate::runtime) fn listen_for(self: &Arc<Self>, rules: &Arc<SharedRules>, rule: usize, label: LabelId) {
         let Some(limiter) = &self.limiter else { return };
         let (Some(claims), Some(rule)) = (limiter.claims(rules), rules.rules.get(rule)) else { return };
         let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();
         let Some(key) = claims.as_slice().get(index).map(Claim::key) else { return };
         let waits = (label, rule.counts);
-        let mut watched = lock(&limiter.watched);
-        match watched.get_mut(key) {
+        let mut listens = lock(&limiter.listens);
+        match listens.get_mut(key) {
             Some(labels) if labels.contains(&waits) => {}
             Some(labels) => labels.push_back(waits),
             None => {
                 // Without a runtime, no request could have asked.
                 let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-                watched.insert(key.clone(), VecDeque::from([waits]));
+                listens.insert(key.clone(), VecDeque::from([waits]));
                 let leases = limiter.leases.clone();
-                let watch = Watch { shared: Arc::downgrade(self), key: key.clone() };
-                runtime.spawn(async move { leases.watch(&watch.key, || watch.look()).await });
+                let listener = StoreListener { shared: Arc::downgrade(self), key: key.clone() };
+                runtime.spawn(async move { leases.listen(&listener.key, || listener.look()).await });
             }
         }
     }
 }
 
-/// Watches one key; gives up the watch when dropped.
-struct Watch {
+/// Listens for notices of one key; stops when dropped.
+struct StoreListener {
     shared: Weak<Shared>,
     key: Key,
 }
 
-impl Watch {
+impl StoreListener {
     /// Lets one of the labels that wait for the key ask again. Returns whether any waits.
     fn look(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
         let Some(limiter) = &shared.limiter else { return false };
         loop {
             let next = {
-                let mut watched = lock(&limiter.watched);
-                let next = watched.get_mut(&self.key).and_then(VecDeque::pop_front);
+                let mut listens = lock(&limiter.listens);
+                let next = listens.get_mut(&self.key).and_then(VecDeque::pop_front);
                 if next.is_none() {
-                    watched.remove(&self.key);
+                    listens.remove(&self.key);
                 }
                 next
             };
             let Some((label, counted)) = next else { return false };
             if shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted)) {
-                if let Some(labels) = lock(&limiter.watched).get_mut(&self.key)
+                if let Some(labels) = lock(&limiter.listens).get_mut(&self.key)
                     && !labels.contains(&(label, counted))
                 {
                     labels.push_back((label, counted));
@@ -68,12 +68,12 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for StoreListener {
     fn drop(&mut self) {
-        // The runtime ended, and others may go on: a waiter there asks again, and its label is watched there.
+        // The runtime ended, and others may go on: a waiter there asks again, and its label is listened for there.
         let Some(shared) = self.shared.upgrade() else { return };
         let Some(limiter) = &shared.limiter else { return };
-        let left = lock(&limiter.watched).remove(&self.key).unwrap_or_default();
+        let left = lock(&limiter.listens).remove(&self.key).unwrap_or_default();
         for (label, counted) in left {
             shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted));
         }

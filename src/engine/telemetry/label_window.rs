@@ -1,4 +1,4 @@
-//! What became of the requests of each label in the last seconds, and which label is refused most.
+//! What became of the requests of each label in the last seconds, and which label is rejected most.
 //!
 //! There may be millions of labels. Nothing is counted for this: a sweep goes round the totals that exist anyway, a part of
 //! them each second, and notes each label twice. Of a label, what happened since the note before the last is known: in the
@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 #[cfg(feature = "introspect")]
-use super::followed::{Candidate, REFUSAL};
+use super::followed::{Candidate, REJECTION};
 use super::{recent::Fares, totals::Totals};
 use crate::{engine::ids::LabelId, time::Timestamp};
 
@@ -29,32 +29,32 @@ struct Mark {
     /// Units of 2^20 ns; 0 for no note.
     at: [u32; 2],
     admitted: [u32; 2],
-    refused: [[u32; 3]; 2],
+    rejected: [[u32; 3]; 2],
 }
 
 /// What became of the requests of a label in the last seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lately {
+pub(crate) struct LabelWindow {
     pub(crate) seconds: f64,
     pub(crate) admitted: u64,
     /// Rejections in the order of [`Fares::ALL`].
-    refused: [u64; 3],
+    rejected: [u64; 3],
 }
 
-impl Lately {
+impl LabelWindow {
     /// Returns the requests per second, a rejection counting as several.
     #[cfg(feature = "introspect")]
     pub(super) fn score(&self) -> f64 {
-        self.per_second(self.admitted) + REFUSAL * self.per_second(self.refused())
+        self.per_second(self.admitted) + REJECTION * self.per_second(self.rejected())
     }
 
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.iter().sum()
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rejected.iter().sum()
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
-    pub(crate) fn mostly_refused(&self) -> Option<Fares> {
-        Fares::mostly(self.refused, self.admitted)
+    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
+        Fares::mostly(self.rejected, self.admitted)
     }
 
     /// Returns a count as a rate per second.
@@ -66,14 +66,14 @@ impl Lately {
 
 /// The notes of all labels.
 #[derive(Debug, Default)]
-pub(super) struct LatelyByLabel {
+pub(super) struct WindowsByLabel {
     marks: Vec<Mark>,
     /// Label that is noted next.
     next: usize,
     /// When this round began, and how long the last one took, if there was any.
     began: Timestamp,
     took: Option<Duration>,
-    /// The label that was refused most per second, in this round so far and in the last one.
+    /// The label that was rejected most per second, in this round so far and in the last one.
     leading: Option<Leader>,
     worst: Option<Leader>,
     /// The labels with the most requests among those that were noted last.
@@ -111,25 +111,25 @@ impl Mark {
         }
         self.at = [self.at[1], coarse(now)];
         self.admitted = [self.admitted[1], low(totals.admitted)];
-        self.refused = [self.refused[1], totals.rejected.map(low)];
+        self.rejected = [self.rejected[1], totals.rejected.map(low)];
     }
 
     /// Returns what has happened since the older note.
-    fn since(&self, now: Timestamp, totals: &Totals) -> Option<Lately> {
+    fn since(&self, now: Timestamp, totals: &Totals) -> Option<LabelWindow> {
         if self.named_from != low(totals.named_from) || self.at[0] == 0 {
             return None;
         }
         let units = coarse(now).wrapping_sub(self.at[0]);
-        let refused: [u64; 3] =
-            std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.refused[0][it])));
+        let rejected: [u64; 3] =
+            std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.rejected[0][it])));
         // A slot that was given back untouched is taken back from the count.
         let admitted = low(totals.admitted).wrapping_sub(self.admitted[0]).cast_signed().max(0);
         let seconds = f64::from(units) * f64::from(1 << 20) / 1e9;
-        Some(Lately { seconds, admitted: u64::from(admitted.unsigned_abs()), refused })
+        Some(LabelWindow { seconds, admitted: u64::from(admitted.unsigned_abs()), rejected })
     }
 }
 
-impl LatelyByLabel {
+impl WindowsByLabel {
     /// Notes the next part of all labels. Once a second is enough.
     pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals]) {
         self.marks.resize(totals.len(), Mark::default());
@@ -145,21 +145,21 @@ impl LatelyByLabel {
             let round = self.took.unwrap_or(SECONDS);
             let (totals, mark) = (&totals[self.next], &mut self.marks[self.next]);
             mark.note(now, round, totals);
-            let lately = mark.since(now, totals);
-            let refused = lately.map_or(0.0, |it| it.per_second(it.refused()));
+            let windows = mark.since(now, totals);
+            let rejected = windows.map_or(0.0, |it| it.per_second(it.rejected()));
             // Requests without a label have no name to tell.
-            if self.next > 0 && refused > self.leading.map_or(0.0, |it| it.per_second) {
+            if self.next > 0 && rejected > self.leading.map_or(0.0, |it| it.per_second) {
                 #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
                 let label = LabelId::from_index(self.next as u32);
-                self.leading = Some(Leader { label, named_from: totals.named_from, per_second: refused });
+                self.leading = Some(Leader { label, named_from: totals.named_from, per_second: rejected });
             }
             #[cfg(feature = "introspect")]
             if self.next > 0
-                && let Some(lately) = lately
+                && let Some(windows) = windows
             {
                 #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
                 let label = LabelId::from_index(self.next as u32);
-                let candidate = Candidate { label, named_from: totals.named_from, score: lately.score(), serial: 0 };
+                let candidate = Candidate { label, named_from: totals.named_from, score: windows.score(), serial: 0 };
                 self.consider(candidate);
             }
             self.next += 1;
@@ -183,11 +183,11 @@ impl LatelyByLabel {
     }
 
     /// Returns what became of the requests of a label, if it was noted.
-    pub(super) fn of(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<Lately> {
+    pub(super) fn of(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<LabelWindow> {
         self.marks.get(label.index() as usize)?.since(now, totals)
     }
 
-    /// Returns the label that was refused most, unless another label has its number by now.
+    /// Returns the label that was rejected most, unless another label has its number by now.
     pub(super) fn worst(&self, totals: &[Totals]) -> Option<LabelId> {
         let found = [self.worst, self.leading].into_iter().flatten();
         let known =
@@ -211,70 +211,70 @@ mod tests {
     #[test]
     fn each_label_is_known_for_five_to_ten_seconds_and_the_worst_is_found() {
         let mut totals = vec![Totals::default(); 1_000];
-        let mut lately = LatelyByLabel::default();
+        let mut windows = WindowsByLabel::default();
         for second in 0..60 {
             totals[0].rejected[0] += 1_000;
             totals[700].rejected[1] += 30;
             totals[700].admitted += 10;
             totals[3].rejected[0] += 2;
             totals[3].admitted += 50;
-            lately.note(at(second), &totals);
+            windows.note(at(second), &totals);
             if second >= 11 {
-                let found = lately.of(at(second), label(700), &totals[700]).unwrap();
+                let found = windows.of(at(second), label(700), &totals[700]).unwrap();
                 assert!((4.9..=10.1).contains(&found.seconds), "{found:?}");
-                let [refused, admitted] = [found.refused(), found.admitted].map(|it| found.per_second(it));
-                assert!((refused - 30.0).abs() < 1.0 && (admitted - 10.0).abs() < 1.0, "{found:?}");
-                assert_eq!(found.mostly_refused(), Some(Fares::Throttled));
-                assert_eq!(lately.of(at(second), label(3), &totals[3]).unwrap().mostly_refused(), None);
-                assert_eq!(lately.worst(&totals), Some(label(700)), "requests without a label are none");
+                let [rejected, admitted] = [found.rejected(), found.admitted].map(|it| found.per_second(it));
+                assert!((rejected - 30.0).abs() < 1.0 && (admitted - 10.0).abs() < 1.0, "{found:?}");
+                assert_eq!(found.mostly_rejected(), Some(Fares::Throttled));
+                assert_eq!(windows.of(at(second), label(3), &totals[3]).unwrap().mostly_rejected(), None);
+                assert_eq!(windows.worst(&totals), Some(label(700)), "requests without a label are none");
             }
         }
         for second in 60..80 {
-            lately.note(at(second), &totals);
+            windows.note(at(second), &totals);
         }
-        assert_eq!(lately.worst(&totals), None, "it is over");
+        assert_eq!(windows.worst(&totals), None, "it is over");
     }
 
     #[test]
     fn another_label_of_the_same_number_begins_anew() {
         let mut totals = vec![Totals::default(); 2];
-        let mut lately = LatelyByLabel::default();
+        let mut windows = WindowsByLabel::default();
         for second in 0..20 {
             totals[1].rejected[0] += 9;
-            lately.note(at(second), &totals);
+            windows.note(at(second), &totals);
         }
-        assert_eq!(lately.worst(&totals), Some(label(1)), "control");
+        assert_eq!(windows.worst(&totals), Some(label(1)), "control");
         totals[1] = Totals { named_from: 77, ..Totals::default() };
-        assert_eq!((lately.of(at(20), label(1), &totals[1]), lately.worst(&totals)), (None, None));
-        lately.note(at(20), &totals);
-        lately.note(at(21), &totals);
-        let found = lately.of(at(22), label(1), &totals[1]).unwrap();
-        assert_eq!((found.refused(), found.admitted), (0, 0), "{found:?}");
+        assert_eq!((windows.of(at(20), label(1), &totals[1]), windows.worst(&totals)), (None, None));
+        windows.note(at(20), &totals);
+        windows.note(at(21), &totals);
+        let found = windows.of(at(22), label(1), &totals[1]).unwrap();
+        assert_eq!((found.rejected(), found.admitted), (0, 0), "{found:?}");
     }
 
-    /// With the first note as the only thing to compare with, this label was never refused.
+    /// With the first note as the only thing to compare with, this label was never rejected.
     #[test]
     fn a_new_label_has_had_all_of_its_requests_since_the_last_round() {
         let mut totals = vec![Totals::default(); 5];
-        let mut lately = LatelyByLabel::default();
+        let mut windows = WindowsByLabel::default();
         for second in 0..20 {
-            lately.note(at(second), &totals);
+            windows.note(at(second), &totals);
         }
         totals[3] = Totals { named_from: 9, admitted: 10, rejected: [40, 0, 0], ..Totals::default() };
         for second in 20..25 {
-            lately.note(at(second), &totals);
+            windows.note(at(second), &totals);
         }
-        let found = lately.of(at(25), label(3), &totals[3]).unwrap();
-        assert_eq!((found.refused(), found.admitted), (40, 10));
+        let found = windows.of(at(25), label(3), &totals[3]).unwrap();
+        assert_eq!((found.rejected(), found.admitted), (40, 10));
         assert!((5.0..=10.0).contains(&found.seconds), "{found:?}");
-        assert_eq!(lately.worst(&totals), Some(label(3)));
+        assert_eq!(windows.worst(&totals), Some(label(3)));
     }
 
     #[test]
     fn a_second_costs_no_more_than_some_thousand_labels_however_many_there_are() {
         let totals = vec![Totals::default(); 100_000];
-        let mut lately = LatelyByLabel::default();
-        lately.note(at(0), &totals);
-        assert_eq!(lately.next, MOST);
+        let mut windows = WindowsByLabel::default();
+        windows.note(at(0), &totals);
+        assert_eq!(windows.next, MOST);
     }
 }

@@ -4,14 +4,14 @@ use crate::engine::{
     Engine,
     ids::{LabelId, RuleClassId},
     quota::Label,
-    telemetry::{LabelCounts, SeriesName, SeriesRef},
+    telemetry::{LabelCounts, LabelMetricsName, LabelMetricsRef},
     tokens::Subject,
 };
 
-/// One series, as it is now.
+/// The metrics of one label, as they are now.
 #[derive(Clone, Debug)]
-pub(crate) struct LabelSeries {
-    pub(crate) name: SeriesName,
+pub(crate) struct LabelMetricsView {
+    pub(crate) name: LabelMetricsName,
     pub(crate) counts: LabelCounts,
     pub(crate) in_flight: usize,
     pub(crate) waiting: usize,
@@ -19,7 +19,7 @@ pub(crate) struct LabelSeries {
     pub(crate) slots: Option<usize>,
 }
 
-impl LabelSeries {
+impl LabelMetricsView {
     /// Returns how many more requests of the label may run.
     pub(crate) fn available(&self) -> Option<usize> {
         self.slots.map(|slots| slots.saturating_sub(self.in_flight))
@@ -33,34 +33,35 @@ impl LabelSeries {
 }
 
 impl Engine {
-    /// Returns how many series there are, the shared one included.
-    pub(crate) const fn series_count(&self) -> usize {
-        self.telemetry.series_count()
+    /// Returns how many labels have metrics, the shared ones included.
+    pub(crate) const fn label_metrics_count(&self) -> usize {
+        self.telemetry.label_metrics_count()
     }
 
-    /// Returns up to `count` series from `from` on, the shared one first. They are copied, so a reader of many series
+    /// Returns the metrics of up to `count` labels from `from` on, the shared ones first. They are copied, so a reader of many
     /// does so in several turns.
-    pub(crate) fn label_series(&self, from: usize, count: usize) -> Vec<LabelSeries> {
-        self.telemetry.series().skip(from).take(count).map(|series| self.series_view(&series)).collect()
+    pub(crate) fn label_metrics(&self, from: usize, count: usize) -> Vec<LabelMetricsView> {
+        self.telemetry.label_metrics().skip(from).take(count).map(|metrics| self.label_metrics_view(&metrics)).collect()
     }
 
-    fn series_view(&self, series: &SeriesRef<'_>) -> LabelSeries {
-        let (in_flight, waiting, slots) = if series.is_shared {
+    fn label_metrics_view(&self, metrics: &LabelMetricsRef<'_>) -> LabelMetricsView {
+        let (in_flight, waiting, slots) = if metrics.is_shared {
             let (in_flight, waiting) = self.of_others();
             (in_flight, waiting, None)
         } else {
-            let label = series.entry.map(|entry| self.quotas.label(entry));
+            let label = metrics.entry.map(|entry| self.quotas.label(entry));
             let workers = label.and_then(Label::workers).map(|workers| workers.slots());
-            let slots = series.cap.into_iter().chain(workers).min();
+            let slots = metrics.cap.into_iter().chain(workers).min();
             (label.map_or(0, Label::running), label.map_or(0, Label::waiting), slots)
         };
-        LabelSeries { name: series.name.clone(), counts: series.counts.clone(), in_flight, waiting, slots }
+        LabelMetricsView { name: metrics.name.clone(), counts: metrics.counts.clone(), in_flight, waiting, slots }
     }
 
-    /// Returns how many requests run and wait of labels without a series of their own: of all labels but those with a
-    /// series, and without requests that have no label. There may be millions of entries, and there are few series.
+    /// Returns how many requests run and wait of labels without metrics of their own: of all labels but those with
+    /// metrics, and without requests that have no label. There may be millions of entries, and few labels have metrics.
     fn of_others(&self) -> (usize, usize) {
-        let own = self.telemetry.series().filter(|series| !series.is_shared).filter_map(|series| series.entry);
+        let own =
+            self.telemetry.label_metrics().filter(|metrics| !metrics.is_shared).filter_map(|metrics| metrics.entry);
         let without = RuleClassId::all().take(usize::from(self.quotas.classes()));
         let without = without.filter_map(|class| self.quotas.find(class, &Subject::NOBODY));
         let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());

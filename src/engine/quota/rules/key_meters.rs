@@ -1,6 +1,6 @@
 //! What holds for one label of one class, and which meters it shares with others.
 //!
-//! A meter lives as long as an account needs it, and an account as long as its label is known. A label is not forgotten
+//! A meter lives as long as a label needs it, and what a label has of its own as long as it is known. A label is not forgotten
 //! while anything that was used of a rate still counts. So there are never more meters than the table of labels has
 //! room for, and no name buys a new rate.
 
@@ -19,9 +19,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// The rules of one label of one class.
+/// The rules of one label of one class, and the meters that it is counted by.
 #[derive(Debug)]
-pub(in crate::engine::quota) struct Account {
+pub(in crate::engine::quota) struct KeyMeters {
     pub(in crate::engine::quota) rules: Resolved,
     pub(super) rate: Rate,
     pub(super) namespace: MeterId,
@@ -39,7 +39,7 @@ pub(super) struct Throttled {
     pub(super) stamp: Option<u64>,
 }
 
-impl Account {
+impl KeyMeters {
     /// Returns how many requests of the label may run before further ones wait, if its cap lets them wait.
     pub(in crate::engine::quota) fn waits_at(&self) -> usize {
         let cap = self.rules.in_flight.filter(|rule| rule.when_full == WhenFull::Queue && !rule.observes);
@@ -48,8 +48,8 @@ impl Account {
 }
 
 impl Rules {
-    /// Returns an account for a new label, if its class has rules.
-    pub(in crate::engine::quota) fn open(&mut self, label: &Label) -> Option<Box<Account>> {
+    /// Returns the meters of a new label, if its class has rules.
+    pub(in crate::engine::quota) fn open(&mut self, label: &Label) -> Option<Box<KeyMeters>> {
         let Label { class, namespace, name: label, spans_namespaces, .. } = label;
         let plan = self.plan.classes.get(class.index())?;
         let rules = plan.resolve(namespace, label);
@@ -63,19 +63,19 @@ impl Rules {
         let group = group.map(|key| self.meters.join(key));
         let rate = Rate::default();
         let throttled = Throttled::default();
-        Some(Box::new(Account { rules, rate, namespace: namespace_meter, group, throttled, remote }))
+        Some(Box::new(KeyMeters { rules, rate, namespace: namespace_meter, group, throttled, remote }))
     }
 
     /// Looks up the rules of a label again. What was used of its rates stays used.
     pub(in crate::engine::quota) fn reopen(&mut self, now: Timestamp, label: &mut Label) {
         self.forget_place(label);
-        let old = label.account.take();
-        label.account = self.open(label);
-        if let (Some(account), Some(old)) = (label.account.as_deref_mut(), &old) {
-            account.rate = old.rate;
+        let old = label.key_meters.take();
+        label.key_meters = self.open(label);
+        if let (Some(key_meters), Some(old)) = (label.key_meters.as_deref_mut(), &old) {
+            key_meters.rate = old.rate;
         }
-        if let Some(account) = &label.account {
-            let meter = self.meters.get_mut(account.namespace);
+        if let Some(key_meters) = &label.key_meters {
+            let meter = self.meters.get_mut(key_meters.namespace);
             meter.running += label.running;
             meter.over_quota += label.over_quota_running;
         }
@@ -87,19 +87,19 @@ impl Rules {
         }
     }
 
-    /// Whether closing an account gives no label a new rate: nothing of what was used of its rates counts any more, or
-    /// other accounts need the meter.
-    pub(in crate::engine::quota) fn may_close(&self, now: Timestamp, account: &Account) -> bool {
-        let meters = [Some(account.namespace), account.group];
-        account.rate.is_fresh(now) && meters.into_iter().flatten().all(|meter| self.meters.may_leave(now, meter))
+    /// Whether closing the meters of a label gives no label a new rate: nothing of what was used of its rates counts any more, or
+    /// other labels need the meter.
+    pub(in crate::engine::quota) fn may_close(&self, now: Timestamp, key_meters: &KeyMeters) -> bool {
+        let meters = [Some(key_meters.namespace), key_meters.group];
+        key_meters.rate.is_fresh(now) && meters.into_iter().flatten().all(|meter| self.meters.may_leave(now, meter))
     }
 
-    /// Closes the account of a label that is forgotten. Its use of shared meters stays counted as long as that matters.
-    pub(in crate::engine::quota) fn close(&mut self, now: Timestamp, account: &Account) {
+    /// Closes the meters of a label that is forgotten. Its use of shared meters stays counted as long as that matters.
+    pub(in crate::engine::quota) fn close(&mut self, now: Timestamp, key_meters: &KeyMeters) {
         #[cfg(test)]
-        assert!(account.throttled.at.is_none(), "a label that nobody waits for is not parked");
-        self.meters.leave(now, account.namespace);
-        if let Some(group) = account.group {
+        assert!(key_meters.throttled.at.is_none(), "a label that nobody waits for is not parked");
+        self.meters.leave(now, key_meters.namespace);
+        if let Some(group) = key_meters.group {
             self.meters.leave(now, group);
         }
     }

@@ -1,11 +1,11 @@
-//! What a label brings to the queue.
+//! What a label brings to its flow in the queue.
 
 /// Distance by which a flow of weight 1 moves on with each turn.
 pub(crate) const STRIDE: u64 = 1 << 20;
 
-/// What a label brings to the queue.
+/// What a label brings to its flow in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct FlowTag {
     pub(crate) weight: u32,
     /// Start tag with which its flow left.
     pub(crate) start: u64,

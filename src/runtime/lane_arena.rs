@@ -2,7 +2,7 @@
 //!
 //! A request on a lent slot has to find its lane when it leaves, and a count of references to the handle would cost it
 //! two atomic instructions more: as much as the slot itself. So lanes are never freed. When the last clone of a handle is
-//! dropped, its lanes wait for the next handle that is built with as many partitions and lanes. There are as many homes as there
+//! dropped, its lanes wait for the next handle that is built with as many partitions and lanes. There are as many arenas as there
 //! ever were handles at a time.
 
 use std::sync::{
@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use super::{
-    core::{Lanes, LentSlot, Next, lock, shards_here},
+    core::{Lanes, LentSlot, Next, lanes_per_partition_here, lock},
     shared::Shared,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 
 /// The lanes of a handle, and the way back to the handle.
 #[derive(Debug)]
-pub(in crate::runtime) struct Home {
+pub(in crate::runtime) struct LaneArena {
     lanes: Lanes,
     /// When the handle was made; [`FOREIGN`] where it has a clock of the user's.
     origin: AtomicU64,
@@ -32,30 +32,30 @@ pub(in crate::runtime) struct Home {
 /// No [`Origin`].
 const FOREIGN: u64 = u64::MAX;
 
-/// Homes without a handle. Requests may still be on their way out of them.
-static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
+/// Arenas without a handle. Requests may still be on their way out of them.
+static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());
 
-impl Home {
-    /// Returns a home for a handle with so many partitions, and a limit of at most this.
+impl LaneArena {
+    /// Returns an arena for a handle with so many partitions, and a limit of at most this.
     pub(in crate::runtime) fn find(partitions: usize, max_limit: usize, time: &TimeSource) -> &'static Self {
         let origin = time.origin().map_or(FOREIGN, Origin::as_nanos);
         // A clock of the user's is read under a lock, so more lanes would not help. And a simulation is the same on all
         // machines.
         let max_limit = if origin == FOREIGN { 0 } else { max_limit };
-        let shards = shards_here(partitions, max_limit);
+        let per_partition = lanes_per_partition_here(partitions, max_limit);
         let mut vacant = lock(&VACANT);
-        let fits = |home: &&Self| home.lanes.are_for(partitions, shards) && home.lanes.are_idle();
-        let home = match vacant.iter().position(fits) {
+        let fits = |arena: &&Self| arena.lanes.are_for(partitions, per_partition) && arena.lanes.are_idle();
+        let arena = match vacant.iter().position(fits) {
             Some(position) => vacant.swap_remove(position),
             None => Box::leak(Box::new(Self {
-                lanes: Lanes::new(partitions, shards),
+                lanes: Lanes::new(partitions, per_partition),
                 origin: AtomicU64::new(FOREIGN),
                 owner: Mutex::new(Weak::new()),
             })),
         };
-        home.lanes.begin();
-        home.origin.store(origin, Ordering::Relaxed);
-        home
+        arena.lanes.begin();
+        arena.origin.store(origin, Ordering::Relaxed);
+        arena
     }
 
     /// Notes the handle that lives here.
@@ -63,7 +63,7 @@ impl Home {
         *lock(&self.owner) = Arc::downgrade(owner);
     }
 
-    /// Gives the home free, whose lanes are closed.
+    /// Gives the arena free, whose lanes are closed.
     pub(in crate::runtime) fn leave_to_others(&'static self) {
         lock(&VACANT).push(self);
     }
@@ -134,10 +134,10 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::core::force_shards};
+    use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::core::force_lanes_per_partition};
 
     #[test]
-    fn homes_are_used_again_and_not_before_the_last_request_has_left() {
+    fn arenas_are_used_again_and_not_before_the_last_request_has_left() {
         // No other test builds a handle with this many partitions.
         const PARTITIONS: usize = 37;
         let build = || {
@@ -145,17 +145,17 @@ mod tests {
             let named = (1..PARTITIONS).map(|number| (number.to_string(), crate::percent(1)));
             named.fold(admission, |it, (name, share)| it.partition(name, share)).build().unwrap()
         };
-        let home = |admission: &Admission| admission.shared.id();
+        let arena = |admission: &Admission| admission.shared.id();
         let first = build();
-        let at_first = home(&first);
+        let at_first = arena(&first);
         drop(first.try_admit(Ticket::new()).unwrap());
         let permit = first.try_admit(Ticket::new()).unwrap();
         drop(first);
         let second = build();
-        assert_ne!(home(&second), at_first, "a request is still in the first home");
+        assert_ne!(arena(&second), at_first, "a request is still in the first arena");
         permit.finish(Outcome::Success);
         let third = build();
-        assert_eq!(home(&third), at_first);
+        assert_eq!(arena(&third), at_first);
         assert_eq!(third.snapshot().in_flight, 0);
         for _ in 0..100 {
             third.try_admit(Ticket::new()).unwrap().finish(Outcome::Success);
@@ -165,27 +165,29 @@ mod tests {
     }
 
     #[test]
-    fn a_home_with_another_number_of_lanes_is_not_taken() {
+    fn an_arena_with_another_number_of_lanes_is_not_taken() {
         // No other test builds a handle with this many partitions.
         const PARTITIONS: usize = 11;
-        let find = |shards| force_shards(shards, || Home::find(PARTITIONS, 1_000, &TimeSource::tokio()));
-        let homes = [1, 4, 1, 4].map(|shards| {
-            let home = find(shards);
-            home.leave_to_others();
-            home.id()
+        let find = |per_partition| {
+            force_lanes_per_partition(per_partition, || LaneArena::find(PARTITIONS, 1_000, &TimeSource::tokio()))
+        };
+        let arenas = [1, 4, 1, 4].map(|per_partition| {
+            let arena = find(per_partition);
+            arena.leave_to_others();
+            arena.id()
         });
-        assert!(homes[0] != homes[1] && homes[..2] == homes[2..], "{homes:?}");
+        assert!(arenas[0] != arenas[1] && arenas[..2] == arenas[2..], "{arenas:?}");
     }
 
     #[test]
-    fn a_thousand_handles_one_after_the_other_share_a_home() {
+    fn a_thousand_handles_one_after_the_other_share_an_arena() {
         const PARTITIONS: usize = 41;
-        let mut homes = std::collections::BTreeSet::new();
+        let mut arenas = std::collections::BTreeSet::new();
         for _ in 0..1_000 {
-            let home = Home::find(PARTITIONS, 1_000, &TimeSource::tokio());
-            homes.insert(home.id());
-            home.leave_to_others();
+            let arena = LaneArena::find(PARTITIONS, 1_000, &TimeSource::tokio());
+            arenas.insert(arena.id());
+            arena.leave_to_others();
         }
-        assert_eq!(homes.len(), 1);
+        assert_eq!(arenas.len(), 1);
     }
 }

@@ -20,7 +20,7 @@ use crate::{engine::AbandonedKind, time::Timestamp};
 pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
-pub(super) struct Abandoned {
+pub(super) struct AbandonedSlots {
     /// By kind of work: slots by the time when the work started.
     slots: BTreeMap<AbandonedKind, BTreeSet<(Timestamp, SlotNumber)>>,
     /// What goes back with the slots.
@@ -34,7 +34,7 @@ pub(super) struct Abandoned {
     looked: Timestamp,
 }
 
-impl Default for Abandoned {
+impl Default for AbandonedSlots {
     fn default() -> Self {
         Self {
             slots: BTreeMap::new(),
@@ -47,7 +47,7 @@ impl Default for Abandoned {
     }
 }
 
-impl Abandoned {
+impl AbandonedSlots {
     #[inline]
     pub(super) const fn len(&self) -> usize {
         self.count
@@ -124,7 +124,7 @@ mod tests {
         };
         let (quick, slow) = (kind(1), kind(2));
         let end = |kind, start: Timestamp| start.after(Duration::from_millis(if kind == quick { 10 } else { 100 }));
-        let mut abandoned = Abandoned::default();
+        let mut abandoned = AbandonedSlots::default();
         for (number, kind) in [(0, slow), (1, quick), (2, quick), (3, slow)] {
             let start = at(u64::from(number));
             abandoned.add((kind, start), end(kind, start), (SlotNumber::of(number), None));

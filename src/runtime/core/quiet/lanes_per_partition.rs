@@ -11,31 +11,32 @@ use std::{
 
 use super::MOST_LANES;
 
-/// Cores for each lane of a partition at least: so many get on well with a single word.
+/// Cores for each lane of a partition at least: so many get on well with a single number to write to.
 const CORES: usize = 4;
 
 /// Slots of the limit for each lane at least: with fewer of them, a request would often find none in its own.
 const SLOTS: usize = 32;
 
 /// Most lanes of a partition. Each turn of the engine that calls slots back looks at all of them.
-const MOST_SHARDS: usize = 8;
+const MOST_LANES_PER_PARTITION: usize = 8;
 
 /// Returns how many lanes each partition gets: a power of two.
-fn shards(cores: usize, partitions: usize, max_limit: usize) -> usize {
+fn lanes_per_partition(cores: usize, partitions: usize, max_limit: usize) -> usize {
     let partitions = partitions.max(1);
-    let most = (cores / CORES).min(max_limit / SLOTS / partitions).min(MOST_LANES / partitions).min(MOST_SHARDS);
+    let most =
+        (cores / CORES).min(max_limit / SLOTS / partitions).min(MOST_LANES / partitions).min(MOST_LANES_PER_PARTITION);
     most.checked_ilog2().map_or(1, |power| 1 << power)
 }
 
 /// Returns how many lanes each partition gets on this machine.
-pub(in crate::runtime) fn shards_here(partitions: usize, max_limit: usize) -> usize {
+pub(in crate::runtime) fn lanes_per_partition_here(partitions: usize, max_limit: usize) -> usize {
     static HERE: OnceLock<usize> = OnceLock::new();
     #[cfg(test)]
     if let Some(forced) = FORCED.get() {
         return forced;
     }
     let cores = *HERE.get_or_init(|| available_parallelism().map_or(1, usize::from));
-    shards(cores, partitions, max_limit)
+    lanes_per_partition(cores, partitions, max_limit)
 }
 
 thread_local! {
@@ -59,8 +60,8 @@ pub(super) fn this_thread() -> usize {
 
 /// Gives so many lanes to each partition of handles that this thread builds.
 #[cfg(test)]
-pub(in crate::runtime) fn force_shards<R>(shards: usize, build: impl FnOnce() -> R) -> R {
-    let before = FORCED.replace(Some(shards));
+pub(in crate::runtime) fn force_lanes_per_partition<R>(per_partition: usize, build: impl FnOnce() -> R) -> R {
+    let before = FORCED.replace(Some(per_partition));
     let built = build();
     FORCED.set(before);
     built
@@ -81,16 +82,16 @@ mod tests {
         const NO_LIMIT: usize = usize::MAX;
         let few = [(0, 1), (1, 1), (2, 1), (7, 1), (8, 2), (15, 2), (16, 4), (31, 4), (32, 8), (512, 8)];
         for (cores, expected) in few {
-            assert_eq!(shards(cores, 1, NO_LIMIT), expected, "{cores} cores");
+            assert_eq!(lanes_per_partition(cores, 1, NO_LIMIT), expected, "{cores} cores");
         }
         for (limit, expected) in [(0, 1), (1, 1), (63, 1), (64, 2), (127, 2), (128, 4), (256, 8), (NO_LIMIT, 8)] {
-            assert_eq!(shards(64, 1, limit), expected, "limit {limit}");
+            assert_eq!(lanes_per_partition(64, 1, limit), expected, "limit {limit}");
         }
-        assert_eq!([255, 256, 1_024].map(|limit| shards(64, 4, limit)), [1, 2, 8], "four partitions");
+        assert_eq!([255, 256, 1_024].map(|limit| lanes_per_partition(64, 4, limit)), [1, 2, 8], "four partitions");
         // No partition that fits goes without a lane.
         for (partitions, expected) in [(0, 8), (8, 8), (9, 4), (16, 4), (17, 2), (32, 2), (33, 1), (64, 1), (9_999, 1)]
         {
-            assert_eq!(shards(64, partitions, NO_LIMIT), expected, "{partitions} partitions");
+            assert_eq!(lanes_per_partition(64, partitions, NO_LIMIT), expected, "{partitions} partitions");
         }
     }
 
