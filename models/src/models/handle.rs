@@ -64,7 +64,7 @@ impl Handle {
     }
 
     /// A handle whose slots are lent to so many lanes of one partition.
-    pub(super) fn with_lanes(per_partition: usize, limit: usize) -> Arc<Self> {
+    pub(super) fn with_lanes_per_partition(per_partition: usize, limit: usize) -> Arc<Self> {
         Self::of(Lanes::new(1, per_partition), limit, Mistake::None)
     }
 

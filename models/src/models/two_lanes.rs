@@ -8,7 +8,7 @@ use super::{explore, handle::Handle};
 /// that there is none, and has to wait.
 pub fn a_free_slot_in_another_lane_is_found() {
     explore("a_free_slot_in_another_lane_is_found", None, || {
-        let handle = Handle::with_lanes(2, 2);
+        let handle = Handle::with_lanes_per_partition(2, 2);
         // Their slots are kept until both have entered.
         let lent: &'static Mutex<Vec<_>> = Box::leak(Box::default());
         let requests = [1, 2].map(|_| {
@@ -32,7 +32,7 @@ pub fn a_free_slot_in_another_lane_is_found() {
 /// lane until the other one has left too.
 pub fn a_smaller_limit_holds_in_both_lanes() {
     explore("a_smaller_limit_holds_in_both_lanes", Some(2), || {
-        let handle = Handle::with_lanes(2, 2);
+        let handle = Handle::with_lanes_per_partition(2, 2);
         let [first, second] = [0, 1].map(|thread| handle.enter_as(thread).expect("a slot is lent"));
         let other = handle.spawn(move |handle| {
             handle.leave(&second, 9);
@@ -52,7 +52,7 @@ pub fn a_smaller_limit_holds_in_both_lanes() {
 /// (e) A request that gives up in one lane and enters the other one is counted once, though it takes no turn in between.
 pub fn a_request_that_tries_both_lanes_is_counted_once() {
     explore("a_request_that_tries_both_lanes_is_counted_once", Some(2), || {
-        let handle = Handle::with_lanes(2, 2);
+        let handle = Handle::with_lanes_per_partition(2, 2);
         let request = |handle: &Handle| match handle.enter_as(0) {
             Some(lent) => handle.leave(&lent, 9),
             // As a request that asks the engine.
@@ -75,7 +75,7 @@ pub fn a_request_that_tries_both_lanes_is_counted_once() {
 /// (d) A request that finds no slot in either lane waits; the request that leaves hands its slot over.
 pub fn no_wake_up_is_lost_between_lanes() {
     explore("no_wake_up_is_lost_between_lanes", Some(1), || {
-        let handle = Handle::with_lanes(2, 2);
+        let handle = Handle::with_lanes_per_partition(2, 2);
         let others = [1, 2].map(|request| handle.spawn(move |handle| handle.serve_as(request, request)));
         handle.serve_as(0, 0);
         others.into_iter().for_each(|it| it.join().expect("no thread panicked"));

@@ -141,8 +141,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a rule that fails closed is open",
         ON_FAILURE,
-        "OnStoreFailure::FailClosed => return Instead::Refuse,",
-        "OnStoreFailure::FailClosed if !WRONG => return Instead::Refuse,
+        "OnStoreFailure::FailClosed => return FailurePlan::Reject,",
+        "OnStoreFailure::FailClosed if !WRONG => return FailurePlan::Reject,
             OnStoreFailure::FailClosed => {}",
     ),
     of(
