@@ -29,7 +29,7 @@ impl SlotGuard {
 }
 
 /// Keeps the slot of a request for work that may outlive it: an extension of requests whose [`Policy`](crate::policy::Policy)
-/// says [`Abandoned::SlotRef`](crate::policy::Abandoned::SlotRef).
+/// says [`Abandoned::Kept`](crate::policy::Abandoned::Kept).
 #[derive(Clone, Debug)]
 pub struct SlotKeeper {
     shelf: Weak<SlotShelf>,

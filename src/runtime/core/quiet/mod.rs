@@ -199,7 +199,7 @@ impl Lanes {
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
     ///
     /// A request may have counted as running for a moment in a lane where it gave up. If it gets in elsewhere it need not ask
-    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. SlotRef out of the way of requests whose
+    /// the engine: a turn that saw it there has lent again since, or else it saw it gone. Kept out of the way of requests whose
     /// partition has a single lane.
     #[inline(never)]
     fn enter_any(&self, partition: PartitionId, thread: usize) -> Option<(usize, Entered)> {
