@@ -83,9 +83,11 @@ pub const SERVICES: &[Contestant] = &[
     rejecting("AdmissionLayer, bare rejection", || rejects_ours(fixed(ONE, Rejections::new().bare()).layer(HANDLER))),
     rejecting("AdmissionLayer, rejection", || rejects_ours(fixed(ONE, Rejections::new()).layer(HANDLER))),
     rejecting("AdaptiveConcurrencyLayer, bare rejection", || {
-        rejects_ours(adaptive(ONE, Rejections::new().bare()).layer(HANDLER))
+        rejects_full(adaptive(GROUPS.len(), Rejections::new().bare()).layer(HANDLER), GROUPS.len())
     }),
-    rejecting("AdaptiveConcurrencyLayer, rejection", || rejects_ours(adaptive(ONE, Rejections::new()).layer(HANDLER))),
+    rejecting("AdaptiveConcurrencyLayer, rejection", || {
+        rejects_full(adaptive(GROUPS.len(), Rejections::new()).layer(HANDLER), GROUPS.len())
+    }),
     rejecting("LoadShed + ConcurrencyLimit, rejection", || rejects(ConcurrencyLimitLayer::new(ONE).layer(HANDLER))),
     rejecting("LoadShed + tower-acc Aimd, rejection", || rejects(tower_acc(ONE).layer(HANDLER))),
     rejecting("LoadShed + tower-resilience Aimd, rejection", || rejects(resilience(ONE).layer(HANDLER))),
@@ -230,7 +232,16 @@ where
     S: Service<Incoming, Response = Response<B>> + Clone + 'static,
     B: Body + 'static,
 {
-    let occupied = unread(&service);
+    rejects_full(service, ONE)
+}
+
+/// The same where responses that nobody reads take so many slots: each group has its share, and what comes then is beyond it.
+fn rejects_full<S, B>(service: S, slots: usize) -> Box<dyn Prepared>
+where
+    S: Service<Incoming, Response = Response<B>> + Clone + 'static,
+    B: Body + 'static,
+{
+    let occupied: Vec<_> = (0..slots).map(|_| unread(&service)).collect();
     Box::new(Setup { service, _occupied: Some(Box::new(occupied)) })
 }
 
