@@ -27,7 +27,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn change(&self, keys: &[Key], step: Step<'_>) -> io::Result<()> {
-        // Locked until it is closed, also by a process that is killed. A step takes some microseconds, so waiting for it is no await.
+        // Freed when it is closed, also where its process is killed. Steps are short, so a thread waits for the lock, and no time
+        // limit ends that.
         let mut lock = RwLock::new(File::create(self.0.join("lock"))?);
         let _locked = lock.write()?;
         let mut all: BTreeMap<String, String> = match fs::read(self.0.join("rows.json")) {

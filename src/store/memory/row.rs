@@ -9,8 +9,9 @@ use super::{
 };
 use crate::store::{Key, StoreError};
 
-/// What there is at a key. A row that another version wrote has fields that are left out, or one too many.
-#[derive(Default, Deserialize, Serialize)]
+/// What there is at a key. A row with anything else is refused: what it counts is not known.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cap: Option<Cap>,
@@ -33,18 +34,20 @@ impl State {
         Ok(state)
     }
 
-    /// Writes the rows. One of which nothing counts any more is empty.
-    pub(in crate::store) fn write(mut self, keys: &[Key], rows: &mut [String], now: u64) {
+    /// Writes the rows, all of them or none. A row of which nothing counts any more is empty.
+    pub(in crate::store) fn write(mut self, keys: &[Key], rows: &mut [String], now: u64) -> Result<(), StoreError> {
         self.counters.forget_what_is_over(now);
         self.locks.forget_what_is_over(now);
-        for (key, row) in keys.iter().zip(rows) {
+        let mut text = |key| {
             let cap = self.counters.caps.remove(key);
             let (rate, lock) = (self.counters.rates.remove(key), self.locks.0.remove(key));
-            row.clear();
-            if cap.is_some() || rate.is_some() || lock.is_some() {
-                // Numbers and tokens can always be written.
-                *row = serde_json::to_string(&Row { cap, rate, lock }).unwrap_or_default();
+            if cap.is_none() && rate.is_none() && lock.is_none() {
+                return Ok(String::new());
             }
-        }
+            serde_json::to_string(&Row { cap, rate, lock }).map_err(|_| StoreError::Refused("UNWRITABLE".to_owned()))
+        };
+        let written = keys.iter().map(&mut text).collect::<Result<Vec<_>, _>>()?;
+        rows.iter_mut().zip(written).for_each(|(row, text)| *row = text);
+        Ok(())
     }
 }

@@ -40,6 +40,8 @@ pub trait Rows: fmt::Debug + Send + Sync + 'static {
     /// A transaction that is optimistic calls `step` again with what it read again: only the last call counts. The time is the
     /// same for all processes, and does not go back: the time of the database.
     ///
+    /// When the time limit is over the future is dropped. What was not committed by then must not be written.
+    ///
     /// # Errors
     ///
     /// [`StoreError::Unavailable`] if it is not known whether the rows were written, any other error if they were not.
@@ -49,7 +51,7 @@ pub trait Rows: fmt::Debug + Send + Sync + 'static {
 /// A [`Store`] of [`Rows`]: leases, rates, allotments and locks, as those of a [`MemoryStore`](super::MemoryStore), which all
 /// processes share that share the rows.
 ///
-/// Rows hold text in JSON, some hundred bytes for each lease. Notices of what is freed reach the same process only: waiters of other
+/// Rows hold text in JSON, which grows with the leases of a key. Notices of what is freed reach the same process only: waiters of other
 /// processes ask again and again, as they do beside any store. There is no breaker, and a database that loses its rows is not
 /// recognised: leases that it forgot are lost, as they are by a Redis without persistence that is not told to be quiet after a
 /// restart.
@@ -89,11 +91,10 @@ impl RowStore {
         }
         let mut made = Err(StoreError::Refused("NO STEP".to_owned()));
         let mut change = |now: StoreTime, rows: &mut [String]| {
-            made = State::read(keys, rows).map(|mut state| {
+            made = State::read(keys, rows).and_then(|mut state| {
                 let now = micros(now);
                 let made = (step(&mut state, now), state.take_notices());
-                state.write(keys, rows, now);
-                made
+                state.write(keys, rows, now).map(|()| made)
             });
         };
         let after = self.0.time_limit;

@@ -115,8 +115,10 @@ async fn rows_that_fail_or_hang_are_a_store_that_is_gone_and_grant_nothing() {
         };
         assert_eq!((store.health(), store.release(&[lease]).await.unwrap().held), (Health::Up, 1));
     }
-    table.inside().rows.insert(request(&["x"]).claims().as_slice()[0].key().clone(), "{\"cap\":7}".to_owned());
-    assert_eq!(store.acquire(&request(&["x"])).await.unwrap_err(), StoreError::Refused("UNREADABLE".to_owned()));
+    for row in ["{\"cap\":7}", "{\"caps\":{}}", "?"] {
+        table.inside().rows.insert(request(&["x"]).claims().as_slice()[0].key().clone(), row.to_owned());
+        assert_eq!(store.acquire(&request(&["x"])).await.unwrap_err(), StoreError::Refused("UNREADABLE".to_owned()));
+    }
 }
 
 #[tokio::test(start_paused = true)]
