@@ -36,10 +36,13 @@ impl Engine {
     #[inline]
     fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
         let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
+        if observed.is_none() && !over_limit {
+            return self.start(now, ask, label, Marks::NONE);
+        }
+        let request = self.request_of(now, ask, label);
         let (marks, dry_run) = match observed {
-            None if !over_limit => return self.start(now, ask, label, Marks::NONE),
-            Some(full) => self.count_over_quota(now, self.request_of(now, ask, label), full, may_wait),
-            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_dry_run(now, ask, label, may_wait).1),
+            Some(full) => self.count_over_quota(now, request, full, may_wait),
+            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_dry_run(request, ask, may_wait).1),
         };
         let mut arrival = self.start(now, ask, label, marks);
         match &mut arrival {

@@ -65,7 +65,7 @@ impl Engine {
         full: ExhaustedRule,
     ) -> Refusal {
         let refusal = self.refusal(now, partition, label, full.reason);
-        // At least a nanosecond: zero dry_run mean that there is room now.
+        // At least a nanosecond: zero would mean that there is room now.
         let promised = self.quotas.promise(label, &full).map(|at| at.since(now).max(Duration::from_nanos(1)));
         // Room comes when a request that the meter counts ends.
         let by_meter = full.meter.filter(|_| full.until.is_none());

@@ -13,7 +13,7 @@ use crate::{
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decision {
-    /// It runs: on a slot of the limit, or beside the limit, because its partition observes.
+    /// It runs: on a slot of the limit, or over the limit, because its partition observes.
     Run { over_limit: bool },
     /// It runs and is not counted, because no decision binds.
     RunUncounted,

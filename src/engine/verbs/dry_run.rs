@@ -50,13 +50,8 @@ impl Engine {
 
     /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
     /// whether it would wait, and what its slot says.
-    pub(super) fn tell_dry_run(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        may_wait: bool,
-    ) -> (bool, DryRunOutcome) {
+    pub(super) fn tell_dry_run(&mut self, request: RequestRef, ask: &Ask<'_>, may_wait: bool) -> (bool, DryRunOutcome) {
+        let (now, label) = (request.since, request.label);
         let without_wait = |engine: &Self| engine.reason_for_not_waiting(ask.partition, label);
         let place =
             if may_wait { self.place_for(now, ask, label).map(drop) } else { Err(Obstacle::new(without_wait(self))) };
@@ -66,7 +61,7 @@ impl Engine {
             self.reserve(now, ask, label, may_wait);
         }
         let place = place.map_err(|obstacle| obstacle.reason);
-        self.record_dry_run(now, self.request_of(now, ask, label), place);
+        self.record_dry_run(now, request, place);
         let dry_run = DryRunOutcome::have(place, || {
             let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| without_wait(self))
@@ -76,8 +71,9 @@ impl Engine {
 
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
-        let (waits, dry_run) = self.tell_dry_run(now, ask, label, true);
-        self.record(now, self.request_of(now, ask, label), Event::LetThrough);
+        let request = self.request_of(now, ask, label);
+        let (waits, dry_run) = self.tell_dry_run(request, ask, true);
+        self.record(now, request, Event::LetThrough);
         let marks = self.controller.enter_shadow(waits);
         Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }
