@@ -20,13 +20,13 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("lines without tests, library", 47_150, 35_000),
     ("lines without tests, engine", 18_550, 14_000),
     ("entries at the top level, not hidden", 25, 11),
-    ("calls of `capacity.take` and `capacity.lend`", 4, 1),
-    ("functions in the verbs of the engine", 167, 120),
+    ("calls of `capacity.take`, `take_plainly` and `lend`", 3, 1),
+    ("functions in the verbs of the engine", 166, 120),
     ("methods of telemetry that verbs call", 21, 1),
     ("methods of rooms for others", 242, 110),
     ("methods of the widest room", 63, 25),
     ("references to inner objects that rooms hand out", 14, 0),
-    ("fields declared in the snapshot and again on the wire", 189, 0),
+    ("names of fields in the snapshot and again on the wire", 189, 0),
     ("public types", 211, 190),
     ("files with an `impl TwoPoint`", 2, 1),
     ("test programs of the workspace", 21, 12),
@@ -118,7 +118,7 @@ fn counts() -> Vec<usize> {
         verbs.iter().flat_map(|code| code.split(of).skip(1).map(ident).collect::<Vec<_>>()).collect()
     };
     let takes = verbs.iter().map(|code| {
-        let calls = ["capacity.take", "capacity.lend("];
+        let calls = ["capacity.take(", "capacity.take_plainly(", "capacity.lend("];
         calls.iter().map(|call| code.matches(call).count()).sum::<usize>()
     });
     let api = fs::read_to_string(root().join("e2e/tests/public_api/api.txt")).unwrap_or_default();
