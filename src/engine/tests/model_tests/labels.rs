@@ -132,8 +132,9 @@ impl Model {
                     None => workers.push(worker),
                 }
             });
-            self.settle();
         }
+        // Time may have passed since the last turn: a slot that was held back may be free by now.
+        self.settle();
         label > 1
     }
 
