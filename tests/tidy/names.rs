@@ -23,7 +23,7 @@ fn walk(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 /// All functions of the sources, and the entries of the lists that macros make tests of.
 fn functions() -> BTreeSet<String> {
     let mut files = Vec::new();
-    for folder in ["cli", "e2e", "fuzz", "models", "simulator", "src", "tests"] {
+    for folder in ["crates", "src", "tests"] {
         walk(&root().join(folder), "rs", &mut files);
     }
     let mut names = BTreeSet::new();
@@ -75,7 +75,7 @@ fn allows_unsafe(manifest: &str) -> bool {
 
 #[test]
 fn there_is_no_unsafe_code() {
-    for package in ["", "cli", "e2e", "examples", "simulator", "testkit", "models", "models/whole"] {
+    for package in ["", "examples", "crates/cli", "crates/e2e", "crates/simulator", "crates/testkit", "crates/models", "crates/models/whole"] {
         let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
         assert!(!allows_unsafe(&manifest), "{package} may have unsafe code");
     }
