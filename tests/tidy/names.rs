@@ -75,7 +75,16 @@ fn allows_unsafe(manifest: &str) -> bool {
 
 #[test]
 fn there_is_no_unsafe_code() {
-    for package in ["", "examples", "crates/cli", "crates/e2e", "crates/simulator", "crates/testkit", "crates/models", "crates/models/whole"] {
+    for package in [
+        "",
+        "examples",
+        "crates/cli",
+        "crates/e2e",
+        "crates/simulator",
+        "crates/testkit",
+        "crates/models",
+        "crates/models/whole",
+    ] {
         let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
         assert!(!allows_unsafe(&manifest), "{package} may have unsafe code");
     }

@@ -89,7 +89,8 @@ impl Prometheus {
     pub(crate) async fn start(targets: &[String]) -> Self {
         let folder = npm::target().join(format!("prometheus-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("alerts.yaml"), in_seconds(include_str!("../../../../examples/dashboards/alerts.yaml"))).unwrap();
+        fs::write(folder.join("alerts.yaml"), in_seconds(include_str!("../../../../examples/dashboards/alerts.yaml")))
+            .unwrap();
         let targets: Vec<_> = targets.iter().map(|it| it.trim_start_matches("http://")).collect();
         let config = format!(
             "global: {{scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}}\n\

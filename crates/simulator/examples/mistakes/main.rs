@@ -140,7 +140,11 @@ fn manifest(text: &str) -> Result<String, String> {
             kept.push('\n');
         }
     }
-    if kept.contains("members = [\"crates/simulator\"") { Ok(kept) } else { Err("the manifest has no members".to_owned()) }
+    if kept.contains("members = [\"crates/simulator\"") {
+        Ok(kept)
+    } else {
+        Err("the manifest has no members".to_owned())
+    }
 }
 
 fn make_mistakes(src: &Path) -> Result<(), String> {
