@@ -30,6 +30,9 @@ use super::{
     request::{Request, label},
 };
 
+/// The longest wait in the room for guarantees, in milliseconds, as the guarantees page has it.
+const LONGEST_IN_ROOM: u64 = 500;
+
 /// The prefix of all keys.
 pub(super) const PREFIX: &str = "fleet";
 
@@ -151,6 +154,8 @@ impl Here {
     fn longest_wait(&self) -> u64 {
         let of = &self.0.settings;
         let wait = if of.queue > 0 { of.admission_timeout + of.max_wait } else { of.wait_timeout };
+        // A request within the share of its partition waits in the room for guarantees, with or without a line.
+        let wait = if self.has_partitions() { wait.max(LONGEST_IN_ROOM) } else { wait };
         // The store is asked for one time limit at most, and unused units are called back for 50 ms.
         wait + wait * of.drift / 100 + of.network.time_limit + 50 + self.0.clock.late()
     }
