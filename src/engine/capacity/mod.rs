@@ -235,19 +235,19 @@ impl Capacity {
             .min(self.limit)
     }
 
-    /// Counts a request that takes a slot; returns how many requests run then. `is_label_below` its fair share is only
-    /// asked while something is held back.
+    /// Counts so many requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
+    /// only asked while something is held back.
     #[inline]
-    pub(crate) fn take(&mut self, holder: &Holder, is_label_below: impl FnOnce() -> bool) -> u32 {
+    pub(crate) fn take(&mut self, holder: &Holder, count: usize, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        let (level, cost) = (holder.level, holder.cost());
+        let (level, cost) = (holder.level, holder.cost() * count);
         if holder.marks.has(Marks::OVER_LIMIT) {
             self.over_limit += cost;
             self.partitions[holder.partition.index()].over_limit += cost;
             return number(self.running + self.over_limit);
         }
-        let it = &mut self.partitions[holder.partition.index()];
-        if self.reserved.next_decay() != Timestamp::NEVER {
+        if self.has_reserved() {
+            let it = &self.partitions[holder.partition.index()];
             let left = self.limit.saturating_sub(self.running);
             let owed = (it.running < it.owed).then_some(holder.partition);
             self.reserved.draw_on_slots(left, owed, is_label_below(), level);
@@ -256,25 +256,15 @@ impl Capacity {
         number(self.running)
     }
 
-    /// The same for a request of the limit, while nothing is held back; and when it started.
-    #[inline]
-    pub(crate) fn take_plainly(&mut self, now: Timestamp, partition: PartitionId, level: Level, cost: usize) -> u32 {
-        self.partitions[partition.index()].stall.started(now);
-        self.add(partition, level, cost);
-        u32::try_from(self.running).unwrap_or(u32::MAX)
-    }
-
-    /// Counts up to `most` slots of a partition as running, as many as it may run; returns how many.
-    pub(crate) fn lend(&mut self, partition: PartitionId, level: Level, most: usize) -> usize {
+    /// Returns how many of `most` further requests of a partition may run now, while nothing is held back.
+    pub(crate) fn room(&self, partition: PartitionId, most: usize) -> usize {
         let it = &self.partitions[partition.index()];
         if it.retired {
             return 0;
         }
         let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
         let cap = if it.may_borrow() { it.cap } else { it.cap.min(it.owed) };
-        let lent = most.min(cap.saturating_sub(it.running)).min(free);
-        self.add(partition, level, lent);
-        lent
+        most.min(cap.saturating_sub(it.running)).min(free)
     }
 
     /// Returns how many requests of a partition run beyond its bound; all that there may be, where it is out of the settings.

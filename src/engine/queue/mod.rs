@@ -158,12 +158,6 @@ impl WaitQueue {
         self.at_gate < self.gate.places.count(limit)
     }
 
-    /// Whether there is a place for waiters, taken or not: in line, or before the gate.
-    #[inline]
-    pub(crate) fn takes_any(&self, limit: usize) -> bool {
-        self.places(limit) > 0 || self.gate.places.count(limit) > 0
-    }
-
     pub(crate) fn get(&self, key: Key) -> &Waiter {
         self.flows.get(key)
     }

@@ -19,13 +19,6 @@ use crate::{
 /// No label, in the list of labels that could be forgotten.
 pub(super) const NOT_LISTED: u32 = u32::MAX;
 
-/// What changes how much of a label runs.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum UsedBy {
-    Start,
-    End,
-}
-
 /// The state of one label.
 #[derive(Debug)]
 pub(crate) struct Label {
@@ -160,27 +153,33 @@ impl Label {
         self.key_meters.as_mut()?.remote.as_deref_mut()
     }
 
-    /// Counts a request that takes a slot, or gives it back.
+    /// Counts so many requests alike that take a slot each.
     #[inline]
-    pub(super) const fn count(&mut self, holder: &Holder, by: UsedBy) {
-        let cost = holder.cost();
-        let over_limit = if holder.marks.has(Marks::OVER_LIMIT) { cost } else { 0 };
-        let over_quota = if holder.marks.has(Marks::OVER_QUOTA) { cost } else { 0 };
-        match by {
-            UsedBy::Start => {
-                self.running += cost;
-                self.over_limit += over_limit;
-                self.over_quota += over_quota;
-                self.over_quota_running += over_quota;
-            }
-            UsedBy::End => {
-                self.running -= cost;
-                self.over_limit -= over_limit;
-                self.over_quota -= over_quota;
-                self.over_quota_running -= over_quota;
-                self.stall.freed();
-            }
+    pub(super) const fn start(&mut self, holder: &Holder, count: usize) {
+        let cost = holder.cost() * count;
+        self.running += cost;
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit += cost;
         }
+        if holder.marks.has(Marks::OVER_QUOTA) {
+            self.over_quota += cost;
+            self.over_quota_running += cost;
+        }
+    }
+
+    /// Counts a request that gives its slot back.
+    #[inline]
+    pub(super) const fn end(&mut self, holder: &Holder) {
+        let cost = holder.cost();
+        self.running -= cost;
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit -= cost;
+        }
+        if holder.marks.has(Marks::OVER_QUOTA) {
+            self.over_quota -= cost;
+            self.over_quota_running -= cost;
+        }
+        self.stall.freed();
     }
 
     /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.

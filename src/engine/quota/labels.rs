@@ -216,15 +216,6 @@ impl Labels {
         if was_full == is_full { Throttle::Same } else { Throttle::Changed(is_full) }
     }
 
-    /// A request without a label starts.
-    #[inline]
-    pub(super) fn start_plainly(&mut self, cost: usize) {
-        let label = &mut self.entries[0];
-        self.active -= usize::from(label.is_active());
-        label.running += cost;
-        self.active += usize::from(label.is_active());
-    }
-
     /// Requests without a label end.
     pub(super) fn end_plainly(&mut self, cost: usize) {
         let label = &mut self.entries[0];

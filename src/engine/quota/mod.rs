@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(crate) use self::label::Label;
 pub use self::rules::RuleSnapshot;
-use self::{label::UsedBy, labels::Labels, rules::Rules};
+use self::{labels::Labels, rules::Rules};
 use crate::{
     engine::{
         deadlines::Deadlines,
@@ -248,25 +248,10 @@ impl Quotas {
         self.rules.stall(meter)
     }
 
-    /// Notes that a request of a label takes a slot.
+    /// Notes that so many requests of a label take a slot each.
     #[inline]
-    pub(crate) fn started(&mut self, holder: &Holder) -> Throttle {
-        self.labels.change(holder.label, |label| label.count(holder, UsedBy::Start))
-    }
-
-    /// A request without a label takes a slot, where there are no rules.
-    #[inline]
-    pub(crate) fn started_plainly(&mut self, cost: usize) {
-        self.labels.start_plainly(cost);
-    }
-
-    /// A request of a label takes a slot as it comes, where there are no rules.
-    #[inline]
-    pub(crate) fn started_at_once(&mut self, now: Timestamp, id: LabelId, served: u64, cost: usize) -> Throttle {
-        self.labels.change(id, |label| {
-            label.running += cost;
-            label.serve_at_once(now, served);
-        })
+    pub(crate) fn started(&mut self, holder: &Holder, count: usize) -> Throttle {
+        self.labels.change(holder.label, |label| label.start(holder, count))
     }
 
     /// Requests without a label give their slots back, where there are no rules.
@@ -277,7 +262,7 @@ impl Quotas {
     /// Notes that a request of a label gives its slot back.
     #[inline]
     pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
-        let throttle = self.labels.change(holder.label, |label| label.count(holder, UsedBy::End));
+        let throttle = self.labels.change(holder.label, |label| label.end(holder));
         if !self.rules.is_empty() {
             self.rules.release(self.labels.get(holder.label), holder);
         }

@@ -203,17 +203,6 @@ impl Telemetry {
         self.journal.decided(now, code, request, blocker, gauges);
     }
 
-    /// A request arrived and was admitted at once, where labels have no metrics of their own.
-    #[inline]
-    pub(crate) fn admitted_plainly(&mut self, now: Timestamp, partition: PartitionId, label: LabelId, gauges: Gauges) {
-        let counts = &mut self.counts[partition.index()];
-        counts.arrived += 1;
-        counts.admitted += 1;
-        self.count_admitted(label);
-        let request = RequestRef::new(now, partition, label);
-        self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
-    }
-
     /// Requests without a label are counted by partition only.
     #[inline]
     fn count_admitted(&mut self, label: LabelId) {

@@ -16,7 +16,8 @@ use crate::{
 
 impl Engine {
     /// Does what was decided about a request that arrives: the only place.
-    pub(super) fn apply(
+    #[inline]
+    pub(super) fn apply<const PLAIN: bool>(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -25,6 +26,7 @@ impl Engine {
         may_wait: bool,
     ) -> Arrival {
         match decision {
+            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
             Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
             Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
             Decision::Wait(spot) => self.wait(now, ask, label, spot),
@@ -37,14 +39,14 @@ impl Engine {
     fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
         let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
         if observed.is_none() && !over_limit {
-            return self.start(now, ask, label, Marks::NONE);
+            return self.start::<false>(now, ask, label, Marks::NONE);
         }
         let request = self.request_of(now, ask, label);
         let (marks, dry_run) = match observed {
             Some(full) => self.count_over_quota(now, request, full, may_wait),
             None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_dry_run(request, ask, may_wait).1),
         };
-        let mut arrival = self.start(now, ask, label, marks);
+        let mut arrival = self.start::<false>(now, ask, label, marks);
         match &mut arrival {
             Arrival::Admit(slot) => slot.dry_run = dry_run,
             Arrival::Ask(place, _) => self.queue.take_along(place.key(), dry_run),
@@ -54,25 +56,30 @@ impl Engine {
     }
 
     /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
-    fn start(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
+    #[inline]
+    fn start<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
-        let in_flight = self.take_slot(&mut holder);
+        let in_flight = self.take_slots(&mut holder, 1);
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
             self.quotas.served_at_once(now, label, served);
         }
-        self.quotas.charge(now, &holder);
         if !marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, ask.partition);
         }
-        if let Some(rules) = self.needs_remote(label) {
-            return self.begin_remote(now, ask, holder, in_flight, rules);
+        if !PLAIN {
+            self.quotas.charge(now, &holder);
+            if let Some(rules) = self.needs_remote(label) {
+                return self.begin_remote(now, ask, holder, in_flight, rules);
+            }
         }
         self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
+        #[cfg(test)]
+        self.check();
         Arrival::Admit(self.slot(now, ask.class, holder, in_flight).until(ask.deadline))
     }
 
-    /// Gives a slot to a request that has to ask a store before it runs.
+    /// Has a request that has a slot ask a store before it runs.
     #[cold]
     fn begin_remote(
         &mut self,
@@ -87,9 +94,9 @@ impl Engine {
         match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
+                self.record(now, request, Event::GaveBack);
                 self.release(&holder);
-                self.record_rejected(now, request, Reason::QueueFull, false);
-                Arrival::Reject(self.refusal(now, ask.partition, holder.label, Reason::QueueFull))
+                Arrival::Reject(self.reject(now, ask, holder.label, Obstacle::new(Reason::QueueFull), false))
             }
         }
     }

@@ -3,9 +3,8 @@
 use crate::{
     engine::{
         Engine,
-        ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, RuleClassId, TtlId},
-        tokens::{Arrival, Ask, Holder, Marks, Refusal, Slot, Subject},
-        verbs::decide::Obstacle,
+        ids::{ClassId, LabelId, LabelMetricsId, RuleClassId},
+        tokens::{Arrival, Ask, Marks, Slot, Subject},
     },
     time::Timestamp,
 };
@@ -38,101 +37,49 @@ impl Engine {
 
     #[inline]
     fn come_by<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        if let Some(slot) = self.admit_plainly(now, ask) {
-            return Arrival::Admit(slot);
-        }
-        if MAY_WAIT && let Some(refusal) = self.reject_plainly(now, ask) {
-            return Arrival::Reject(refusal);
-        }
         let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
+        if self.extras.are_none() {
+            self.come_as::<MAY_WAIT, true>(now, ask)
+        } else {
+            self.come_with_extras::<MAY_WAIT>(now, ask)
+        }
+    }
+
+    #[inline(never)]
+    fn come_with_extras<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if self.lifecycle.is_off() {
             return Arrival::Admit(Slot::uncounted(now, ask.partition, LabelMetricsId::NONE, Marks::OBSERVED));
         }
-        let label = self.label_of(now, ask);
+        self.come_as::<MAY_WAIT, false>(now, ask)
+    }
+
+    /// The way of a request, compiled twice: `PLAIN` where it is asked for nothing but a slot and the cap of its label, without
+    /// the questions whose answers are known then.
+    #[inline]
+    fn come_as<const MAY_WAIT: bool, const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+        let label = self.label_of::<PLAIN>(now, ask);
         self.telemetry.arrived(ask.partition, label);
-        self.catch_up(now);
-        let decision = self.decide(now, ask, label, MAY_WAIT);
-        self.apply(now, ask, label, decision, MAY_WAIT)
+        self.catch_up::<PLAIN>(now);
+        let decision = self.decide::<PLAIN>(now, ask, label, MAY_WAIT);
+        self.apply::<PLAIN>(now, ask, label, decision, MAY_WAIT)
     }
 
     /// Serves those that came first: waiters for a rule that has room by now, or for a slot that is not held back any more.
     #[inline]
-    fn catch_up(&mut self, now: Timestamp) {
-        let is_due = self.capacity.next_decay() <= now || (self.quotas.has_rules() && self.quotas.next_room() <= now);
-        if is_due && !self.lifecycle.is_draining() {
+    fn catch_up<const PLAIN: bool>(&mut self, now: Timestamp) {
+        let has_room = !PLAIN && self.quotas.has_rules() && self.quotas.next_room() <= now;
+        if (has_room || self.capacity.next_decay() <= now) && (PLAIN || !self.lifecycle.is_draining()) {
             self.dispatch(now);
         }
     }
 
-    /// A slot for a request that is asked for nothing else, if its partition has one and its label is below its cap: what the
-    /// other way would do, without the questions whose answers are known.
-    #[inline]
-    fn admit_plainly(&mut self, now: Timestamp, ask: &Ask<'_>) -> Option<Slot> {
-        if !self.extras.are_none() {
-            return None;
-        }
-        let partition = self.capacity.in_force(ask.partition);
-        if self.capacity.has_reserved() || ask.deadline <= now || !self.capacity.may_run(partition, Ask::COST) {
-            return None;
-        }
-        let level = Level::of(ask.criticality);
-        let label = match &ask.subject {
-            None => {
-                self.quotas.started_plainly(Ask::COST);
-                LabelId::DEFAULT
-            }
-            Some(subject) => self.start_label(now, partition, level, subject)?,
-        };
-        let in_flight = self.capacity.take_plainly(now, partition, level, Ask::COST);
-        self.estimates.started(now);
-        self.telemetry.admitted_plainly(now, partition, label, self.gauges());
-        #[cfg(test)]
-        self.check();
-        let holder = Holder { partition, label, level, marks: Marks::NONE };
-        Some(Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE).until(ask.deadline))
-    }
-
-    /// Counts a request of a label that is asked for nothing but its cap, unless as many requests of the label run as may.
-    fn start_label(
-        &mut self,
-        now: Timestamp,
-        partition: PartitionId,
-        level: Level,
-        subject: &Subject<'_>,
-    ) -> Option<LabelId> {
-        let label = self.intern(now, RuleClassId::OTHERS, subject);
-        if self.quotas.is_full(label) {
-            return None;
-        }
-        let served = self.queue.served(partition, level);
-        let throttle = self.quotas.started_at_once(now, label, served, Ask::COST);
-        self.throttle(label, throttle);
-        Some(label)
-    }
-
-    /// The rejection of a request that is asked for nothing else, where no request waits and its partition has no slot: what
-    /// the other way would do, without the questions whose answers are known.
-    fn reject_plainly(&mut self, now: Timestamp, ask: &Ask<'_>) -> Option<Refusal> {
-        if !self.extras.are_none() || ask.subject.is_some() || self.queue.takes_any(self.capacity.limit()) {
-            return None;
-        }
-        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
-        let partition = ask.partition;
-        if self.capacity.has_reserved()
-            || ask.deadline <= now
-            || self.capacity.may_run(partition, Ask::COST)
-            || self.claim_of_partition(partition).is_some()
-        {
-            return None;
-        }
-        self.telemetry.arrived(partition, LabelId::DEFAULT);
-        let obstacle = Obstacle::new(self.reason_for_rejecting(partition, LabelId::DEFAULT));
-        Some(self.reject(now, ask, LabelId::DEFAULT, obstacle, true))
-    }
-
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     #[cfg(test)]
-    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+    pub(crate) fn arrive_without_waiting(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+    ) -> Result<Slot, crate::engine::tokens::Refusal> {
         match self.arrive_now(now, ask) {
             Arrival::Admit(slot) => Ok(slot),
             Arrival::Reject(refusal) => Err(refusal),
@@ -147,15 +94,15 @@ impl Engine {
 
     /// Returns the label of a request.
     #[inline]
-    pub(in crate::engine) fn label_of(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
-        let class = self.quotas.class_of(ask.class);
+    pub(in crate::engine) fn label_of<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
+        let class = if PLAIN { RuleClassId::OTHERS } else { self.quotas.class_of(ask.class) };
         if class != RuleClassId::OTHERS {
             self.telemetry.see_class(class);
         }
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),
             // What a class allows as a whole holds for requests without a label as well.
-            None if self.quotas.has_rules() => self.intern(now, class, &Subject::NOBODY),
+            None if !PLAIN && self.quotas.has_rules() => self.intern(now, class, &Subject::NOBODY),
             None => LabelId::DEFAULT,
         }
     }

@@ -50,19 +50,27 @@ impl From<ExhaustedRule> for Obstacle {
 }
 
 impl Engine {
-    /// Decides about a request that arrives: the order of all bounds.
-    pub(super) fn decide(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Decision {
-        if self.lifecycle.is_draining() {
+    /// Decides about a request that arrives: the order of all bounds. `PLAIN` leaves out the questions whose answers are known
+    /// where a request is asked for nothing but a slot and the cap of its label.
+    #[inline]
+    pub(super) fn decide<const PLAIN: bool>(
+        &self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        may_wait: bool,
+    ) -> Decision {
+        if !PLAIN && self.lifecycle.is_draining() {
             return Decision::Reject(Obstacle::new(Reason::Draining));
         }
-        let enforces = self.lifecycle.enforces();
+        let enforces = PLAIN || self.lifecycle.enforces();
         let is_late = enforces && ask.deadline <= now;
-        let rule = if is_late { None } else { self.blocking_rule(now, label) };
+        let rule = if PLAIN || is_late { None } else { self.blocking_rule(now, label) };
         if !is_late && rule.is_none() {
             if self.may_run(ask, label) {
                 return Decision::Run { over_limit: false };
             }
-            if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
+            if !PLAIN && self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
                 return Decision::Run { over_limit: true };
             }
         }

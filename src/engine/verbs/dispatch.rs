@@ -85,7 +85,7 @@ impl Engine {
             let hold = self.estimates.reservation_time();
             self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
         }
-        let in_flight = self.take_slot(&mut holder);
+        let in_flight = self.take_slots(&mut holder, 1);
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Event::Granted { asks });

@@ -9,6 +9,7 @@ use crate::{
         ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, TtlId},
         telemetry::Gauges,
         tokens::{Ask, Holder, LentSample, Marks, Refusal, Settled, Slot},
+        verbs::decide::Decision,
     },
     outcome::Outcome,
     rejection::Reason,
@@ -49,8 +50,8 @@ impl Engine {
     /// Lends up to `most` slots for requests of a partition without a label and of the usual importance. Returns how many:
     /// as many as requests that arrive together would get.
     pub(crate) fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
-        let lent = self.capacity.lend(partition, Level::of(Criticality::default()), most);
-        self.quotas.started_plainly(lent);
+        let lent = self.capacity.room(partition, most);
+        self.take_slots(&mut lent_holder(partition), lent);
         #[cfg(test)]
         self.check();
         u32::try_from(lent).unwrap_or(u32::MAX)
@@ -90,10 +91,12 @@ impl Engine {
     /// a slot: where its rejection changes nothing but counts.
     pub(crate) fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
         let ask = &Ask::of(self.capacity.in_force(partition));
-        if !self.extras.are_none() || self.may_run(ask, LabelId::DEFAULT) || self.reserves(ask, LabelId::DEFAULT) {
+        if !self.extras.are_none() || self.reserves(ask, LabelId::DEFAULT) {
             return None;
         }
-        let obstacle = self.place_for(self.now, ask, LabelId::DEFAULT).err()?;
+        let Decision::Reject(obstacle) = self.decide::<true>(self.now, ask, LabelId::DEFAULT, true) else {
+            return None;
+        };
         Some(self.refusal(self.now, ask.partition, LabelId::DEFAULT, obstacle.reason))
     }
 

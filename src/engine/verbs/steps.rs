@@ -14,16 +14,16 @@ use crate::{
 };
 
 impl Engine {
-    /// Counts a request that takes a slot; returns how many requests run then.
+    /// Gives so many requests alike a slot each: the only place that gives any. Returns how many requests run then.
     #[inline]
-    pub(super) fn take_slot(&mut self, holder: &mut Holder) -> u32 {
+    pub(super) fn take_slots(&mut self, holder: &mut Holder, count: usize) -> u32 {
         if self.controller.has_shadow() {
             let waits = self.queue.places(self.capacity.limit()) > 0;
             holder.marks = holder.marks.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
         let limit = capacity.limit();
-        let in_flight = capacity.take(holder, || quotas.is_below_fair_share(holder.label, limit));
+        let in_flight = capacity.take(holder, count, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
             holder.marks.has(Marks::OVER_LIMIT)
@@ -32,7 +32,7 @@ impl Engine {
                 || self.capacity.partition(holder.partition).is_within_overcommit(),
             "more run than the limit allows"
         );
-        let throttle = self.quotas.started(holder);
+        let throttle = self.quotas.started(holder, count);
         self.throttle(holder.label, throttle);
         in_flight
     }

@@ -161,9 +161,9 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "more slots are lent than there are",
         CAPACITY,
-        "let lent = most.min(cap.saturating_sub(it.running)).min(free);",
-        "let more = 2 * usize::from(WRONG);
-        let lent = most.min((cap.saturating_add(more)).saturating_sub(it.running)).min(free + more);",
+        "        most.min(cap.saturating_sub(it.running)).min(free)\n",
+        "        let more = 2 * usize::from(WRONG);
+        most.min((cap.saturating_add(more)).saturating_sub(it.running)).min(free + more)\n",
     ),
     of(
         "a reload forgets what runs",

@@ -125,7 +125,7 @@ fn waiters_for_their_own_cap_delay_no_others() {
     (0..20).for_each(|_| room.ask("b"));
     let expected = |room: &mut Room, label| {
         let ask = Ask { subject: Some(Subject::new("", label, None)), ..Ask::of(PartitionId::DEFAULT) };
-        let id = room.engine.label_of(room.now, &ask);
+        let id = room.engine.label_of::<false>(room.now, &ask);
         room.engine.expected_wait(room.now, &ask, id).unwrap().as_secs_f64()
     };
     let (free, throttled) = (expected(&mut room, "a"), expected(&mut room, "b"));

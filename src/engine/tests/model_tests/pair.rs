@@ -263,7 +263,7 @@ impl Pair {
             return false;
         }
         let overflowed = engine.quotas.overflowed();
-        let label = engine.label_of(now, ask);
+        let label = engine.label_of::<false>(now, ask);
         engine.quotas.set_overflowed(overflowed);
         if engine.capacity.next_decay() <= now {
             engine.dispatch(now);
