@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, advance, sleep, timeout},
 };
 use tower_admission::{
-    Admission, DrainMode, Labels, Outcome, Permit, Reason, Ticket,
+    Admission, Clock, DrainMode, Labels, Outcome, Permit, Reason, Ticket,
     limit::{Fixed, TwoPoint},
     percent,
 };
@@ -299,4 +299,43 @@ async fn callers_that_stay_are_served_beside_callers_that_leave() {
         "served: {alone:.3} alone; beside callers that leave {stops:.3}, and {goes_on:.3} where their work is counted"
     );
     assert!(alone > 0.98 && stops > 0.98 && goes_on > 0.98);
+}
+
+/// A clock that can be set back, and counts how often it is read. Each look takes a microsecond, so that a driver that never
+/// sleeps comes to an end.
+#[derive(Clone, Debug)]
+struct SetBack {
+    start: Instant,
+    by: Arc<AtomicU64>,
+    reads: Arc<AtomicU64>,
+}
+
+impl Clock for SetBack {
+    fn now(&self) -> Duration {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        self.start.elapsed() + ms(5_000) + Duration::from_micros(reads) - ms(self.by.load(Ordering::Relaxed))
+    }
+}
+
+/// The control: where a driver asks by the clock that went back whether such work has ended, it looks again and again until the
+/// clock has caught up.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_set_back_keeps_no_driver_awake() {
+    let clock = SetBack { start: Instant::now(), by: Arc::default(), reads: Arc::default() };
+    let (by, reads) = (Arc::clone(&clock.by), Arc::clone(&clock.reads));
+    let admission = Admission::builder().limit(Fixed::new(2)).queue(1).clock(clock).build().unwrap();
+    let [permit, other] = [(); 2].map(|()| admission.try_admit(Ticket::new()).unwrap());
+    // A wait that ends brings a driver; work that has been looked for, a time from which it is looked for again.
+    timeout(ms(1_500), admission.admit(Ticket::new())).await.unwrap_err();
+    drop(other);
+    admission.try_admit(Ticket::new()).unwrap().abandon();
+    sleep(ms(10)).await;
+    admission.tick();
+    by.store(1_200, Ordering::Relaxed);
+    permit.abandon();
+    let before = reads.load(Ordering::Relaxed);
+    sleep(ms(50)).await;
+    let reads = reads.load(Ordering::Relaxed) - before;
+    assert!(reads < 100, "{reads} looks in 50 ms");
+    assert_eq!(admission.snapshot().in_flight, 1, "a second of work is over by the time that was seen before");
 }

@@ -204,6 +204,9 @@ impl State {
     /// Gives the slots back of abandoned work that has ended.
     #[inline]
     pub(in crate::runtime) fn end_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
+        // A clock of the user's may have gone back. What is due by the time of the engine ends now: a driver asks when the next
+        // of it is due, and would ask again at once.
+        let now = now.max(self.engine.now());
         if self.abandoned.is_due(now) {
             self.end_some_abandoned(time, now);
         }
@@ -211,9 +214,6 @@ impl State {
 
     #[cold]
     fn end_some_abandoned(&mut self, time: &TimeSource, now: Timestamp) {
-        // A clock of the user's may have gone back. What is due by the time of the engine ends now: a driver asks when the next
-        // of it is due, and would ask again at once.
-        let now = now.max(self.engine.now());
         let mut has_ticked = false;
         while let Some(number) = self.abandoned.take_ended(now, |kind, start| self.engine.abandoned_end(kind, start)) {
             // A slot whose own time is over at the same moment is taken back for that.
