@@ -237,7 +237,7 @@ impl Capacity {
 
     /// Counts so many requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
     /// only asked while something is held back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, holder: &Holder, count: usize, is_label_below: impl FnOnce() -> bool) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         let (level, cost) = (holder.level, holder.cost() * count);

@@ -183,6 +183,7 @@ impl Label {
     }
 
     /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.
+    #[inline]
     pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
         self.stall.started(now);
         self.start = one_turn(served, self.rule.weight);

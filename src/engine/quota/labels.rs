@@ -199,6 +199,12 @@ impl Labels {
             self.active -= usize::from(!label.is_active());
             return Throttle::Same;
         }
+        self.change_named(id, change)
+    }
+
+    /// The same for a label that has a name, or for those that find no entry.
+    #[inline(never)]
+    fn change_named(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> Throttle {
         let binds = self.plan.enforce_workers;
         let label = &mut self.entries[id.index() as usize];
         let (was_active, was_idle, was_full) = (label.is_active(), label.is_idle(), label.is_full());

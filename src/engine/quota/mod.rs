@@ -306,6 +306,7 @@ impl Quotas {
     }
 
     /// Counts a slot that a request with a label got as it came as a turn of the label.
+    #[inline]
     pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
         self.labels.get_mut(id).serve_at_once(now, served);
     }

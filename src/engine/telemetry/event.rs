@@ -8,8 +8,6 @@ use crate::{
 /// What became of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The request was admitted as it came.
-    Admitted,
     /// The request was admitted as it came, uncounted by the limit, because decisions don't bind.
     LetThrough,
     /// The request took a slot as it came, and has to ask a store before it runs.

@@ -132,11 +132,6 @@ impl Telemetry {
         let counts = &mut self.counts[request.partition.index()];
         let nothing = Blocker::NOTHING;
         let (code, request, blocker) = match event {
-            Event::Admitted => {
-                counts.admitted += 1;
-                self.count_admitted(request.label);
-                (DecisionCode::ADMITTED, request, nothing)
-            }
             Event::LetThrough => {
                 counts.admitted += 1;
                 return;
@@ -201,6 +196,14 @@ impl Telemetry {
             }
         };
         self.journal.decided(now, code, request, blocker, gauges);
+    }
+
+    /// Records that a request was admitted as it came.
+    #[inline(always)]
+    pub(crate) fn admitted(&mut self, now: Timestamp, request: RequestRef, gauges: Gauges) {
+        self.counts[request.partition.index()].admitted += 1;
+        self.count_admitted(request.label);
+        self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
     }
 
     /// Requests without a label are counted by partition only.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use crate::{
     engine::{
         Engine,
-        ids::{Key, LabelId, Level},
+        ids::{Key, LabelId, Level, TtlId},
         telemetry::Event,
-        tokens::{Arrival, Ask, Claim, Holder, Marks, Place, RequestRef, SharedRules, Spot, Stage},
+        tokens::{
+            Arrival, Ask, Claim, DryRunOutcome, Holder, Marks, Place, RequestRef, SharedRules, Slot, Spot, Stage,
+        },
         verbs::decide::{Decision, Obstacle},
     },
     rejection::Reason,
@@ -16,7 +18,7 @@ use crate::{
 
 impl Engine {
     /// Does what was decided about a request that arrives: the only place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply<const PLAIN: bool>(
         &mut self,
         now: Timestamp,
@@ -27,6 +29,20 @@ impl Engine {
     ) -> Arrival {
         match decision {
             Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
+            decision => self.apply_any(now, ask, label, decision, may_wait),
+        }
+    }
+
+    #[inline(never)]
+    fn apply_any(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        decision: Decision,
+        may_wait: bool,
+    ) -> Arrival {
+        match decision {
             Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
             Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
             Decision::Wait(spot) => self.wait(now, ask, label, spot),
@@ -38,13 +54,13 @@ impl Engine {
     #[inline]
     fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
         let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
-        if observed.is_none() && !over_limit {
-            return self.start::<false>(now, ask, label, Marks::NONE);
-        }
-        let request = self.request_of(now, ask, label);
         let (marks, dry_run) = match observed {
-            Some(full) => self.count_over_quota(now, request, full, may_wait),
-            None => (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), self.tell_dry_run(request, ask, may_wait).1),
+            Some(full) => self.count_over_quota(now, self.request_of(now, ask, label), full, may_wait),
+            None if over_limit => {
+                let (_, dry_run) = self.tell_dry_run(self.request_of(now, ask, label), ask, may_wait);
+                (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), dry_run)
+            }
+            None => (Marks::NONE, DryRunOutcome::NOTHING),
         };
         let mut arrival = self.start::<false>(now, ask, label, marks);
         match &mut arrival {
@@ -56,7 +72,7 @@ impl Engine {
     }
 
     /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
-    #[inline]
+    #[inline(always)]
     fn start<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
         let in_flight = self.take_slots(&mut holder, 1);
@@ -73,10 +89,15 @@ impl Engine {
                 return self.begin_remote(now, ask, holder, in_flight, rules);
             }
         }
-        self.record(now, RequestRef::new(now, ask.partition, label), Event::Admitted);
+        self.telemetry.admitted(now, RequestRef::new(now, ask.partition, label), self.gauges());
         #[cfg(test)]
         self.check();
-        Arrival::Admit(self.slot(now, ask.class, holder, in_flight).until(ask.deadline))
+        let slot = if PLAIN {
+            Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE)
+        } else {
+            self.slot(now, ask.class, holder, in_flight)
+        };
+        Arrival::Admit(slot.until(ask.deadline))
     }
 
     /// Has a request that has a slot ask a store before it runs.

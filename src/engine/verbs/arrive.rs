@@ -37,7 +37,22 @@ impl Engine {
 
     #[inline]
     fn come_by<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        let ask = &Ask { partition: self.capacity.in_force(ask.partition), ..*ask };
+        let partition = self.capacity.in_force(ask.partition);
+        if partition == ask.partition {
+            self.come_in_force::<MAY_WAIT>(now, ask)
+        } else {
+            self.come_instead::<MAY_WAIT>(now, &Ask { partition, ..*ask })
+        }
+    }
+
+    /// The same for a request whose partition was taken out of the settings.
+    #[inline(never)]
+    fn come_instead<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+        self.come_in_force::<MAY_WAIT>(now, ask)
+    }
+
+    #[inline]
+    fn come_in_force<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         if self.extras.are_none() {
             self.come_as::<MAY_WAIT, true>(now, ask)
         } else {

@@ -50,9 +50,9 @@ impl From<ExhaustedRule> for Obstacle {
 }
 
 impl Engine {
-    /// Decides about a request that arrives: the order of all bounds. `PLAIN` leaves out the questions whose answers are known
-    /// where a request is asked for nothing but a slot and the cap of its label.
-    #[inline]
+    /// Decides about a request that arrives. `PLAIN` is for requests that are asked for nothing but a slot and the cap of their
+    /// label: where these let it run, the answers to all other questions are known.
+    #[inline(always)]
     pub(super) fn decide<const PLAIN: bool>(
         &self,
         now: Timestamp,
@@ -60,17 +60,32 @@ impl Engine {
         label: LabelId,
         may_wait: bool,
     ) -> Decision {
-        if !PLAIN && self.lifecycle.is_draining() {
+        let is_label_free = || label == LabelId::DEFAULT || !self.quotas.is_full(label);
+        if PLAIN
+            && !self.capacity.has_reserved()
+            && ask.deadline > now
+            && self.capacity.may_run(ask.partition, Ask::COST)
+            && is_label_free()
+        {
+            return Decision::Run { over_limit: false };
+        }
+        self.decide_by_all(now, ask, label, may_wait)
+    }
+
+    /// The order of all bounds.
+    #[inline(never)]
+    fn decide_by_all(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Decision {
+        if self.lifecycle.is_draining() {
             return Decision::Reject(Obstacle::new(Reason::Draining));
         }
-        let enforces = PLAIN || self.lifecycle.enforces();
+        let enforces = self.lifecycle.enforces();
         let is_late = enforces && ask.deadline <= now;
-        let rule = if PLAIN || is_late { None } else { self.blocking_rule(now, label) };
+        let rule = if is_late { None } else { self.blocking_rule(now, label) };
         if !is_late && rule.is_none() {
             if self.may_run(ask, label) {
                 return Decision::Run { over_limit: false };
             }
-            if !PLAIN && self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
+            if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
                 return Decision::Run { over_limit: true };
             }
         }

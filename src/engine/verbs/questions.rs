@@ -117,6 +117,7 @@ impl Engine {
     }
 
     /// Whether a request may run, as far as slots and its label go.
+    #[inline]
     pub(in crate::engine) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         let level = Level::of(ask.criticality);
         self.capacity.may_run(ask.partition, Ask::COST)
