@@ -23,31 +23,19 @@ impl Engine {
     #[inline]
     fn come<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
-        match self.queue.deadline_for(now, ask) {
-            None => self.come_by::<MAY_WAIT>(now, ask),
-            Some(deadline) => self.come_by_default::<MAY_WAIT>(now, ask, deadline),
-        }
-    }
-
-    /// The same for a request that has this deadline because it came without one.
-    #[inline(never)]
-    fn come_by_default<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, deadline: Timestamp) -> Arrival {
-        self.come_by::<MAY_WAIT>(now, &Ask { deadline, ..*ask })
-    }
-
-    #[inline]
-    fn come_by<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let partition = self.capacity.in_force(ask.partition);
-        if partition == ask.partition {
-            self.come_in_force::<MAY_WAIT>(now, ask)
-        } else {
-            self.come_instead::<MAY_WAIT>(now, &Ask { partition, ..*ask })
+        match self.queue.deadline_for(now, ask) {
+            None if partition == ask.partition => self.come_in_force::<MAY_WAIT>(now, ask),
+            deadline => {
+                let deadline = deadline.unwrap_or(ask.deadline);
+                self.come_changed::<MAY_WAIT>(now, &Ask { partition, deadline, ..*ask })
+            }
         }
     }
 
-    /// The same for a request whose partition was taken out of the settings.
+    /// The same for a request that came without a deadline, or for a partition that was taken out of the settings.
     #[inline(never)]
-    fn come_instead<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
+    fn come_changed<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         self.come_in_force::<MAY_WAIT>(now, ask)
     }
 

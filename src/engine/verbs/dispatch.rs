@@ -69,7 +69,7 @@ impl Engine {
         } else {
             match self.exhausted_rule(now, label).filter(|_| self.lifecycle.enforces()) {
                 Some(full) if full.when_full == WhenFull::Queue => self.await_room(now, label, &full),
-                Some(full) => self.reject_waiter_by_rule(now, key, full),
+                Some(full) => self.end_wait(now, key, (full.reason, Some(full)), false),
                 None => self.grant(now, turn),
             }
         }

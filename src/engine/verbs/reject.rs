@@ -46,11 +46,6 @@ impl Engine {
         self.answer(key, Refusal { over, ..refusal });
     }
 
-    /// Ends the wait of a waiter whose turn it is and that a rule rejects.
-    pub(super) fn reject_waiter_by_rule(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
-        self.end_wait(now, key, (full.reason, Some(full)), false);
-    }
-
     /// Ends the wait of a waiter that makes room for another request.
     pub(super) fn push_out(&mut self, now: Timestamp, key: Key) {
         let why = self.reason_for_leaving(now, key, Reason::PushedOut);
@@ -86,7 +81,8 @@ impl Engine {
         (full.map_or(reason, |full| full.reason), full)
     }
 
-    fn end_wait(&mut self, now: Timestamp, key: Key, why: (Reason, Option<ExhaustedRule>), timed_out: bool) {
+    /// Ends a wait without a slot, for this reason.
+    pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, why: (Reason, Option<ExhaustedRule>), timed_out: bool) {
         let (waiter, (reason, full)) = (*self.queue.get(key), why);
         self.record_rejected(now, waiter.request(), reason, timed_out);
         self.leave(key);
