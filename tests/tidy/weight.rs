@@ -17,14 +17,14 @@ use super::{code, is_test};
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
     ("lines of Rust, whole repository", 119_900, 92_000),
-    ("lines without tests, library", 47_150, 35_000),
-    ("lines without tests, engine", 18_550, 14_000),
+    ("lines without tests, library", 47_070, 35_000),
+    ("lines without tests, engine", 18_470, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 166, 120),
     ("methods of telemetry that verbs call", 21, 1),
-    ("methods of rooms for others", 242, 110),
-    ("methods of the widest room", 63, 25),
+    ("methods of rooms for others", 238, 110),
+    ("methods of the widest room", 61, 25),
     ("references to inner objects that rooms hand out", 14, 0),
     ("names of fields in the snapshot and again on the wire", 189, 0),
     ("public types", 211, 190),
