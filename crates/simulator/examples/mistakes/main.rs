@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p admission-simulator --example mistakes
-//! cargo run --release -p admission-simulator --example mistakes -- --seeds 2000 "a wake-up is lost"
+//! cargo run --release -p admission-simulator --example mistakes -- --seeds 5000 "a wake-up is lost"
 //! ```
 //!
 //! All mistakes are in one copy, each behind a question that is true in its own run alone. So the copy is built once, and a run
@@ -30,7 +30,7 @@ pub(crate) fn is_wrong(name: &str) -> bool {
 ";
 
 fn main() -> ExitCode {
-    let mut seeds = "1000".to_owned();
+    let mut seeds = "2500".to_owned();
     let mut only = Vec::new();
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
