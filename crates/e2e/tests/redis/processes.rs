@@ -2,6 +2,7 @@
 
 use std::{
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -48,13 +49,16 @@ impl Worker {
         let child = command
             .args(["--exact", "processes::worker", "--nocapture"])
             .env(ROLE, format!("{role} {} {ledger} {number}", server.url()))
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         Self(child)
     }
 
+    /// Tells it that it may end, and waits until it has.
     async fn ends_well(mut self) {
+        drop(self.0.stdin.take());
         bounded("the worker", async {
             loop {
                 if let Some(status) = self.0.try_wait().unwrap() {
@@ -108,12 +112,11 @@ async fn worker() {
 }
 
 async fn asks(leases: &Leases, waits: bool, bound: u32, ledgers: [u16; 2]) {
-    // Those that were told less run for longer, so that they are there all the time.
-    let until = tokio::time::Instant::now() + if bound == 4 { ms(3_500) } else { ms(2_000) };
+    let is_over = AtomicBool::new(false);
     let tasks = (0..8).map(|_| async {
         let (mut all, mut own) = (Remote::connect(ledgers[0]).await, Remote::connect(ledgers[1]).await);
         let some = claims([cap("rolled", bound)]);
-        while tokio::time::Instant::now() < until {
+        while !is_over.load(Ordering::Relaxed) {
             let held = if waits { leases.wait(&some).await } else { leases.admit(&some).await };
             if let Ok(_held) = held {
                 tokio::join!(all.run(ms(10)), own.run(ms(10)));
@@ -122,7 +125,16 @@ async fn asks(leases: &Leases, waits: bool, bound: u32, ledgers: [u16; 2]) {
             }
         }
     });
-    futures_util::future::join_all(tasks).await;
+    let ends = async {
+        // Those that were told less run until they are told to end, so that they are there all the time.
+        if bound == 4 {
+            tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await.unwrap();
+        } else {
+            tokio::time::sleep(ms(2_000)).await;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(futures_util::future::join_all(tasks), ends);
 }
 
 async fn crowd(leases: Leases, ledger: u16, count: u64, cap_of: u32) {
@@ -225,7 +237,7 @@ async fn a_rolling_deploy_starves_no_process_and_exceeds_what_none_was_told() {
             workers.push(Worker::start(&role, &server, port, ledger.serve().await.into()));
             eventually("it runs", async || ledger.entered() > 0).await;
         }
-        for worker in workers {
+        for worker in workers.into_iter().rev() {
             worker.ends_well().await;
         }
         let served = own.map(|ledger| ledger.entered());
