@@ -1,6 +1,14 @@
-//! Texts that are kept in files beside the tests: what changes in them is seen in a review.
+//! What is kept in files beside the tests: texts, of which a review sees what changes, and seeds of cases that once failed.
 
 use std::{env, fs, path::Path};
+
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
+
+/// Has a property test keep the seeds of its failures in the file `….seeds` beside it, and try those of that file first.
+#[expect(clippy::unnecessary_wraps, reason = "the field of the configuration")]
+pub(crate) fn seeds() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("seeds")))
+}
 
 /// Compares a text with the file of the repository that keeps it; `UPDATE_SNAPSHOTS=1` writes the file instead.
 #[track_caller]

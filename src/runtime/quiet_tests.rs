@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     Clock, Criticality, Mode, Outcome, PartitionMode, Ticket,
+    kept_tests::seeds,
     limit::{Aimd, Fixed, Limit},
     percent,
 };
@@ -321,7 +322,7 @@ fn compare(settings: Settings, per_partition: usize, ops: &[Op]) -> Result<(), T
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: seeds(), ..ProptestConfig::default() })]
 
     #[test]
     fn a_handle_that_lends_decides_as_one_that_does_not(

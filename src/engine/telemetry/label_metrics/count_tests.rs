@@ -13,6 +13,7 @@ use crate::{
         rules::{ClassPlan, RulesPlan},
         shares::WHOLE,
     },
+    kept_tests::seeds,
     outcome::Outcome,
     time::Timestamp,
 };
@@ -377,6 +378,8 @@ impl Stage {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: seeds(), ..ProptestConfig::default() })]
+
     #[test]
     fn every_request_is_counted_once_and_where_it_belongs(
         steps in prop::collection::vec(step(), 1..120),

@@ -24,9 +24,12 @@ use self::{
     pair::{Pair, Verb},
     setup::{LABELS, LabelSetup, Mistake, NAMESPACES, Name, RUNS, Request, SECOND, Setup},
 };
-use crate::engine::{
-    plan::{Discipline, LabelRule, Mode, PartitionMode},
-    shares::WHOLE,
+use crate::{
+    engine::{
+        plan::{Discipline, LabelRule, Mode, PartitionMode},
+        shares::WHOLE,
+    },
+    kept_tests::seeds,
 };
 
 fn modes() -> impl Strategy<Value = PartitionMode> {
@@ -176,7 +179,12 @@ fn run(setup: &Setup, verbs: &[Verb], mistake: Mistake) -> Result<(), TestCaseEr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        max_shrink_iters: 20_000,
+        failure_persistence: seeds(),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_engine_does_what_the_model_does(setup in setups(), verbs in verbs()) {

@@ -153,3 +153,14 @@ proptest! {
         prop_assert_eq!(world.desk.in_flight(), 0);
     }
 }
+
+/// Found by the runs above.
+#[test]
+fn a_request_that_leaves_after_another_was_answered_leaves_no_slot_behind() {
+    let mut world = World::new(3);
+    for verb in [Verb::Arrive(0), Verb::Arrive(0), Verb::Answer(0), Verb::Cancel(0)] {
+        world.step(&verb);
+    }
+    world.all_get_in();
+    assert_eq!(world.desk.in_flight(), 0);
+}
