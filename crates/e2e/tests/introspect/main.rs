@@ -21,6 +21,7 @@ mod past;
 mod process;
 mod stage;
 mod statuses;
+mod stored;
 mod strange;
 #[allow(dead_code, reason = "the suite `drill` uses the rest")]
 mod support;
