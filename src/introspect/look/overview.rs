@@ -5,7 +5,7 @@ use crate::{
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
-        wire::{CaptureStatus, Overview, Partition, Partitions},
+        wire::{CaptureStatus, Overview, Partition, PartitionSection, Partitions},
     },
     runtime::Admission,
     time::Timestamp,
@@ -17,9 +17,14 @@ pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery)
     let capture = admission.rolling_capture().map(CaptureStatus::from);
     (
         Overview {
-            capture,
+            identity: None,
             ready: admission.is_ready(),
-            ..Overview::new(snapshot, partitions, label_page(admission, query))
+            available: snapshot.available(),
+            utilisation: snapshot.utilisation(),
+            partitions,
+            labels: label_page(admission, query),
+            capture,
+            snapshot,
         },
         now,
     )
@@ -43,8 +48,12 @@ fn look(admission: &Admission) -> (Snapshot, Vec<Partition>, f64) {
     snapshot.store = admission.shared.store_snapshot();
     let partitions = std::mem::take(&mut snapshot.partitions);
     let items = partitions.into_iter().zip(statuses).zip(counts);
-    let items = items
-        .map(|((partition, status), (rtt, wait))| Partition::new(partition, status, [counted(&rtt), counted(&wait)]));
+    let items = items.map(|((snapshot, status), (rtt, wait))| Partition {
+        admission: PartitionSection::of(&snapshot, status),
+        rtt_counts: counted(&rtt),
+        wait_counts: counted(&wait),
+        snapshot,
+    });
     let items = items.collect();
     (snapshot, items, now.since(Timestamp::ZERO).as_secs_f64())
 }

@@ -137,7 +137,7 @@ impl RemoteLimiter {
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreSnapshot {
-            state: health.as_str(),
+            state: health.as_str().into(),
             down_seconds: down,
             failures_in_a_row: failures,
             failed_probes: probes,
