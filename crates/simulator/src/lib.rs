@@ -25,6 +25,7 @@ pub mod policy;
 mod queue;
 pub mod random;
 pub mod record;
+pub mod replay;
 pub mod scenario;
 pub mod server;
 pub mod tenants;

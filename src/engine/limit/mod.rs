@@ -7,7 +7,7 @@ mod basis;
 mod fixed;
 mod gradient;
 mod gradient2;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod known;
 mod netflix_window;
 mod state;
@@ -29,7 +29,7 @@ pub use basis::LimitInputs;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub(crate) use known::{Known, Number};
 pub use netflix_window::NetflixWindow;
 pub use state::{LimitState, Phase, Reference};
@@ -155,7 +155,7 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
 #[derive(Debug)]
 pub struct Limit {
     law: Box<dyn LimitAlgorithm>,
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     known: Option<Known>,
 }
 
@@ -166,7 +166,7 @@ impl Limit {
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
     pub fn per_sample(law: impl LimitAlgorithm + 'static) -> Self {
         Self {
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             known: Known::of(&law),
             law: Box::new(law),
         }
@@ -177,7 +177,7 @@ impl Limit {
     }
 
     /// Returns the kind and settings of the law, if they can be written down.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }

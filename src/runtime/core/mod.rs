@@ -2,7 +2,7 @@
 //! the runtime.
 
 mod abandoned_slots;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod checkpoint;
 mod drivers;
 mod foreign;
@@ -13,18 +13,18 @@ mod recorded;
 mod slots;
 mod standing_refusals;
 mod state;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod tape;
 mod turn;
 mod wakers;
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
 pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
-#[cfg(not(feature = "introspect"))]
+#[cfg(not(feature = "capture"))]
 pub(in crate::runtime) use self::recorded::SettingsText;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{

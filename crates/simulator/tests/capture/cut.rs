@@ -12,10 +12,11 @@ use std::{
     time::Duration,
 };
 
+use admission_simulator::replay::{ReplayError, replay};
 use serde_json::{Value, json};
 use tower_admission::{
     Admission, AdmissionBuilder, Clock, Outcome, Ticket, WorkerReport,
-    capture::{Capture, CaptureError, ReplayError},
+    capture::{Capture, CaptureError},
     limit::{Fixed, Limit, LimitAlgorithm, Sample},
 };
 
@@ -84,7 +85,7 @@ fn rows_that_nobody_writes_end_it_and_hold_nobody_up() {
     let Err(CaptureError::Cut(why)) = recording.stop() else { panic!("it was cut") };
     assert!(why.starts_with("overflow"), "{why}");
     assert_eq!(last(&sink)["do"], "end");
-    let again = settings().replay(sink.lines().join("\n").as_bytes()).unwrap();
+    let again = replay(settings(), [], sink.lines().join("\n").as_bytes()).unwrap();
     assert_eq!((again.differences(), again.cut()), (0, Some(why.as_str())), "what is there is good");
     assert_eq!(Some(again.rows()), last(&sink)["rows"].as_u64());
 }
@@ -146,7 +147,7 @@ fn somebody_who_asks_after_its_time_is_told_once() {
     let lines = sink.lines();
     let claim: Value = serde_json::from_str(&lines[3]).unwrap();
     assert_eq!(claim, json!({"t": 11_000_000, "do": "claim", "id": 2, "gets": "queue_timeout"}));
-    assert_eq!(make().replay(lines.join("\n").as_bytes()).unwrap().differences(), 0);
+    assert_eq!(replay(make(), [], lines.join("\n").as_bytes()).unwrap().differences(), 0);
 }
 
 #[derive(Debug)]
@@ -170,12 +171,12 @@ fn settings_without_words_are_left_to_whoever_has_them() {
     let lines = sink.lines();
     let header: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((&header["policy"], header["without_policy"].is_string()), (&Value::Null, true));
-    assert_eq!(make().replay(lines.join("\n").as_bytes()).unwrap().differences(), 0);
+    assert_eq!(replay(make(), [], lines.join("\n").as_bytes()).unwrap().differences(), 0);
 }
 
 #[test]
 fn bad_lines_are_named() {
-    let line = |text: &str| match settings().replay(text.as_bytes()) {
+    let line = |text: &str| match replay(settings(), [], text.as_bytes()) {
         Err(ReplayError::Line { number, .. }) => number,
         other => panic!("{other:?}"),
     };
@@ -184,7 +185,7 @@ fn bad_lines_are_named() {
     for bad in [r#"{"t":1,"do":"arrive"}"#, r#"{"t":1,"do":"dance"}"#, r#"{"t":1,"do":"tick","colour":"red"}"#, "{"] {
         assert_eq!(line(&format!("{header}\n{bad}\n")), 2, "{bad}");
     }
-    let short = settings().replay(header.as_bytes()).unwrap();
+    let short = replay(settings(), [], header.as_bytes()).unwrap();
     assert_eq!((short.rows(), short.cut()), (0, Some("its last line is missing")));
-    assert!(matches!(settings().limit(Fixed::new(0)).replay(header.as_bytes()), Err(ReplayError::Settings(_))));
+    assert!(matches!(replay(settings().limit(Fixed::new(0)), [], header.as_bytes()), Err(ReplayError::Settings(_))));
 }

@@ -14,6 +14,7 @@ use admission_simulator::{
     candidate::Candidate,
     captured::Captured,
     compare::{compare, sum},
+    replay::replay,
     what_if::{Fate, recorded, what_if_under},
 };
 use serde_json::Value;
@@ -141,7 +142,7 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
     let free = what_if_under(&read(&without), &Candidate::parse("limit = 3\nwait_timeout = '1s'").unwrap());
     assert_eq!((free.admitted, waited(&free.each)), (1, None));
     // Each row is a decision of a server that has learned more than the file says.
-    let error = settings(&hand).replay(lines.join("\n").as_bytes()).unwrap_err().to_string();
+    let error = replay(settings(&hand), [], lines.join("\n").as_bytes()).unwrap_err().to_string();
     assert!(error.contains("rolling"), "{error}");
 }
 

@@ -45,8 +45,8 @@ const AT_ONCE: usize = 256;
 ///
 /// It begins with a handle at work: requests that run or wait, the reports of workers, mode and limit are taken down
 /// first. What laws and rates have learned is not, so such a capture says which requests came and what became of them,
-/// and `admission simulate --replay` says what would have become of them under other settings; an exact
-/// [replay](crate::AdmissionBuilder::replay) needs a [`Capture`](super::Capture).
+/// and `admission simulate --replay` says what would have become of them under other settings; an exact replay needs a
+/// [`Capture`](super::Capture).
 ///
 /// ```
 /// use std::time::Duration;
@@ -178,14 +178,14 @@ fn record(ring: &Mutex<Ring>, rows: &Receiver<Row>) {
 impl Admission {
     /// Ends the [rolling capture](RollingCapture); what it has recorded stays until the next one is started. Returns whether
     /// one was running.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     pub fn stop_rolling_capture(&self) -> bool {
         let ring = lock(&self.shared.rolling).ring.clone();
         ring.is_some_and(|ring| self.shared.stop_rolling(&ring))
     }
 
     /// Returns how the [rolling capture](RollingCapture) stands, if there is one or was one.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     #[must_use]
     pub fn rolling_capture(&self) -> Option<CaptureState> {
         let slot = lock(&self.shared.rolling);
@@ -204,7 +204,7 @@ impl Admission {
 
     /// Returns what the [rolling capture](RollingCapture) has recorded in the last time, if there is one or was one, from the
     /// start of a sixteenth of it on. Rows of the last milliseconds may be on their way yet.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     #[must_use]
     pub fn captured(&self, last: Duration) -> Option<CapturedLines> {
         let slot = lock(&self.shared.rolling);
