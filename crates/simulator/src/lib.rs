@@ -12,6 +12,8 @@ pub mod arrivals;
 mod attempt;
 pub mod candidate;
 pub mod captured;
+pub mod check;
+pub mod clients;
 pub mod command;
 pub mod compare;
 pub mod expect;

@@ -13,7 +13,7 @@ use tower_admission::{Admission, AdmissionLayer, Outcome, Permit, Rejection, Tic
 
 use super::{
     draw::Draw,
-    instance::Here,
+    here::Here,
     law::panic_on_purpose,
     ledger::{Event, Kinds},
     plan::{Caller, Ends, Kind},
