@@ -30,7 +30,7 @@ pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
 #[cfg(feature = "capture")]
-pub(crate) use known::{Known, Number};
+pub(crate) use known::Known;
 pub use netflix_window::NetflixWindow;
 pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
@@ -38,6 +38,15 @@ pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
 
 use crate::{outcome::Outcome, problem::Problem, time::Timestamp};
+
+/// A parameter of a law, as a capture tells it.
+#[cfg(feature = "capture")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Count(usize),
+    Nanos(u64),
+    Real(f64),
+}
 
 /// What one finished request, or one window of them, says about load.
 #[derive(Clone, Debug)]

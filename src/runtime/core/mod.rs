@@ -10,6 +10,8 @@ mod lock;
 mod partition_names;
 mod quiet;
 mod recorded;
+#[cfg(feature = "capture")]
+mod request;
 mod slots;
 mod standing_refusals;
 mod state;
@@ -18,14 +20,10 @@ mod tape;
 mod turn;
 mod wakers;
 
-#[cfg(feature = "capture")]
-pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
 pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
 #[cfg(not(feature = "capture"))]
 pub(in crate::runtime) use self::recorded::SettingsText;
-#[cfg(feature = "capture")]
-pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
     abandoned_slots::Along,
@@ -35,4 +33,10 @@ pub(in crate::runtime) use self::{
     quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},
     slots::{SlotNumber, SlotRef},
     state::State,
+};
+#[cfg(feature = "capture")]
+pub(in crate::runtime) use self::{
+    checkpoint::{Checkpoint, Present},
+    request::{Arrive, Gets, Worker},
+    tape::{Cut, End, PAUSE, Row, Step, Tape, deadline},
 };

@@ -7,7 +7,10 @@
 use std::{sync::Arc, task::Poll, time::Duration};
 
 #[cfg(feature = "capture")]
-use super::tape::{Reload, Step, Worker};
+use super::{
+    request::Worker,
+    tape::{Reload, Step},
+};
 use super::{slots::SlotNumber, state::State};
 use crate::{
     clock::TimeSource,

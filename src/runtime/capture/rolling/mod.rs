@@ -23,6 +23,7 @@ use std::{
 
 pub use self::lines::CapturedLines;
 use self::ring::Ring;
+pub(in crate::runtime) use self::ring::Slot;
 use super::{
     BUFFER, CaptureError,
     line::{Header, ROLLING},
@@ -96,14 +97,6 @@ pub struct CaptureState {
     pub rows: u64,
     /// Turns that were not recorded, since rows came faster than they were taken.
     pub missed: u64,
-}
-
-/// The capture of a handle, if there was one.
-#[derive(Debug, Default)]
-pub(in crate::runtime) struct Slot {
-    ring: Option<Arc<Mutex<Ring>>>,
-    /// The capture that the settings want.
-    configured: Option<RollingCapture>,
 }
 
 impl RollingCapture {

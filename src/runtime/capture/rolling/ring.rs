@@ -2,11 +2,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::compact::{Decoder, Encoder, Last, Names, Parts, Shape};
+use super::{
+    RollingCapture,
+    compact::{Decoder, Encoder, Last, Names, Parts, Shape},
+};
 use crate::{
     runtime::{
         capture::{
@@ -17,6 +20,14 @@ use crate::{
     },
     time::nanos,
 };
+
+/// The capture of a handle, if there was one.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Slot {
+    pub(super) ring: Option<Arc<Mutex<Ring>>>,
+    /// The capture that the settings want.
+    pub(super) configured: Option<RollingCapture>,
+}
 
 /// Segments that the time and the memory are divided into: what is too old goes in such steps.
 const SEGMENTS: u64 = 16;
