@@ -17,18 +17,18 @@
 //!
 //! // The same settings decide the same; others don't.
 //! let lines = || std::fs::File::open(&file).map(std::io::BufReader::new);
-//! assert_eq!(replay(settings(1), [settings(2)], lines()?)?.differences(), 0);
-//! assert_ne!(replay(settings(1), [settings(1)], lines()?)?.differences(), 0);
+//! assert_eq!(replay(settings(1), [settings(2)], lines()?)?.differences, 0);
+//! assert_ne!(replay(settings(1), [settings(1)], lines()?)?.differences, 0);
 //! # std::fs::remove_file(file)?;
 //! # Ok(())
 //! # }
 //! ```
 
-use std::{collections::HashMap, fmt, io, io::BufRead, task::Poll};
+use std::{collections::HashMap, io::BufRead, task::Poll};
 
 use serde_json::Value;
 use tower_admission::{
-    AdmissionBuilder, BuildError, Outcome, Reason, Timestamp,
+    AdmissionBuilder, Outcome, Reason, Timestamp,
     capture::{ReplayEngine, ReplayRequest},
 };
 
@@ -68,69 +68,13 @@ const FIELDS: [&str; 24] = [
 /// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
-    rows: u64,
-    differences: u64,
-    shown: Vec<String>,
-    cut: Option<String>,
-}
-
-/// Why a capture can't be replayed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The settings can't be used.
-    Settings(BuildError),
-    /// A line is not as it should be.
-    Line {
-        /// Its number, from 1 on.
-        number: u64,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The lines can't be read.
-    Io(io::Error),
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Settings(error) => error.fmt(f),
-            Self::Line { number, problem } => write!(f, "line {number}: {problem}"),
-            Self::Io(error) => write!(f, "the capture can't be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Settings(error) => Some(error),
-            Self::Line { .. } => None,
-            Self::Io(error) => Some(error),
-        }
-    }
-}
-
-impl Replayed {
-    /// Returns how many rows there were: inputs, each with its decisions.
-    pub const fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Returns how many rows were decided otherwise than in the capture.
-    pub const fn differences(&self) -> u64 {
-        self.differences
-    }
-
-    /// Returns the first of these in words.
-    pub fn first_differences(&self) -> &[String] {
-        &self.shown
-    }
-
-    /// Returns why the capture ended before it was stopped, if it did. Also if its last line is missing.
-    pub fn cut(&self) -> Option<&str> {
-        self.cut.as_deref()
-    }
+    /// Inputs, each with its decisions.
+    pub rows: u64,
+    /// Rows that were decided otherwise than in the capture, and the first of these in words.
+    pub differences: u64,
+    pub first_differences: Vec<String>,
+    /// Why the capture ended before it was stopped, if it did. Also if its last line is missing.
+    pub cut: Option<String>,
 }
 
 /// Replays a capture under these settings, and compares each decision with the recorded one. Under the settings of the
@@ -145,20 +89,20 @@ impl Replayed {
 ///
 /// # Errors
 ///
-/// If settings can't be used, a line can't be read, or there are more reloads in it than settings.
+/// In words: if settings can't be used, a line can't be read, or there are more reloads in it than settings.
 pub fn replay(
     settings: AdmissionBuilder,
     reloads: impl IntoIterator<Item = AdmissionBuilder>,
     lines: impl BufRead,
-) -> Result<Replayed, ReplayError> {
+) -> Result<Replayed, String> {
     let mut reloads = reloads.into_iter();
-    let engine = ReplayEngine::new(settings).map_err(ReplayError::Settings)?;
+    let engine = ReplayEngine::new(settings).map_err(|error| error.to_string())?;
     let mut replay = Replay { limit: engine.limit(), engine, requests: HashMap::new(), waiting: HashMap::new() };
     let mut result = Replayed { cut: Some("its last line is missing".to_owned()), ..Replayed::default() };
     let mut has_begun = false;
     for (number, line) in (1..).zip(lines.lines()) {
-        let bad = |problem: String| ReplayError::Line { number, problem };
-        let line = line.map_err(ReplayError::Io)?;
+        let bad = |problem: String| format!("line {number}: {problem}");
+        let line = line.map_err(|error| format!("the capture can't be read: {error}"))?;
         let line: Value = serde_json::from_str(&line).map_err(|error| bad(error.to_string()))?;
         if !std::mem::replace(&mut has_begun, true) {
             replay.begin(&line).map_err(bad)?;
@@ -172,7 +116,7 @@ pub fn replay(
             }
             Some("reload") => {
                 let settings = reloads.next().ok_or_else(|| bad("there are no settings for this reload".to_owned()))?;
-                replay.engine.reload(at, settings).map_err(ReplayError::Settings)?;
+                replay.engine.reload(at, settings).map_err(|error| bad(error.to_string()))?;
             }
             _ => {}
         }
@@ -181,12 +125,12 @@ pub fn replay(
         result.rows += 1;
         if now != then {
             result.differences += 1;
-            if result.shown.len() < MOST_SHOWN {
-                result.shown.push(format!("line {number}: recorded {then:?}, now {now:?}"));
+            if result.first_differences.len() < MOST_SHOWN {
+                result.first_differences.push(format!("line {number}: recorded {then:?}, now {now:?}"));
             }
         }
     }
-    if has_begun { Ok(result) } else { Err(ReplayError::Line { number: 1, problem: "the file is empty".to_owned() }) }
+    if has_begun { Ok(result) } else { Err("line 1: the file is empty".to_owned()) }
 }
 
 /// Answers when it was, if the line says nothing that is not understood here.

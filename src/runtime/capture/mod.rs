@@ -174,7 +174,7 @@ impl Capture {
             Err(what) => (None, Some(what.clone())),
         };
         let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
-        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit, from: None, until: None };
+        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit, ..Header::default() };
         let write = move || writer::write(io::BufWriter::new(out), &header, partitions, &rows, &end);
         let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
             Ok(writer) => writer,

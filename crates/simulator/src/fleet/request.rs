@@ -12,7 +12,6 @@ use tower::{Layer, Service};
 use tower_admission::{Admission, AdmissionLayer, Outcome, Permit, Rejection, Ticket, generic::AdmissionError};
 
 use super::{
-    draw::Draw,
     here::Here,
     law::panic_on_purpose,
     ledger::{Event, Kinds},

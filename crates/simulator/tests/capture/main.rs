@@ -90,7 +90,7 @@ fn simulate(lines: &[String]) -> (Captured, [Fates; 2]) {
     let captured = Captured::read(&text).unwrap();
     let policy = captured.policy.as_ref().unwrap();
     let again = replay(policy.settings(), [], text.as_bytes()).unwrap();
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
     let fates = [recorded(&captured), what_if(&captured, policy)];
     (captured, fates)
 }
@@ -98,9 +98,9 @@ fn simulate(lines: &[String]) -> (Captured, [Fates; 2]) {
 fn assert_replays(make: impl Fn() -> AdmissionBuilder, lines: &[String], what: &str) {
     let rows = assert_rich(lines);
     let again = again(make(), lines);
-    println!("{what}: {} rows, {} differences", again.rows(), again.differences());
-    assert_eq!((again.rows(), again.differences()), (rows as u64, 0), "{what}: {:#?}", again.first_differences());
-    assert_eq!(again.cut(), None);
+    println!("{what}: {} rows, {} differences", again.rows, again.differences);
+    assert_eq!((again.rows, again.differences), (rows as u64, 0), "{what}: {:#?}", again.first_differences);
+    assert_eq!(again.cut, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,17 +132,17 @@ async fn a_fixed_limit_decides_the_same_again() {
 
     // Controls: another limit, a line changed, a line missing.
     let other = again(settings(Fixed::new(7)), &lines);
-    println!("fixed, limit changed: {} differences", other.differences());
-    assert!(other.differences() > 0 && !other.first_differences().is_empty());
+    println!("fixed, limit changed: {} differences", other.differences);
+    assert!(other.differences > 0 && !other.first_differences.is_empty());
     let other = again(make().queue(11), &lines);
-    assert!(other.differences() > 0, "another queue");
+    assert!(other.differences > 0, "another queue");
     let at = lines.iter().position(|line| line.contains(r#""gets":"gate_full""#)).unwrap();
     let mut changed = lines.clone();
     changed[at] = changed[at].replace(r#""gets":"gate_full""#, r#""gets":"slot""#);
-    assert_eq!(again(make(), &changed).differences(), 1, "exactly the line that was changed");
+    assert_eq!(again(make(), &changed).differences, 1, "exactly the line that was changed");
     let mut missing = lines.clone();
     missing.remove(lines.iter().position(|line| line.contains(r#""do":"finish""#)).unwrap());
-    assert!(again(make(), &missing).differences() > 0, "a slot that never comes back");
+    assert!(again(make(), &missing).differences > 0, "a slot that never comes back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,7 +154,7 @@ async fn the_adaptive_law_learns_the_same_again() {
     let moves = rows(&lines).iter().filter(|row| row["limit"].is_number()).count();
     assert!(moves > 0, "the limit has moved");
     println!("two-point: the limit moved {moves} times");
-    assert!(again(settings(TwoPoint::new().initial(5).max(40)), &lines).differences() > 0);
+    assert!(again(settings(TwoPoint::new().initial(5).max(40)), &lines).differences > 0);
 
     let aimd = || Windowed::new(Aimd::new(Duration::from_millis(20)).initial(8)).min_time(Duration::from_millis(50));
     let make = || settings(aimd());
@@ -169,8 +169,8 @@ async fn the_discipline_and_the_legacy_wait_do_so_too() {
     let make = || settings(Fixed::new(6)).discipline(lifo).permit_time_to_live(Duration::from_millis(15));
     let lines = record(make(), 800).await;
     let again = again(make(), &lines);
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
-    assert!(again.rows() > 1_000);
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
+    assert!(again.rows > 1_000);
 }
 
 /// Modes, drains, permits without a server, and a clock of the caller's.
@@ -199,9 +199,9 @@ fn what_operators_do_is_recorded() {
     assert_eq!(verbs, expected);
     assert_eq!(rows(&lines)[0]["run"], "r");
     let replayed = again(make(), &lines);
-    assert_eq!((replayed.rows(), replayed.differences()), (9, 0), "{:#?}", replayed.first_differences());
+    assert_eq!((replayed.rows, replayed.differences), (9, 0), "{:#?}", replayed.first_differences);
     // The mode is that of the capture.
-    assert_eq!(again(make().mode(Mode::Off), &lines).differences(), 0);
+    assert_eq!(again(make().mode(Mode::Off), &lines).differences, 0);
     let header: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((&header["capture"], &header["mode"]), (&1.into(), &"observe".into()));
     assert_eq!(header["policy"]["law"]["limit"], 1);

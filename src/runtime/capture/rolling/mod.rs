@@ -145,8 +145,8 @@ impl RollingCapture {
             Ok(policy) => (Some(policy), None),
             Err(what) => (None, Some(what)),
         };
-        let (name, mode, limit) = (shared.name.to_string(), String::new(), 0);
-        let head = Header { capture: ROLLING, name, mode, policy, without_policy, limit, from: None, until: None };
+        let name = shared.name.to_string();
+        let head = Header { capture: ROLLING, name, policy, without_policy, ..Header::default() };
         let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
         let taken = Arc::clone(&ring);
         let thread = std::thread::Builder::new().name("admission-capture".to_owned());

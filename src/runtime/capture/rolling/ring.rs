@@ -152,7 +152,7 @@ impl Ring {
             let line = CaptureRow { ended: Vec::new(), ..self.names.line(row) };
             self.make_room(t);
             self.note(&line);
-            return self.now.put(line);
+            return self.now.put(&line);
         };
         let limit = self.names.moved(row.limit);
         if brief.verb == Verb::Tick && limit.is_none() {
@@ -232,9 +232,9 @@ impl Ring {
         }
         for row in self.workers.values() {
             let left = (row.t + row.valid_for.unwrap_or_default()).saturating_sub(t);
-            self.now.put(CaptureRow { t, valid_for: Some(left), ..row.clone() });
+            self.now.put(&CaptureRow { t, valid_for: Some(left), ..row.clone() });
         }
-        unseen.into_iter().for_each(|row| self.now.put(row));
+        unseen.iter().for_each(|row| self.now.put(row));
         self.now.restart();
         self.now_start = self.now.bytes.len();
     }
