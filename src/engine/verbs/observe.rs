@@ -8,8 +8,8 @@ use crate::{
         control::Step,
         ids::{AbandonedKind, LabelId, LabelMetricsId},
         limit::Sample,
-        telemetry::{ChangeEvent, Gauges, short},
-        tokens::{Marks, RequestSample, Slot},
+        telemetry::{ChangeEvent, Event, short},
+        tokens::{Marks, RequestRef, RequestSample, Slot},
     },
     outcome::Outcome,
     time::Timestamp,
@@ -32,10 +32,10 @@ impl Engine {
     pub(crate) fn learn(&mut self, samples: &[RequestSample]) {
         for sample in samples {
             let now = self.advance(sample.end);
-            let gauges = Gauges { in_flight: sample.in_flight as usize, ..self.gauges() };
-            self.telemetry.list_admitted(sample.start, sample.partition, gauges);
-            let alike = u64::from(sample.weight.saturating_sub(1));
-            self.telemetry.times_alike(sample.partition, sample.end.since(sample.start), alike);
+            let &RequestSample { partition, start, end, in_flight, weight, .. } = sample;
+            let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
+            let request = RequestRef::new(start, partition, LabelId::DEFAULT);
+            self.tell(now, Event::Listed { request, in_flight, rtt, alike });
             self.learn_one(now, sample, LabelId::DEFAULT, LabelMetricsId::NONE);
         }
     }
@@ -44,7 +44,7 @@ impl Engine {
     fn learn_one(&mut self, now: Timestamp, sample: &RequestSample, label: LabelId, metrics: LabelMetricsId) {
         let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
         let rtt = sample.end.since(start);
-        self.telemetry.ended(partition, label, metrics, outcome, rtt);
+        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
         let (rtt, outcome) = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => (Some(rtt), outcome),
@@ -79,16 +79,22 @@ impl Engine {
 
     /// Takes note of an overload that a request on a lent slot met which was not timed.
     pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        let now = self.advance(now);
-        self.telemetry.ended_untimed(slot.partition, Outcome::Overload, 1);
-        self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
+        self.learn_overload(
+            now,
+            slot,
+            Event::EndedUntimed { partition: slot.partition, outcome: Outcome::Overload, count: 1 },
+        );
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
     /// and brings no round-trip time.
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+        self.learn_overload(now, slot, Event::EndedLate(slot.partition));
+    }
+
+    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
         let now = self.advance(now);
-        self.telemetry.ended_late(slot.partition);
+        self.tell(now, event);
         self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
     }
 
