@@ -25,7 +25,7 @@ impl Engine {
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
         let (label, metrics) = (self.label_that_ends(slot), self.label_metrics_of(slot));
-        self.learn_one(now, &slot.sample(now, outcome, 0), label, metrics);
+        self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
     }
 
     /// Takes samples of requests on lent slots.
@@ -36,14 +36,20 @@ impl Engine {
             let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
             let request = RequestRef::new(start, partition, LabelId::DEFAULT);
             self.tell(now, Event::Listed { request, in_flight, rtt, alike });
-            self.learn_one(now, sample, LabelId::DEFAULT, LabelMetricsId::NONE);
+            self.learn_one(now, sample, rtt, LabelId::DEFAULT, LabelMetricsId::NONE);
         }
     }
 
     #[inline]
-    fn learn_one(&mut self, now: Timestamp, sample: &RequestSample, label: LabelId, metrics: LabelMetricsId) {
+    fn learn_one(
+        &mut self,
+        now: Timestamp,
+        sample: &RequestSample,
+        rtt: Duration,
+        label: LabelId,
+        metrics: LabelMetricsId,
+    ) {
         let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
-        let rtt = sample.end.since(start);
         self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
         let (rtt, outcome) = match outcome {
             Outcome::Ignore => return,
