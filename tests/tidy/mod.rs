@@ -1,12 +1,7 @@
 //! The structure of the sources, as a test: who may import whom, and how long a file may grow.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "tidy/engine.rs"]
 mod engine;
-#[path = "tidy/names.rs"]
 mod names;
-#[path = "tidy/weight.rs"]
 mod weight;
 
 use std::{
