@@ -40,6 +40,7 @@ mod telemetry;
 mod tokens;
 mod verbs;
 mod view;
+pub(crate) mod words;
 
 #[cfg(any(test, kani))]
 mod shares_proof_tests;

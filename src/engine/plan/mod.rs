@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
+pub(crate) mod matching;
 pub(crate) mod rules;
 
 use self::rules::RulesPlan;
