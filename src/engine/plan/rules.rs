@@ -10,8 +10,10 @@ pub enum WhenFull {
     Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were no work for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// The request is answered as if there were no work for it, 204 [unless set][nothing]:
     /// "no task" for a long poll.
+    ///
+    /// [nothing]: https://docs.rs/tower-admission/latest/tower_admission/response/struct.Rejections.html#method.nothing
     RespondEmpty,
 }
 

@@ -9,8 +9,10 @@ use std::fmt;
 pub enum Reason {
     /// The budget that the label shares with other labels is used up for now.
     Budget,
-    /// The request can't be served before its deadline, which is the [patience](crate::AdmissionBuilder::patience) where it came
+    /// The request can't be served before its deadline, which is the [patience][patience] where it came
     /// without one; the text of the rejection says so.
+    ///
+    /// [patience]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.patience
     Deadline,
     /// The server is shutting down.
     Draining,
