@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{ClassLimits, Labels, Settings};
+use super::{Labels, Rules, Settings};
 use crate::{
     engine::{
         limit::Number,
@@ -23,8 +23,7 @@ impl Settings {
         let (unset, waits) = (self.limit_unless_set(), self.values.waits());
         let limit = self.limit.as_ref().unwrap_or(&unset);
         let law = limit.known().ok_or("a control law that the simulator does not know")?;
-        if self.rules.others != ClassLimits::new() || !self.rules.classes.is_empty() || !self.rules.overrides.is_empty()
-        {
+        if self.rules != Rules::new() {
             return Err("rules for classes of work".to_owned());
         }
         let mut table = Map::new();

@@ -33,6 +33,7 @@ pub(crate) mod limit;
 pub(crate) mod plan;
 mod queue;
 mod quota;
+pub(crate) mod settings;
 pub(crate) mod shares;
 mod slot_ttl;
 mod stall;

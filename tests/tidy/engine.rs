@@ -24,6 +24,7 @@ const MODULES: &[(&str, u8)] = &[
     ("lifecycle", 3),
     ("queue", 3),
     ("quota", 3),
+    ("settings", 2),
     ("slot_ttl", 3),
     ("telemetry", 3),
     ("verbs", 4),

@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::setting::{At, Setting};
 use crate::config::load::value::Value;
 use crate::{
-    config::{OnStoreFailureConfig, StoreUrl, settings::limits::Sharing},
+    config::{OnStoreFailureConfig, StoreUrl},
     engine::rules::OnStoreFailure,
+    engine::settings::limits::Sharing,
 };
 
 impl Setting for OnStoreFailureConfig {
