@@ -87,15 +87,12 @@ fn labels(labels: &Labels) -> Result<Value, String> {
 }
 
 fn discipline(discipline: Discipline) -> Value {
-    match discipline {
-        Discipline::AdaptiveLifo { interval, short_wait } => {
-            json!({"adaptive_lifo": {"interval": time(interval), "short_wait": time(short_wait)}})
-        }
-        Discipline::BurstCredit { longest, standing, credit } => {
-            json!({"burst_credit": {"longest": time(longest), "standing": time(standing), "credit": time(credit)}})
-        }
-        Discipline::Fair | Discipline::Fifo => json!(discipline.as_str()),
+    let (kind, times) = (discipline.as_str(), discipline.times());
+    if times.is_empty() {
+        return json!(kind);
     }
+    let times: Map<_, _> = times.into_iter().map(|(name, it)| (name.to_owned(), time(it))).collect();
+    json!({ kind: times })
 }
 
 fn number(number: Number) -> Value {

@@ -57,6 +57,18 @@ impl Discipline {
             Self::BurstCredit { .. } => "burst_credit",
         }
     }
+
+    /// Returns the settings that only some of them have, by name.
+    #[cfg(any(feature = "config", feature = "introspect"))]
+    pub(crate) fn times(self) -> Vec<(&'static str, Duration)> {
+        match self {
+            Self::Fifo | Self::Fair => Vec::new(),
+            Self::AdaptiveLifo { interval, short_wait } => vec![("interval", interval), ("short_wait", short_wait)],
+            Self::BurstCredit { longest, standing, credit } => {
+                vec![("longest", longest), ("standing", standing), ("credit", credit)]
+            }
+        }
+    }
 }
 
 /// Whether decisions bind.

@@ -51,6 +51,16 @@ pub enum RateMode {
     },
 }
 
+impl RateMode {
+    /// Returns how many starts are allowed at once; none in a window.
+    pub(crate) const fn burst(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Minute => None,
+            Self::Smooth { burst } => Some(burst),
+        }
+    }
+}
+
 /// What a rule does while the store can't be asked. An explicit choice, since each has its price.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -262,6 +272,16 @@ impl RulesPlan {
 }
 
 impl OnStoreFailure {
+    /// Returns what a process does by itself: `None` where it admits no request, else of how many processes it admits the share,
+    /// if not of all.
+    pub(crate) const fn alone(self) -> Option<Option<NonZeroU32>> {
+        match self {
+            Self::FailClosed => None,
+            Self::FailOpen => Some(None),
+            Self::LocalShare { instances } => Some(Some(instances)),
+        }
+    }
+
     /// Returns what becomes of requests, as a word, after how strict it is.
     pub(crate) const fn way(self) -> (u8, &'static str) {
         match self {

@@ -107,6 +107,13 @@ pub struct StoreSnapshot {
     pub grants_after_seconds: f64,
 }
 
+impl StoreSnapshot {
+    /// Returns the snapshot of a store in this state that was never asked.
+    pub(crate) fn of(state: &'static str) -> Self {
+        Self { state, ..Self::default() }
+    }
+}
+
 /// The state of one partition.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "introspect", derive(serde::Serialize))]
