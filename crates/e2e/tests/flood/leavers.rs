@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, interval, sleep, sleep_until, timeout},
 };
 
-use crate::{
+use super::{
     TURN,
     clients::{Caller, Over, PATIENCE, TENANTS},
     server::{Server, Set, WORKERS},

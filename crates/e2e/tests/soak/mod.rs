@@ -7,31 +7,25 @@
 //! Without it the run takes a few seconds. The load comes in rounds. After each round the clients are gone, and what the
 //! server then still has is compared with what it had at first: slots, waiters, tasks, descriptors, keys in Redis. Over
 //! all rounds its memory may not grow.
-#![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
-
 mod clients;
 mod figures;
 mod grpc;
 mod process;
-#[path = "../redis/support/server.rs"]
-#[expect(dead_code, reason = "the tests of Redis use the rest")]
-mod redis;
 mod server;
 
 use std::time::Duration;
 
-pub(crate) use admission_testkit::{PATIENCE, bounded, eventually, ms};
+pub(crate) use admission_testkit::{bounded, eventually, ms};
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 use tower_admission::store::Keys;
 
-use crate::{
+use self::{
     clients::{Clients, Tally},
     figures::{AtRest, Figures},
     process::Server,
-    redis::Server as Redis,
 };
+use crate::redis::support::{server as redis, server::Server as Redis};
 
 pub(crate) fn keys() -> Keys {
     Keys::new("soak").unwrap()

@@ -7,8 +7,6 @@
 //! ```
 //!
 //! `FLOOD` is how many seconds of each run are measured: without it a few, and a little less has to be reached.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
-
 #[path = "../../../../examples/overload/backend.rs"]
 mod backend;
 mod clients;
@@ -19,7 +17,7 @@ use std::time::Duration;
 
 use tokio::{sync::Mutex, time::sleep};
 
-use crate::{
+use self::{
     clients::{Callers, Others, Over},
     server::{CAPACITY, Server, Set, WORKERS},
 };
