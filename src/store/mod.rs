@@ -44,7 +44,7 @@ pub use self::{
         LockRequest, Locked, Notice, Notices, PendingRelease, RateMode, Released, Renewed, Request, StoreError,
         StoreTime, Token,
     },
-    leases::{Held, Leases, LeasesBuilder, OnStoreFailure, Refused},
+    leases::{LeaseDenied, LeaseGuard, Leases, LeasesBuilder, OnStoreFailure},
     lock::{
         AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry, WaitCounts, WaitSeries,
     },
@@ -55,7 +55,7 @@ pub use self::{
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What an answer of a store comes as.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Counts for all processes that use it. With the feature `contract`, `store::contract` checks a store of your own.
 ///
@@ -63,27 +63,27 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// takes longer than the timeout of the store.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Decides all claims of one request together: grants all of them or charges none.
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired>;
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired>;
 
     /// Renews leases for another expiry, and returns which of them are lost. Lost leases hold nothing any more.
     ///
     /// An error says that none of the leases could be asked for; where some could, [`Renewed::unknown`] has the others.
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed>;
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed>;
 
     /// Gives the caps of leases back; what was charged on rates stays charged. Leases of others are never touched,
     /// since a token is compared.
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released>;
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released>;
 
     /// Changes the allotment of a cap that a process holds, or renews it.
     ///
     /// Without it a store can't be used with local shares.
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let _ = request;
         lacks("allotments")
     }
 
     /// Charges up to `most` units of a rate at once: for local shares as well.
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         let _ = (rate, most);
         lacks("allotments")
     }
@@ -91,25 +91,25 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes a lock if it is free: sets it if absent, with an expiry and a token.
     ///
     /// Without this and the next two, a store can't be used with an [`AdmissionLock`].
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         let _ = request;
         lacks("locks")
     }
 
     /// Lets a lock live for another expiry if `token` holds it; returns whether it did.
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let _ = lock;
         lacks("locks")
     }
 
     /// Frees a lock if `token` holds it; returns whether it did.
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let _ = lock;
         lacks("locks")
     }
 
     /// Gives something back without waiting for it: for `Drop`. What can't be sent relies on its expiry.
-    fn settle(&self, pending: PendingRelease);
+    fn release_later(&self, pending: PendingRelease);
 
     /// Returns notices of what is freed and what is wanted, from all processes, where there are waiters. Some may be
     /// missing: notices are hints to look.
@@ -126,6 +126,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The answer of a store that can't do this at all.
-fn lacks<T: Send + 'static>(what: &'static str) -> Answer<'static, T> {
+fn lacks<T: Send + 'static>(what: &'static str) -> StoreFuture<'static, T> {
     Box::pin(async move { Err(StoreError::Configuration(format!("it has no {what}"))) })
 }

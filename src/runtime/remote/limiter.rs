@@ -23,7 +23,7 @@ use crate::{
         Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState,
         rules::{RateMode, WhenFull},
     },
-    store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
+    store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},
 };
 
 /// The state of the store that was noted last.
@@ -97,7 +97,7 @@ impl RemoteLimiter {
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::Held>> {
+    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::LeaseGuard>> {
         let claims = self.claims(rules)?;
         let held = self.leases.admit_from_here(&claims)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl RemoteLimiter {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules));
         let own = Arc::clone(&rules);
         let answer = async move {
-            let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
+            let claims = claims.ok_or_else(|| LeaseDenied::Store(StoreError::Configuration("claims".to_owned())))?;
             let waits = |claim: usize| own.rules.get(claim).is_some_and(|rule| rule.when_full == WhenFull::Queue);
             leases.ask(&claims, waits).await.map(Box::new)
         };
@@ -120,8 +120,8 @@ impl RemoteLimiter {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,
-            Err(Refused::Full { .. }) => &self.full,
-            Err(Refused::Store(_)) => &self.failed,
+            Err(LeaseDenied::Full { .. }) => &self.full,
+            Err(LeaseDenied::Store(_)) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -138,7 +138,7 @@ pub(super) async fn notices(store: &dyn Store) -> Kept {
     let lease = granted(store, &one, LONG).await?;
     let mut notices = store.notices();
     store.acquire(&Request::new(Token::random()?, one.clone(), LONG).waiting()).await?;
-    store.settle(PendingRelease::Lease(lease));
+    store.release_later(PendingRelease::Lease(lease));
     let key: Arc<str> = keys()?.cap("acme", "label", "one").as_str().into();
     let mut heard = Vec::new();
     let listens = async {

@@ -46,7 +46,7 @@ pub(super) async fn queue(store: &dyn Store) -> Kept {
     for (ahead, request) in [(0, &leaver), (1, &next), (2, &last)] {
         answers(store, request, LockAnswer::Busy { ahead }, "it stands in the queue").await?;
     }
-    store.settle(PendingRelease::Lock(leaver.lock.clone()));
+    store.release_later(PendingRelease::Lock(leaver.lock.clone()));
     becomes("one has left", async || Ok(store.lock(&last).await? == LockAnswer::Busy { ahead: 1 })).await?;
     store.unlock(&holder.lock).await?;
     answers(store, &last, LockAnswer::Busy { ahead: 1 }, "it is not its turn").await?;

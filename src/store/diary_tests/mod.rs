@@ -116,8 +116,8 @@ async fn callers_take_a_lock_in_turns_as_is_kept() {
                 let (lock, spy) = (lock.clone(), Arc::clone(&spy));
                 tasks.push(tokio::spawn(async move {
                     sleep(millis(caller * 7 + number as u64 * 3)).await;
-                    let patience = if caller == 1 { millis(90) } else { Duration::MAX };
-                    let caller_of = LockCaller::new("acme").counted_as("gold", "run").patience(patience);
+                    let max_wait = if caller == 1 { millis(90) } else { Duration::MAX };
+                    let caller_of = LockCaller::new("acme").counted_as("gold", "run").max_wait(max_wait);
                     let began = Instant::now();
                     match lock.acquire(caller_of).await {
                         Ok(mut guard) => {

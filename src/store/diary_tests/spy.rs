@@ -12,8 +12,8 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use crate::store::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
-    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
+    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture,
 };
 
 /// Time that each answer takes.
@@ -88,7 +88,7 @@ fn of_allotment(it: &AllotmentRequest) -> String {
 }
 
 impl Store for Spy {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         let what = format!("acquire {}{}", request.claims.as_slice().len(), if request.waits { ", waits" } else { "" });
         Box::pin(async move {
             let answer = self.ask(what.clone(), async || self.present().acquire(request).await).await?;
@@ -100,7 +100,7 @@ impl Store for Spy {
         })
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         let what = format!("renew {}", leases.len());
         Box::pin(async move {
             let answer = self.ask(what.clone(), async || self.present().renew(leases).await).await?;
@@ -109,11 +109,11 @@ impl Store for Spy {
         })
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         Box::pin(async move { self.present().release(leases).await })
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let what = of_allotment(request);
         Box::pin(async move {
             let answer = self.ask(what.clone(), async || self.present().reserve(request).await).await?;
@@ -124,7 +124,7 @@ impl Store for Spy {
         })
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         let what = format!("draw {most}");
         Box::pin(async move {
             let answer = self.ask(what.clone(), async || self.present().draw(rate, most).await).await?;
@@ -133,7 +133,7 @@ impl Store for Spy {
         })
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move {
             let answer = self.ask("lock".to_owned(), async || self.present().lock(request).await).await?;
             self.note(&format!("lock: {answer:?}"));
@@ -141,15 +141,15 @@ impl Store for Spy {
         })
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { self.ask("extend".to_owned(), async || self.present().extend(lock).await).await })
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { self.ask("unlock".to_owned(), async || self.present().unlock(lock).await).await })
     }
 
-    fn settle(&self, debt: PendingRelease) {
+    fn release_later(&self, debt: PendingRelease) {
         let what = match &debt {
             PendingRelease::Lease(lease) => format!("a lease of {}", lease.caps.len()),
             PendingRelease::Allotment(request) => of_allotment(request),
@@ -157,7 +157,7 @@ impl Store for Spy {
         };
         self.note(&format!("gives back {what}"));
         if !self.is_gone.load(Ordering::SeqCst) {
-            self.present().settle(debt);
+            self.present().release_later(debt);
         }
     }
 

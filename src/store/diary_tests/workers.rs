@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{millis, spy::Spy};
-use crate::store::{Claim, Claims, Key, Keys, Leases, OnStoreFailure, RateMode, Refused};
+use crate::store::{Claim, Claims, Key, Keys, LeaseDenied, Leases, OnStoreFailure, RateMode};
 
 /// What the workers of a process do.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ async fn worker(spy: Arc<Spy>, leases: Leases, work: Work, name: String, number:
                 }
                 drop(held);
             }
-            Err(Refused::Full { claim, retry_after }) => {
+            Err(LeaseDenied::Full { claim, retry_after }) => {
                 spy.note(&format!("{name} is refused after {:?}: claim {claim}, {retry_after:?}", began.elapsed()));
             }
             Err(error) => spy.note(&format!("{name}: {error}")),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{FIRST_PAUSE, Held, LONGEST_PAUSE, Leases, Refused};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, LeaseDenied, LeaseGuard, Leases};
 use crate::store::{Claims, Key, StoreError, backoff::Backoff};
 
 /// Time to wait for units that other processes hold and don't use: they return them as soon as they hear that the units
@@ -14,11 +14,11 @@ const RECALL: Duration = Duration::from_millis(50);
 impl Leases {
     /// Admits a request now or not at all, in one time limit of the store, and asks holders that free some of it to give
     /// notice. `waits` says of a claim by its index that its request would wait for it: then nothing is called back.
-    pub(crate) async fn ask(&self, claims: &Claims, waits: impl Fn(usize) -> bool) -> Result<Held, Refused> {
+    pub(crate) async fn ask(&self, claims: &Claims, waits: impl Fn(usize) -> bool) -> Result<LeaseGuard, LeaseDenied> {
         let until = self.until();
         let decided = match self.decide(claims, true, until).await {
-            Err(Refused::Full { claim, retry_after }) if self.0.settings.local_shares && !waits(claim) => {
-                self.recall(claims, claim, until).await.unwrap_or(Err(Refused::Full { claim, retry_after }))
+            Err(LeaseDenied::Full { claim, retry_after }) if self.0.settings.local_shares && !waits(claim) => {
+                self.recall(claims, claim, until).await.unwrap_or(Err(LeaseDenied::Full { claim, retry_after }))
             }
             decided => decided,
         };
@@ -27,7 +27,12 @@ impl Leases {
 
     /// Asks again for a little while where other processes may hold the missing units without using them; `None` if there is
     /// no other answer. One request for each key does so at a time: the others have nothing to gain by it.
-    async fn recall(&self, claims: &Claims, claim: usize, until: Option<Instant>) -> Option<Result<Held, Refused>> {
+    async fn recall(
+        &self,
+        claims: &Claims,
+        claim: usize,
+        until: Option<Instant>,
+    ) -> Option<Result<LeaseGuard, LeaseDenied>> {
         let key = claims.as_slice().get(claim).filter(|claim| claim.is_cap())?.key();
         let deadline = Instant::now() + RECALL.min(self.0.settings.wait);
         let deadline = until.map_or(deadline, |until| until.min(deadline));
@@ -40,9 +45,9 @@ impl Leases {
             let pause = (Instant::now() + pauses.wait()).min(deadline);
             let _ = timeout_at(pause, place.freed()).await;
             match self.decide(claims, true, Some(deadline)).await {
-                Err(Refused::Full { .. }) if Instant::now() < deadline => {}
+                Err(LeaseDenied::Full { .. }) if Instant::now() < deadline => {}
                 // The store has answered before.
-                Err(Refused::Full { .. } | Refused::Store(StoreError::TimedOut { .. })) => break None,
+                Err(LeaseDenied::Full { .. } | LeaseDenied::Store(StoreError::TimedOut { .. })) => break None,
                 decided => break Some(decided),
             }
         };

@@ -110,7 +110,7 @@ impl Inner {
         shares.lost += lost.len() as u64;
         shares.give_up(began, now, over_by);
         drop(shares);
-        lost.into_iter().for_each(|(lease, _)| self.store.settle(PendingRelease::Lease(lease)));
+        lost.into_iter().for_each(|(lease, _)| self.store.release_later(PendingRelease::Lease(lease)));
     }
 
     async fn renew_single(&self) {
@@ -220,7 +220,7 @@ impl Drop for Inner {
         let now = Instant::now();
         for key in shares.keys() {
             if let Some(request) = shares.farewell(&key, now) {
-                self.store.settle(PendingRelease::Allotment(request));
+                self.store.release_later(PendingRelease::Allotment(request));
             }
         }
         drop(shares);

@@ -6,7 +6,7 @@ mod allotment_tests;
 mod asking;
 mod builder;
 mod driver;
-mod held;
+mod lease_guard;
 mod loss;
 mod on_failure;
 mod purse;
@@ -22,15 +22,15 @@ use std::{
 
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::held::LossSignal;
+pub(crate) use self::lease_guard::LossSignal;
 use self::{
     allotment::Shares,
     driver::Driver,
-    held::What,
+    lease_guard::What,
     loss::Loss,
     on_failure::{FailurePlan, failure_plan},
 };
-pub use self::{builder::LeasesBuilder, held::Held, on_failure::OnStoreFailure};
+pub use self::{builder::LeasesBuilder, lease_guard::LeaseGuard, on_failure::OnStoreFailure};
 use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
@@ -47,7 +47,7 @@ const FOR_GOOD: Duration = Duration::from_secs(365 * 86_400);
 /// Admits requests under limits that all users of the same store share.
 ///
 /// A clone is the same. The first use starts two tasks on the current Tokio runtime: one renews leases, the other hears
-/// what other processes free and want. They end with the last clone and the last [`Held`].
+/// what other processes free and want. They end with the last clone and the last [`LeaseGuard`].
 #[derive(Clone)]
 pub struct Leases(Arc<Inner>);
 
@@ -75,7 +75,7 @@ struct Single {
 /// Why a request was not admitted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum LeaseDenied {
     /// One of the request's claims can't be met.
     Full {
         /// Index of the claim.
@@ -87,7 +87,7 @@ pub enum Refused {
     Store(StoreError),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LeaseDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { claim, .. } => write!(f, "the shared limit of claim {claim} is used up"),
@@ -96,7 +96,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {
+impl std::error::Error for LeaseDenied {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Full { .. } => None,
@@ -112,12 +112,12 @@ impl Leases {
     }
 
     /// Admits a request from capacity that this process holds already: at once, without the store.
-    pub fn admit_from_here(&self, claims: &Claims) -> Option<Held> {
+    pub fn admit_from_here(&self, claims: &Claims) -> Option<LeaseGuard> {
         if !self.0.settings.local_shares {
             return None;
         }
         let units = self.shares().take(claims.as_slice(), Instant::now()).ok()?;
-        Some(Held::new(&self.0, What::Units(units)))
+        Some(LeaseGuard::new(&self.0, What::Units(units)))
     }
 
     /// Admits a request now or not at all: asks the store where need be, for one of its timeouts at most.
@@ -126,12 +126,12 @@ impl Leases {
     ///
     /// # Errors
     ///
-    /// [`Refused::Full`] if a claim can't be met, [`Refused::Store`] if the store is gone and one of the rules fails
+    /// [`LeaseDenied::Full`] if a claim can't be met, [`LeaseDenied::Store`] if the store is gone and one of the rules fails
     /// closed.
-    pub async fn admit(&self, claims: &Claims) -> Result<Held, Refused> {
+    pub async fn admit(&self, claims: &Claims) -> Result<LeaseGuard, LeaseDenied> {
         // With local shares, others hold what is free until they hear that it is wanted.
         let decided = self.try_admit(claims, self.0.settings.local_shares).await;
-        if let Err(Refused::Full { claim, .. }) = decided
+        if let Err(LeaseDenied::Full { claim, .. }) = decided
             && let Some(claim) = claims.as_slice().get(claim)
         {
             self.shares().wish(&claim.key, Instant::now());
@@ -147,16 +147,16 @@ impl Leases {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit), after the wait. An error of the store ends the wait at once.
-    pub async fn wait(&self, claims: &Claims) -> Result<Held, Refused> {
+    pub async fn wait(&self, claims: &Claims) -> Result<LeaseGuard, LeaseDenied> {
         let deadline = Instant::now() + self.0.settings.wait;
         let first = claims.as_slice().iter().find(|claim| self.0.waits.standing(&claim.key) > 0);
         // A request that finds others waiting stands behind them.
         let (mut refused, key) = match first {
-            Some(claim) => (Refused::Full { claim: 0, retry_after: Duration::ZERO }, claim.key.clone()),
+            Some(claim) => (LeaseDenied::Full { claim: 0, retry_after: Duration::ZERO }, claim.key.clone()),
             None => match self.try_admit(claims, true).await {
-                Err(Refused::Full { claim, retry_after }) => {
+                Err(LeaseDenied::Full { claim, retry_after }) => {
                     let key = claims.as_slice().get(claim).map(|claim| claim.key.clone());
-                    let refused = Refused::Full { claim, retry_after };
+                    let refused = LeaseDenied::Full { claim, retry_after };
                     let Some(key) = key else { return Err(refused) };
                     (refused, key)
                 }
@@ -165,14 +165,14 @@ impl Leases {
         };
         let Ok(place) = timeout_at(deadline, self.0.waits.stand(&key)).await else { return Err(refused) };
         if let Some(error) = place.failure() {
-            return self.or_without_store(claims, Err(Refused::Store(error))).await;
+            return self.or_without_store(claims, Err(LeaseDenied::Store(error))).await;
         }
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, self.0.seeds.next());
         loop {
             match self.try_admit(claims, true).await {
-                Err(full @ Refused::Full { .. }) => refused = full,
+                Err(full @ LeaseDenied::Full { .. }) => refused = full,
                 decided => {
-                    if let Err(Refused::Store(error)) = &decided {
+                    if let Err(LeaseDenied::Store(error)) = &decided {
                         place.fail(error);
                     }
                     return decided;
@@ -214,7 +214,7 @@ impl Leases {
         self.0.shares()
     }
 
-    async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+    async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<LeaseGuard, LeaseDenied> {
         let decided = self.decide(claims, waits, self.until()).await;
         self.or_without_store(claims, decided).await
     }
@@ -225,7 +225,7 @@ impl Leases {
     }
 
     /// Asks the store where need be.
-    async fn decide(&self, claims: &Claims, waits: bool, until: Option<Instant>) -> Result<Held, Refused> {
+    async fn decide(&self, claims: &Claims, waits: bool, until: Option<Instant>) -> Result<LeaseGuard, LeaseDenied> {
         self.0.wake_driver();
         if self.0.settings.local_shares {
             self.ask_for_shares(claims, waits, until).await
@@ -234,33 +234,37 @@ impl Leases {
         }
     }
 
-    async fn ask_store(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
-        let token = self.0.seeds.token().map_err(Refused::Store)?;
+    async fn ask_store(&self, claims: &Claims, waits: bool) -> Result<LeaseGuard, LeaseDenied> {
+        let token = self.0.seeds.token().map_err(LeaseDenied::Store)?;
         let mut request = Request::new(token, claims.clone(), self.0.settings.expiry);
         if waits {
             request = request.waiting();
         }
         let asked_at = Instant::now();
-        match self.0.store.acquire(&request).await.map_err(Refused::Store)? {
+        match self.0.store.acquire(&request).await.map_err(LeaseDenied::Store)? {
             Acquired::Granted(lease) => {
                 let loss = Arc::<Loss>::default();
                 if !lease.caps.is_empty() {
                     let single = Single { lease, asked_at, loss: Arc::clone(&loss) };
                     self.0.single().insert(token, single);
                 }
-                Ok(Held::new(&self.0, What::Single { token, loss }))
+                Ok(LeaseGuard::new(&self.0, What::Single { token, loss }))
             }
-            Acquired::Full(full) => Err(Refused::Full { claim: full.claim, retry_after: full.retry_after }),
+            Acquired::Full(full) => Err(LeaseDenied::Full { claim: full.claim, retry_after: full.retry_after }),
         }
     }
 
     /// Lets the rules decide where the store is gone. A late answer alone doesn't say so, since others may come.
-    async fn or_without_store(&self, claims: &Claims, decided: Result<Held, Refused>) -> Result<Held, Refused> {
+    async fn or_without_store(
+        &self,
+        claims: &Claims,
+        decided: Result<LeaseGuard, LeaseDenied>,
+    ) -> Result<LeaseGuard, LeaseDenied> {
         match decided {
-            Err(Refused::Store(error)) if error.is_gone() => {
+            Err(LeaseDenied::Store(error)) if error.is_gone() => {
                 let is_late = matches!(error, StoreError::TimedOut { .. });
                 if is_late && !matches!(self.health(), Health::Down { .. }) {
-                    return Err(Refused::Store(error));
+                    return Err(LeaseDenied::Store(error));
                 }
                 self.without_store(claims, error).await
             }
@@ -269,21 +273,21 @@ impl Leases {
     }
 
     /// Returns what the rules say for the time while the store is gone.
-    async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<Held, Refused> {
+    async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<LeaseGuard, LeaseDenied> {
         let local = match failure_plan(claims) {
-            FailurePlan::Reject => return Err(Refused::Store(error)),
-            FailurePlan::Admit => return Ok(Held::new(&self.0, What::Nothing)),
+            FailurePlan::Reject => return Err(LeaseDenied::Store(error)),
+            FailurePlan::Admit => return Ok(LeaseGuard::new(&self.0, What::Nothing)),
             FailurePlan::Locally(claims) => claims,
         };
-        let token = self.0.seeds.token().map_err(Refused::Store)?;
+        let token = self.0.seeds.token().map_err(LeaseDenied::Store)?;
         let request = Request::new(token, local.clone(), FOR_GOOD);
-        match self.0.local.acquire(&request).await.map_err(Refused::Store)? {
-            Acquired::Granted(lease) => Ok(Held::new(&self.0, What::Local(lease))),
+        match self.0.local.acquire(&request).await.map_err(LeaseDenied::Store)? {
+            Acquired::Granted(lease) => Ok(LeaseGuard::new(&self.0, What::Local(lease))),
             Acquired::Full(full) => {
                 // The index among all claims, since claims that fail open were left out.
                 let key = local.as_slice().get(full.claim).map(|claim| &claim.key);
                 let claim = claims.as_slice().iter().position(|claim| Some(&claim.key) == key).unwrap_or(0);
-                Err(Refused::Full { claim, retry_after: full.retry_after })
+                Err(LeaseDenied::Full { claim, retry_after: full.retry_after })
             }
         }
     }

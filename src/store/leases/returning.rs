@@ -10,7 +10,7 @@ impl Inner {
     pub(super) fn put_back(&self, unit: &Unit) {
         let spare = self.shares().put_back(unit, || self.waits.standing(&unit.key));
         if let Some(request) = spare {
-            self.store.settle(PendingRelease::Allotment(request));
+            self.store.release_later(PendingRelease::Allotment(request));
         }
         self.waits.ring(unit.key.as_str());
     }
@@ -22,7 +22,7 @@ impl Inner {
         }
         let request = self.shares().withdraw(key, Instant::now());
         if let Some(request) = request {
-            self.store.settle(PendingRelease::Allotment(request));
+            self.store.release_later(PendingRelease::Allotment(request));
         }
     }
 }

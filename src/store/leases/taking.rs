@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Held, Leases, Refused, allotment::Missing, held::What};
+use super::{LeaseDenied, LeaseGuard, Leases, allotment::Missing, lease_guard::What};
 use crate::store::{Claim, Claims, StoreError, poll_queue::Place, side_by_side::side_by_side};
 
 impl Leases {
@@ -14,16 +14,16 @@ impl Leases {
         claims: &Claims,
         waits: bool,
         until: Option<Instant>,
-    ) -> Result<Held, Refused> {
+    ) -> Result<LeaseGuard, LeaseDenied> {
         let Some(until) = until else { return self.take_from_shares(claims, waits).await };
         let before = self.shares().missing(claims.as_slice(), Instant::now());
         if let Ok(decided) = timeout_at(until, self.take_from_shares(claims, waits)).await {
             return decided;
         }
         match self.shares().take(claims.as_slice(), Instant::now()) {
-            Ok(units) => Ok(Held::new(&self.0, What::Units(units))),
+            Ok(units) => Ok(LeaseGuard::new(&self.0, What::Units(units))),
             Err(now) if before.iter().any(|it| it.claim == now.claim && it.answers == now.answers) => {
-                Err(Refused::Store(StoreError::TimedOut { after: self.0.store.time_limit().unwrap_or_default() }))
+                Err(LeaseDenied::Store(StoreError::TimedOut { after: self.0.store.time_limit().unwrap_or_default() }))
             }
             Err(now) => Err(full(now)),
         }
@@ -31,13 +31,13 @@ impl Leases {
 
     /// Admits from the allotments of this process, which are made larger where they don't suffice: all of those at
     /// once.
-    async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<Held, Refused> {
+    async fn take_from_shares(&self, claims: &Claims, waits: bool) -> Result<LeaseGuard, LeaseDenied> {
         let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);
         loop {
             let missing = {
                 let (mut shares, now) = (self.shares(), Instant::now());
                 match shares.take(claims.as_slice(), now) {
-                    Ok(units) => return Ok(Held::new(&self.0, What::Units(units))),
+                    Ok(units) => return Ok(LeaseGuard::new(&self.0, What::Units(units))),
                     Err(_) => shares.missing(claims.as_slice(), now),
                 }
             };
@@ -62,11 +62,11 @@ impl Leases {
     }
 
     /// Asks for more of what a claim can't be met from, unless other requests do so already.
-    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, Refused> {
+    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, LeaseDenied> {
         let Some(claim) = claims.as_slice().get(missing.claim) else { return Ok(Refilled::InVain(missing)) };
         let place = self.0.refills.stand(&claim.key).await;
         if let Some(error) = place.failure() {
-            return Err(Refused::Store(error));
+            return Err(LeaseDenied::Store(error));
         }
         let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
         match still.first() {
@@ -81,7 +81,7 @@ impl Leases {
 
     /// Asks for more of a claim, as the first in line. The question outlives its caller where it takes time: what the store
     /// gives is there for the next one in line, which would else ask anew.
-    async fn ask_in_line(&self, claim: &Claim, place: Place, waits: bool) -> Result<(), Refused> {
+    async fn ask_in_line(&self, claim: &Claim, place: Place, waits: bool) -> Result<(), LeaseDenied> {
         let (inner, claim) = (Arc::clone(&self.0), claim.clone());
         let question = async move {
             let answer = inner.refill(&claim, place.standing(), waits).await;
@@ -95,12 +95,12 @@ impl Leases {
             (Ok(runtime), Some(_)) => runtime.spawn(question).await.ok(),
             _ => Some(question.await),
         };
-        asked.map_or(Err(StoreError::Unavailable), |(answer, _place)| answer).map_err(Refused::Store)
+        asked.map_or(Err(StoreError::Unavailable), |(answer, _place)| answer).map_err(LeaseDenied::Store)
     }
 }
 
-const fn full(missing: Missing) -> Refused {
-    Refused::Full { claim: missing.claim, retry_after: missing.retry_after }
+const fn full(missing: Missing) -> LeaseDenied {
+    LeaseDenied::Full { claim: missing.claim, retry_after: missing.retry_after }
 }
 
 /// The result of asking for more of a claim.

@@ -59,7 +59,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if !self.released {
-            self.inner.store.settle(PendingRelease::Lock(self.lock.clone()));
+            self.inner.store.release_later(PendingRelease::Lock(self.lock.clone()));
         }
         self.inner.lines.ring(self.lock.key.as_str());
     }
@@ -91,7 +91,7 @@ impl<'a> QueuedCaller<'a> {
 impl Drop for QueuedCaller<'_> {
     fn drop(&mut self) {
         if let Some(lock) = self.lock {
-            self.store.settle(PendingRelease::Lock(lock.clone()));
+            self.store.release_later(PendingRelease::Lock(lock.clone()));
         }
     }
 }

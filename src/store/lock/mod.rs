@@ -24,7 +24,7 @@ pub use self::{
 };
 use self::{guard::QueuedCaller, wait_stats::Waits};
 use super::{
-    Answer, Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, Token,
+    Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, StoreFuture, Token,
     backoff::{Backoff, Seeds},
     poll_queue::PollQueues,
 };
@@ -109,13 +109,13 @@ pub struct LockCaller<'a> {
     organisation: &'a str,
     class: &'a str,
     endpoint: &'a str,
-    patience: Duration,
+    max_wait: Duration,
 }
 
 impl<'a> LockCaller<'a> {
     /// Returns a caller of `organisation`, whose lock it is.
     pub const fn new(organisation: &'a str) -> Self {
-        Self { organisation, class: "default", endpoint: "default", patience: Duration::MAX }
+        Self { organisation, class: "default", endpoint: "default", max_wait: Duration::MAX }
     }
 
     /// Names the class of tenants and the endpoint under which the wait is counted: names of your own, since the first
@@ -127,10 +127,10 @@ impl<'a> LockCaller<'a> {
         self
     }
 
-    /// Waits for `patience` at most, if that is less than the budget of the lock: until a deadline, say.
+    /// Waits for `max_wait` at most, if that is less than the budget of the lock: until a deadline, say.
     #[must_use]
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub const fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
         self
     }
 }
@@ -211,10 +211,10 @@ impl AdmissionLock {
     ///
     /// # Errors
     ///
-    /// [`LockFailure::Busy`] after the wait budget or the caller's patience, [`LockFailure::Store`] at once.
+    /// [`LockFailure::Busy`] after the wait budget or what the caller sets, [`LockFailure::Store`] at once.
     pub async fn acquire(&self, caller: LockCaller<'_>) -> Result<LockGuard, LockError> {
         let began = Instant::now();
-        let deadline = began + self.0.settings.wait.min(caller.patience);
+        let deadline = began + self.0.settings.wait.min(caller.max_wait);
         let taken = match self.lock_of(caller.organisation) {
             Ok(lock) => timeout_at(deadline, self.take(lock)).await.unwrap_or(Err(LockFailure::Busy)),
             Err(error) => Err(LockFailure::Store(error)),
@@ -295,7 +295,7 @@ impl AdmissionLock {
         }
     }
 
-    fn ask<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn ask<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         self.0.waits.asked();
         self.0.store.lock(request)
     }

@@ -14,8 +14,8 @@ use tokio::sync::broadcast;
 
 use self::{counters::Counters, locks::Locks};
 use super::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
-    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreTime,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked, Notice,
+    Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, StoreTime,
 };
 use crate::clock::{Clock, TimeSource};
 
@@ -131,39 +131,39 @@ impl State {
 }
 
 impl Store for MemoryStore {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         Box::pin(async move { Ok(self.step(|state, now| state.acquire(request, now))) })
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         Box::pin(async move { Ok(self.step(|state, now| state.renew(leases, now))) })
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         Box::pin(async move { Ok(self.step(|state, now| state.release(leases, now))) })
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         Box::pin(async move { Ok(self.step(|state, now| state.reserve(request, now))) })
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         Box::pin(async move { self.step(|state, now| state.draw(rate, most, now)) })
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move { Ok(self.step(|state, now| state.lock(request, now))) })
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { Ok(self.step(|state, now| state.extend(lock, now))) })
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { Ok(self.step(|state, now| state.unlock(lock, now))) })
     }
 
-    fn settle(&self, debt: PendingRelease) {
+    fn release_later(&self, debt: PendingRelease) {
         self.step(|state, now| match debt {
             PendingRelease::Lease(lease) => drop(state.release(&[lease], now)),
             PendingRelease::Allotment(request) => drop(state.reserve(&request, now)),

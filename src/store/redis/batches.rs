@@ -1,7 +1,7 @@
 //! Many leases at a time: renewed and given back by few scripts, side by side.
 
 use super::{RedisStore, script, script::Call};
-use crate::store::{Answer, Key, Lease, Released, Renewed, StoreError, StoreTime, side_by_side::side_by_side};
+use crate::store::{Key, Lease, Released, Renewed, StoreError, StoreFuture, StoreTime, side_by_side::side_by_side};
 
 /// Leases that one script renews or releases: it must not keep other callers waiting.
 const BATCH: usize = 128;
@@ -17,7 +17,7 @@ pub(super) type Numbered<'a> = (usize, &'a Lease);
 type Answered<T> = (Vec<usize>, Result<T, StoreError>);
 
 /// What a script does for all leases of a batch.
-type Ask<T> = for<'a> fn(&'a RedisStore, &'a [Numbered<'a>]) -> Answer<'a, T>;
+type Ask<T> = for<'a> fn(&'a RedisStore, &'a [Numbered<'a>]) -> StoreFuture<'a, T>;
 
 /// What became of leases that were given back.
 #[derive(Debug, Default)]

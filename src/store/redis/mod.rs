@@ -22,8 +22,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub use self::builder::{AfterRestart, RedisBuilder};
 use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
 use super::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
-    LockRequest, Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, api::Rule,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer, LockRequest,
+    Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, StoreFuture, api::Rule,
 };
 
 /// Counts in a Redis server, for all processes that use it with the same prefix.
@@ -166,26 +166,26 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         Box::pin(self.try_acquire(request))
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         Box::pin(self.renew_each(leases))
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         Box::pin(async move {
             let mut paid = self.release_each(leases).await;
             paid.unpaid.pop().map_or(Ok(paid.released), |(_, error)| Err(error))
         })
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         Box::pin(self.try_hold(request))
     }
 
-    fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         Box::pin(async move {
             let quiet = if self.0.is_cluster() { 0 } else { self.quiet(Duration::ZERO) };
             let call = Call::new(&script::DRAW).key(self.mark(Some(&claim.key))).arg(quiet);
@@ -197,20 +197,20 @@ impl Store for RedisStore {
         })
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(self.try_lock(request))
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let call = self.lock_mark(Call::new(&script::EXTEND).upkeep(true).key(lock.key.as_str()));
         Box::pin(self.is_held(call.arg(lock.token.hex()).arg(lock.expiry.as_micros()).arg(self.quiet(lock.expiry))))
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(self.is_held(self.unlocking(lock)))
     }
 
-    fn settle(&self, debt: PendingRelease) {
+    fn release_later(&self, debt: PendingRelease) {
         self.0.release_later(debt);
     }
 

@@ -16,8 +16,8 @@ use std::{
 use tokio::{sync::broadcast, time::timeout};
 
 use super::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Key, Lease, LockAnswer, LockRequest,
-    Locked, Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreTime,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Key, Lease, LockAnswer, LockRequest, Locked,
+    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, StoreTime,
     memory::{NOTICES, State, micros},
 };
 
@@ -45,7 +45,7 @@ pub trait Rows: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Unavailable`] if it is not known whether the rows were written, any other error if they were not.
-    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> Answer<'a, ()>;
+    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> StoreFuture<'a, ()>;
 }
 
 /// A [`Store`] of [`Rows`]: leases, rates, allotments and locks, as those of a [`MemoryStore`](super::MemoryStore), which all
@@ -131,7 +131,7 @@ fn caps(leases: &[Lease]) -> Vec<Key> {
 }
 
 impl Store for RowStore {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         Box::pin(async move {
             let mut keys: Vec<_> = request.claims().as_slice().iter().map(|claim| claim.key().clone()).collect();
             keys.sort_unstable();
@@ -139,7 +139,7 @@ impl Store for RowStore {
         })
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         Box::pin(async move {
             let mut all = Renewed::default();
             for (round, some) in leases.chunks(AT_ONCE).enumerate() {
@@ -157,7 +157,7 @@ impl Store for RowStore {
         })
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         Box::pin(async move {
             let mut all = Released::default();
             for some in leases.chunks(AT_ONCE) {
@@ -168,27 +168,27 @@ impl Store for RowStore {
         })
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         Box::pin(async move { self.step(from_ref(&request.key), |state, now| state.reserve(request, now)).await })
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         Box::pin(async move { self.step(from_ref(rate.key()), |state, now| state.draw(rate, most, now)).await? })
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move { self.step(from_ref(&request.lock.key), |state, now| state.lock(request, now)).await })
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { self.step(from_ref(&lock.key), |state, now| state.extend(lock, now)).await })
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async move { self.step(from_ref(&lock.key), |state, now| state.unlock(lock, now)).await })
     }
 
-    fn settle(&self, debt: PendingRelease) {
+    fn release_later(&self, debt: PendingRelease) {
         // Without a runtime, what is owed expires.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let this = self.clone();

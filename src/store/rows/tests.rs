@@ -49,7 +49,7 @@ impl Table {
 }
 
 impl Rows for Table {
-    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> Answer<'a, ()> {
+    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             assert!(!keys.is_empty() && keys.is_sorted(), "rows are locked in one order");
             if self.inside().mood == Mood::Hang {
@@ -156,7 +156,7 @@ async fn steps_are_small_and_rows_go_when_nothing_counts_any_more() {
         Acquired::Granted(lease) => lease,
         Acquired::Full(full) => panic!("{full:?}"),
     };
-    store.settle(PendingRelease::Lease(lease));
+    store.release_later(PendingRelease::Lease(lease));
     while table.inside().rows.len() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

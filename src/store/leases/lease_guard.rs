@@ -15,7 +15,7 @@ use crate::store::{Lease, PendingRelease, Store, Token};
 /// Dropping it waits for nothing and works on any thread: what must go to the store is handed over to the store's own
 /// task.
 #[must_use = "dropped, it is given back"]
-pub struct Held {
+pub struct LeaseGuard {
     inner: Arc<Inner>,
     what: What,
 }
@@ -32,7 +32,7 @@ pub(super) enum What {
     Local(Lease),
 }
 
-impl Held {
+impl LeaseGuard {
     pub(super) fn new(inner: &Arc<Inner>, what: What) -> Self {
         Self { inner: Arc::clone(inner), what }
     }
@@ -67,19 +67,19 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         match &self.what {
             What::Nothing => {}
             What::Local(lease) => {
-                self.inner.local.settle(PendingRelease::Lease(lease.clone()));
+                self.inner.local.release_later(PendingRelease::Lease(lease.clone()));
                 lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
                 let caps = Arc::clone(&single.lease.caps);
-                self.inner.store.settle(PendingRelease::Lease(single.lease));
+                self.inner.store.release_later(PendingRelease::Lease(single.lease));
                 caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
             }
             What::Units(units) => {
@@ -108,8 +108,8 @@ impl LossSignal {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for LeaseGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("lost", &self.is_lost()).finish_non_exhaustive()
+        f.debug_struct("LeaseGuard").field("lost", &self.is_lost()).finish_non_exhaustive()
     }
 }
