@@ -1,10 +1,10 @@
 //! How long to wait before asking again.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
 use fastrand::Rng;
 
-use super::{StoreError, Token};
+use super::{StoreError, Token, task::lock};
 
 /// Waits that double up to a cap, each with jitter: between half of it and all of it.
 ///
@@ -32,26 +32,22 @@ impl Backoff {
 /// A generator of its own for each waiter, and the tokens: seeded, all of it can be told in advance.
 #[derive(Debug)]
 pub(crate) struct Seeds {
-    rng: std::sync::Mutex<Rng>,
+    rng: Mutex<Rng>,
     is_seeded: bool,
 }
 
 impl Seeds {
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self { rng: std::sync::Mutex::new(seed.map_or_else(Rng::new, Rng::with_seed)), is_seeded: seed.is_some() }
+        Self { rng: Mutex::new(seed.map_or_else(Rng::new, Rng::with_seed)), is_seeded: seed.is_some() }
     }
 
     pub(crate) fn next(&self) -> Rng {
-        self.rng().fork()
+        lock(&self.rng).fork()
     }
 
     /// Returns a token that can't be guessed, unless a seed was given.
     pub(crate) fn token(&self) -> Result<Token, StoreError> {
-        if self.is_seeded { Ok(Token::of(self.rng().u128(..))) } else { Token::random() }
-    }
-
-    fn rng(&self) -> std::sync::MutexGuard<'_, Rng> {
-        self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        if self.is_seeded { Ok(Token::of(lock(&self.rng).u128(..))) } else { Token::random() }
     }
 }
 

@@ -30,6 +30,7 @@ mod redis;
 #[cfg(feature = "rows")]
 mod rows;
 mod side_by_side;
+mod task;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 

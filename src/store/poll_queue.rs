@@ -6,14 +6,14 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
-use super::{Key, StoreError};
+use super::{Key, Notice, StoreError, task::lock};
 
 /// A line for each key that has waiters. A clone is the same.
 #[derive(Clone, Debug, Default)]
@@ -25,28 +25,22 @@ struct PollQueue {
     front: Arc<tokio::sync::Mutex<()>>,
     freed: Notify,
     standing: AtomicUsize,
-    /// Times that the first waiter found the store gone, and the last error.
-    failed: Mutex<(u64, Option<StoreError>)>,
-}
-
-impl PollQueue {
-    fn failed(&self) -> MutexGuard<'_, (u64, Option<StoreError>)> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// The error of the store when the first waiter last found it gone.
+    failed: watch::Sender<Option<StoreError>>,
 }
 
 impl PollQueues {
     /// Stands in line, until this waiter is the first. Cancel safe: dropping the future leaves the line.
     pub(crate) async fn stand(&self, key: &Key) -> Place {
         let line = self.join(key);
-        let failures = line.failed().0;
+        let failures = line.failed.subscribe();
         let mut place = Place { of: self.clone(), key: Arc::clone(key.text()), line, front: None, failures };
         place.front = Some(Arc::clone(&place.line.front).lock_owned().await);
         place
     }
 
     fn join(&self, key: &Key) -> Arc<PollQueue> {
-        let mut lines = self.lines();
+        let mut lines = lock(&self.0);
         let line = lines.entry(Arc::clone(key.text())).or_default();
         line.standing.fetch_add(1, Ordering::Relaxed);
         Arc::clone(line)
@@ -54,25 +48,30 @@ impl PollQueues {
 
     /// Returns how many waiters stand in the line for `key`, the first included.
     pub(crate) fn standing(&self, key: &Key) -> usize {
-        self.lines().get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
+        lock(&self.0).get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
     }
 
     /// Tells the first waiter in the line for `key` that it is worth looking again.
     pub(crate) fn ring(&self, key: &str) {
-        if let Some(line) = self.lines().get(key) {
+        if let Some(line) = lock(&self.0).get(key) {
             line.freed.notify_one();
+        }
+    }
+
+    /// Tells those of whom a notice speaks, if what it speaks of was freed.
+    pub(crate) fn hear(&self, notice: &Notice) {
+        match notice {
+            Notice::Freed(key) => self.ring(key),
+            Notice::Missed => self.ring_all(),
+            Notice::Wanted(_) => {}
         }
     }
 
     /// Tells the first waiter of every line.
     pub(crate) fn ring_all(&self) {
-        let mut lines: Vec<_> = self.lines().iter().map(|(key, line)| (Arc::clone(key), Arc::clone(line))).collect();
+        let mut lines: Vec<_> = lock(&self.0).iter().map(|(key, line)| (Arc::clone(key), Arc::clone(line))).collect();
         lines.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         lines.iter().for_each(|(_, line)| line.freed.notify_one());
-    }
-
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<PollQueue>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,8 +82,8 @@ pub(crate) struct Place {
     key: Arc<str>,
     line: Arc<PollQueue>,
     front: Option<OwnedMutexGuard<()>>,
-    /// Failures there had been when this waiter came.
-    failures: u64,
+    /// Failures since this waiter came.
+    failures: watch::Receiver<Option<StoreError>>,
 }
 
 impl Place {
@@ -95,14 +94,13 @@ impl Place {
 
     /// Notes that the store is gone: all waiters of this line learn it, and need not ask the store themselves.
     pub(crate) fn fail(&self, error: &StoreError) {
-        let mut failed = self.line.failed();
-        *failed = (failed.0 + 1, Some(error.clone()));
+        self.line.failed.send_replace(Some(error.clone()));
     }
 
     /// Returns the error of the store while this waiter stood in line.
     pub(crate) fn failure(&self) -> Option<StoreError> {
-        let failed = self.line.failed();
-        failed.1.clone().filter(|_| failed.0 > self.failures)
+        // The line has the sender, so the channel is open.
+        if self.failures.has_changed().unwrap_or(false) { self.failures.borrow().clone() } else { None }
     }
 
     /// Returns how many waiters stand in this line, this one included.
@@ -113,7 +111,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut lines = self.of.lines();
+        let mut lines = lock(&self.of.0);
         // Counted under the lock under which others join: a line is removed when no waiter stands in it.
         if self.line.standing.fetch_sub(1, Ordering::Relaxed) == 1 {
             lines.remove(&self.key);
@@ -155,6 +153,6 @@ mod tests {
         sleep(Duration::from_millis(1)).await;
         assert_eq!(*order.lock().unwrap(), [0, 2]);
         assert_eq!(lines.standing(&key), 0);
-        assert!(lines.lines().is_empty(), "nothing is left behind");
+        assert!(lock(&lines.0).is_empty(), "nothing is left behind");
     }
 }

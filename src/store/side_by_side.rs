@@ -4,11 +4,13 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
+
+use super::task::lock;
 
 /// Runs `all`, at most `most` of them at the same time, and returns their answers, in the order in which they ended.
 ///
@@ -21,7 +23,7 @@ pub(crate) async fn side_by_side<F: Future>(most: usize, all: impl IntoIterator<
     let asker = Arc::new(Mutex::new(Waker::noop().clone()));
     poll_fn(move |cx| {
         // First, so that no wake from now on is lost.
-        asker.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+        lock(&asker).clone_from(cx.waker());
         let mut is_pending = |one: &mut Running<F>| match one.poll() {
             Poll::Ready(answer) => {
                 answers.push(answer);
@@ -75,7 +77,7 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, Ordering::AcqRel) {
-            let asker = self.asker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let asker = lock(&self.asker).clone();
             asker.wake();
         }
     }

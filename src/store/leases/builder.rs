@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Inner, Leases, allotment::Shares};
-use crate::store::{MemoryStore, Store, backoff::Seeds, poll_queue::PollQueues};
+use crate::store::{MemoryStore, Store, backoff::Seeds, poll_queue::PollQueues, task::Task};
 
 /// Settings of [`Leases`].
 #[derive(Clone, Debug)]
@@ -60,7 +60,8 @@ impl LeasesBuilder {
             single: Mutex::default(),
             shares: Mutex::new(Shares::new(self.expiry)),
             local: MemoryStore::new(),
-            driver: Mutex::default(),
+            renews: Task::default(),
+            hears: Task::default(),
             store,
             settings: self,
         }))

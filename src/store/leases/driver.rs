@@ -1,12 +1,12 @@
 //! The two tasks behind leases: one renews what this process holds, the other hears what other processes want and free.
 
 use std::{
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use tokio::{
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, sleep_until},
 };
 
@@ -28,38 +28,11 @@ const QUESTIONS: usize = 2;
 /// Allotments that are renewed or returned at a time.
 const BLOCKS: usize = 64;
 
-/// The tasks behind leases.
-pub(super) struct Driver {
-    renews: JoinHandle<()>,
-    hears: JoinHandle<()>,
-}
-
-impl Driver {
-    fn is_finished(&self) -> bool {
-        self.renews.is_finished() || self.hears.is_finished()
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.renews.abort();
-        self.hears.abort();
-    }
-}
-
 impl Inner {
-    /// Starts the driver on the current runtime, if it does not run.
-    pub(super) fn wake_driver(self: &Arc<Self>) {
-        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        if driver.as_ref().is_none_or(Driver::is_finished)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let every = self.settings.expiry.mul_f64(RENEW);
-            *driver = Some(Driver {
-                renews: runtime.spawn(renew(Arc::downgrade(self), every, self.seeds.next())),
-                hears: runtime.spawn(hear(Arc::downgrade(self), self.store.notices())),
-            });
-        }
+    /// Starts the tasks that don't run, on the current runtime.
+    pub(super) fn wake_tasks(self: &Arc<Self>) {
+        self.renews.start(|| renew(Arc::downgrade(self), self.settings.expiry.mul_f64(RENEW), self.seeds.next()));
+        self.hears.start(|| hear(Arc::downgrade(self), self.store.notices()));
     }
 
     /// Asks for more of what a claim can't be met from.
@@ -173,17 +146,12 @@ impl Inner {
 
     /// Returns the key of which something is to be returned to other processes, if there is any.
     fn hears(&self, notice: &Notice) -> Option<Key> {
-        match notice {
-            Notice::Freed(key) => self.waits.ring(key),
-            Notice::Missed => self.waits.ring_all(),
-            Notice::Wanted(key) => {
-                let key = Key::named(key);
-                let is_ours = self.shares().others_want(&key, Instant::now());
-                // Not while requests of this process wait for it as well.
-                return (is_ours && !self.needs(&key)).then_some(key);
-            }
-        }
-        None
+        self.waits.hear(notice);
+        let Notice::Wanted(key) = notice else { return None };
+        let key = Key::named(key);
+        let is_ours = self.shares().others_want(&key, Instant::now());
+        // Not while requests of this process wait for it as well.
+        (is_ours && !self.needs(&key)).then_some(key)
     }
 }
 

@@ -16,7 +16,7 @@ mod taking;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -25,7 +25,6 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) use self::lease_guard::LossSignal;
 use self::{
     allotment::Shares,
-    driver::Driver,
     lease_guard::What,
     loss::Loss,
     on_failure::{FailurePlan, failure_plan},
@@ -35,6 +34,7 @@ use super::{
     Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
     poll_queue::PollQueues,
+    task::{Task, lock},
 };
 
 /// Pauses between two questions of a request that waits for a cap.
@@ -62,7 +62,8 @@ struct Inner {
     shares: Mutex<Shares>,
     /// Counters of this process, while the store is gone.
     local: MemoryStore,
-    driver: Mutex<Option<Driver>>,
+    renews: Task,
+    hears: Task,
 }
 
 struct Single {
@@ -226,7 +227,7 @@ impl Leases {
 
     /// Asks the store where need be.
     async fn decide(&self, claims: &Claims, waits: bool, until: Option<Instant>) -> Result<LeaseGuard, LeaseDenied> {
-        self.0.wake_driver();
+        self.0.wake_tasks();
         if self.0.settings.local_shares {
             self.ask_for_shares(claims, waits, until).await
         } else {
@@ -295,11 +296,11 @@ impl Leases {
 
 impl Inner {
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shares)
     }
 
     fn single(&self) -> MutexGuard<'_, HashMap<Token, Single>> {
-        self.single.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.single)
     }
 }
 

@@ -9,14 +9,11 @@ mod wait_stats;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, sleep, timeout_at},
-};
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::{
     guard::LockGuard,
@@ -24,9 +21,10 @@ pub use self::{
 };
 use self::{guard::QueuedCaller, wait_stats::Waits};
 use super::{
-    Keys, LockAnswer, LockRequest, Locked, Notice, Notices, Store, StoreError, StoreFuture, Token,
+    Keys, LockAnswer, LockRequest, Locked, Notices, Store, StoreError, StoreFuture, Token,
     backoff::{Backoff, Seeds},
     poll_queue::PollQueues,
+    task::Task,
 };
 use crate::engine::Histogram;
 
@@ -146,7 +144,7 @@ struct Inner {
     lines: PollQueues,
     seeds: Seeds,
     waits: Waits,
-    listener: Mutex<Option<JoinHandle<()>>>,
+    listener: Task,
 }
 
 /// Settings of an [`AdmissionLock`].
@@ -192,7 +190,7 @@ impl LockBuilder {
             lines: PollQueues::default(),
             seeds: Seeds::new(self.seed),
             waits: Waits::default(),
-            listener: Mutex::default(),
+            listener: Task::default(),
             settings: self,
         }))
     }
@@ -230,7 +228,7 @@ impl AdmissionLock {
     /// Returns how long callers waited, by class and endpoint.
     /// [`AdmissionBuilder::lock_metrics`](crate::AdmissionBuilder::lock_metrics) publishes the same.
     pub fn waits(&self) -> Vec<WaitSeries> {
-        self.0.waits.snapshot()
+        self.times().into_iter().map(|(series, _)| series).collect()
     }
 
     /// Like `waits`, with all times, to be published.
@@ -240,7 +238,7 @@ impl AdmissionLock {
 
     /// Returns how many requests for locks were sent to the store.
     pub fn requests(&self) -> u64 {
-        self.0.waits.requests()
+        self.0.waits.requests.load(Ordering::Relaxed)
     }
 
     fn lock_of(&self, organisation: &str) -> Result<Locked, StoreError> {
@@ -254,7 +252,7 @@ impl AdmissionLock {
             LockRetry::Jittered { first, longest } => (first, longest, false),
             LockRetry::Queue { first, longest } => (first, longest, true),
         };
-        Inner::listen(&self.0);
+        self.0.listener.start(|| hear(Arc::downgrade(&self.0), self.0.store.notices()));
         let place = self.0.lines.stand(&lock.key).await;
         if let Some(error) = place.failure() {
             return Err(LockFailure::Store(error));
@@ -296,39 +294,15 @@ impl AdmissionLock {
     }
 
     fn ask<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
-        self.0.waits.asked();
+        self.0.waits.requests.fetch_add(1, Ordering::Relaxed);
         self.0.store.lock(request)
-    }
-}
-
-impl Inner {
-    /// Makes sure that notices are heard, on the current runtime.
-    fn listen(inner: &Arc<Self>) {
-        let mut listener = inner.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        if listener.as_ref().is_none_or(JoinHandle::is_finished)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            *listener = Some(runtime.spawn(hear(Arc::downgrade(inner), inner.store.notices())));
-        }
     }
 }
 
 async fn hear(inner: Weak<Inner>, mut notices: Notices) {
     while let Some(notice) = notices.next().await {
         let Some(inner) = inner.upgrade() else { return };
-        match notice {
-            Notice::Freed(key) => inner.lines.ring(&key),
-            Notice::Missed => inner.lines.ring_all(),
-            Notice::Wanted(_) => {}
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(listener) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            listener.abort();
-        }
+        inner.lines.hear(&notice);
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, atomic::AtomicU64},
     time::Duration,
 };
 
 use super::LockFailure;
-use crate::{engine::Histogram, ticket::normal};
+use crate::{engine::Histogram, store::task::lock, ticket::normal};
 
 /// Upper ends of the buckets, in milliseconds; one more for what is longer.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
@@ -60,12 +57,13 @@ pub struct WaitSeries {
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     series: Mutex<BTreeMap<(String, String), (WaitCounts, Histogram)>>,
-    requests: AtomicU64,
+    /// Requests for locks that were sent to the store.
+    pub(crate) requests: AtomicU64,
 }
 
 impl Waits {
     pub(crate) fn record(&self, class: &str, endpoint: &str, waited: Duration, failure: Option<&LockFailure>) {
-        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = lock(&self.series);
         let own = |name| normal(name).unwrap_or_default().to_owned();
         let mut name = (own(class), own(endpoint));
         if !series.contains_key(&name) && series.len() >= SERIES - 1 {
@@ -83,21 +81,9 @@ impl Waits {
         }
     }
 
-    pub(crate) fn asked(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn snapshot(&self) -> Vec<WaitSeries> {
-        self.times().into_iter().map(|(series, _)| series).collect()
-    }
-
     /// Returns all series with all times in finer buckets.
     pub(crate) fn times(&self) -> Vec<(WaitSeries, Histogram)> {
-        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = lock(&self.series);
         let all = series.iter().map(|((class, endpoint), (counts, times))| {
             let (class, endpoint) = (class.clone(), endpoint.clone());
             (WaitSeries { class, endpoint, counts: counts.clone() }, times.clone())
@@ -115,15 +101,15 @@ mod tests {
         let waits = Waits::default();
         waits.record("gold", "start", Duration::from_millis(2), None);
         waits.record("gold", "start", Duration::from_secs(60), Some(&LockFailure::Busy));
-        let counts = waits.snapshot()[0].counts.clone();
+        let counts = waits.times()[0].0.counts.clone();
         assert_eq!((counts.buckets[1], counts.buckets[12]), (1, 1));
         assert_eq!((counts.taken, counts.busy, counts.failed), (1, 1, 0));
         for class in 0..1_000 {
             waits.record(&class.to_string(), "start", Duration::ZERO, None);
         }
-        let series = waits.snapshot();
+        let series = waits.times();
         assert_eq!(series.len(), SERIES);
-        let all: u64 = series.iter().map(|one| one.counts.taken).sum();
+        let all: u64 = series.iter().map(|(one, _)| one.counts.taken).sum();
         assert_eq!(all, 1_001, "none is left out");
     }
 }

@@ -3,13 +3,13 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    at,
+    State, at,
     fair::{Claimant, Name, fair},
     micros,
 };
 use crate::store::{
-    Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Key, Lease, Notice, RateMode, Request, StoreError, Token,
-    api::Rule,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Key, Lease, Notice, RateMode, Released, Renewed,
+    Request, StoreError, Token, api::Rule,
 };
 
 /// Time for which it is remembered that a cap has waiters, in microseconds.
@@ -20,13 +20,6 @@ const WISH: u64 = 400_000;
 
 /// Steps after which what is over is thrown away.
 const SWEEP: u32 = 1_024;
-
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) caps: HashMap<Key, Cap>,
-    pub(super) rates: HashMap<Key, RateState>,
-    steps: u32,
-}
 
 #[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Debug, Default)]
@@ -159,11 +152,12 @@ impl Cap {
     }
 }
 
-impl Counters {
-    pub(super) fn acquire(&mut self, request: &Request, now: u64, notices: &mut Vec<Notice>) -> Result<(), Full> {
+impl State {
+    pub(in crate::store) fn acquire(&mut self, request: &Request, now: u64) -> Acquired {
         self.sweep(now);
+        let mut charged = Vec::new();
         for (index, claim) in request.claims.as_slice().iter().enumerate() {
-            let full = |retry_after| Full { claim: index, retry_after, at: at(now) };
+            let full = |retry_after| Acquired::Full(Full { claim: index, retry_after, at: at(now) });
             match claim.rule {
                 Rule::Cap { bound } => {
                     let cap = self.caps.entry(claim.key.clone()).or_default();
@@ -172,41 +166,39 @@ impl Counters {
                     if cap.units() >= u64::from(bound) {
                         if request.waits {
                             cap.wait_for_lease(now);
-                            cap.wanted(&claim.key, now, notices);
+                            cap.wanted(&claim.key, now, &mut self.notices);
                         }
-                        return Err(full(cap.frees_after(now)));
+                        return full(cap.frees_after(now));
                     }
                 }
                 Rule::Rate { maximum, period, mode } => {
                     let meter = Meter::new(maximum.get(), period, mode);
-                    let (units, after, _) = meter.draw(self.rates.get(&claim.key).copied(), 1, now);
+                    let (units, after, state) = meter.draw(self.rates.get(&claim.key).copied(), 1, now);
                     if units == 0 {
-                        return Err(full(after));
+                        return full(after);
                     }
+                    charged.push((claim.key.clone(), state));
                 }
             }
         }
-        for claim in request.claims.as_slice() {
-            match claim.rule {
-                Rule::Cap { .. } => {
-                    let holder = Holder { until: now + micros(request.expiry), units: 1, sequence: None };
-                    let cap = self.caps.entry(claim.key.clone()).or_default();
-                    cap.holders.insert(request.token, holder);
-                    // Leases that still wait are the last in turn from now on.
-                    cap.forget_wish(Name::Leases);
-                }
-                Rule::Rate { maximum, period, mode } => {
-                    let meter = Meter::new(maximum.get(), period, mode);
-                    let (_, _, state) = meter.draw(self.rates.get(&claim.key).copied(), 1, now);
-                    self.rates.insert(claim.key.clone(), state);
-                }
-            }
+        self.rates.extend(charged);
+        let lease = Lease::of(request, at(now));
+        for key in &*lease.caps {
+            let cap = self.caps.entry(key.clone()).or_default();
+            cap.holders.insert(lease.token, Holder { until: now + micros(lease.expiry), units: 1, sequence: None });
+            // Leases that still wait are the last in turn from now on.
+            cap.forget_wish(Name::Leases);
         }
-        Ok(())
+        Acquired::Granted(lease)
+    }
+
+    pub(in crate::store) fn renew(&mut self, leases: &[Lease], now: u64) -> Renewed {
+        let lost = (0..leases.len()).filter(|&index| !self.renew_one(&leases[index], now)).collect();
+        Renewed { lost, at: at(now), ..Renewed::default() }
     }
 
     /// Renews a lease; returns whether it was still held.
-    pub(super) fn renew(&mut self, lease: &Lease, now: u64) -> bool {
+    fn renew_one(&mut self, lease: &Lease, now: u64) -> bool {
         let held = |caps: &HashMap<Key, Cap>, key| {
             caps.get(key).and_then(|cap| cap.holders.get(&lease.token)).is_some_and(|holder| holder.until > now)
         };
@@ -221,21 +213,26 @@ impl Counters {
         alive
     }
 
+    pub(in crate::store) fn release(&mut self, leases: &[Lease], now: u64) -> Released {
+        let held = leases.iter().filter(|lease| self.release_one(lease, now)).count();
+        Released { held, at: at(now) }
+    }
+
     /// Gives a lease back; returns whether any of it was still held.
-    pub(super) fn release(&mut self, lease: &Lease, now: u64, notices: &mut Vec<Notice>) -> bool {
+    fn release_one(&mut self, lease: &Lease, now: u64) -> bool {
         let mut held = false;
         for key in &*lease.caps {
             let Some(cap) = self.caps.get_mut(key) else { continue };
             cap.sweep(now);
             if cap.holders.remove(&lease.token).is_some() {
                 held = true;
-                cap.freed(key, now, notices);
+                cap.freed(key, now, &mut self.notices);
             }
         }
         held
     }
 
-    pub(super) fn reserve(&mut self, request: &AllotmentRequest, now: u64, notices: &mut Vec<Notice>) -> Allotment {
+    pub(in crate::store) fn reserve(&mut self, request: &AllotmentRequest, now: u64) -> Allotment {
         self.sweep(now);
         let name = Name::Block(request.token);
         let cap = self.caps.entry(request.key.clone()).or_default();
@@ -275,13 +272,13 @@ impl Counters {
                 cap.wish(of, now);
             }
             if request.waits {
-                cap.wanted(&request.key, now, notices);
+                cap.wanted(&request.key, now, &mut self.notices);
             }
         } else {
             cap.forget_wish(name);
         }
         if units < had || (mine.is_some() && wanted && need <= units) {
-            cap.freed(&request.key, now, notices);
+            cap.freed(&request.key, now, &mut self.notices);
         }
         // After the cap was lowered, holders come down to their parts as if others waited.
         let wanted = wanted || (units > 0 && others + u64::from(units) > u64::from(bound));
@@ -289,7 +286,7 @@ impl Counters {
         Allotment { units, wanted, target, retry_after: cap.frees_after(now), at: at(now) }
     }
 
-    pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<DrawOutcome, StoreError> {
+    pub(in crate::store) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<DrawOutcome, StoreError> {
         let Rule::Rate { maximum, period, mode } = rate.rule else {
             return Err(StoreError::Configuration(format!("{:?} is a cap, not a rate", rate.key)));
         };
@@ -308,10 +305,11 @@ impl Counters {
             return;
         }
         self.steps = 0;
-        self.forget_what_is_over(now);
+        self.forget_counters(now);
     }
 
-    pub(super) fn forget_what_is_over(&mut self, now: u64) {
+    /// Forgets caps and rates of which nothing counts any more.
+    pub(super) fn forget_counters(&mut self, now: u64) {
         self.caps.retain(|_, cap| {
             cap.sweep(now);
             !cap.holders.is_empty() || cap.wanted_until > now

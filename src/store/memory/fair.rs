@@ -34,25 +34,24 @@ impl Name {
 pub(super) fn fair(bound: u32, name: Name, mut all: Vec<Claimant>) -> (u32, u32) {
     let few = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
     all.sort_by_key(|claimant| claimant.need);
-    let mut left = u64::from(bound);
-    for index in 0..all.len() {
-        let count = (all.len() - index) as u64;
-        let level = left / count;
-        if all[index].need > level {
-            // All claimants from here on need more than the level.
-            let mut above = all.split_off(index);
-            above.sort_by_key(|claimant| (claimant.turn, claimant.name.order()));
-            let over = left - level * count;
-            if let Some(place) = above.iter().position(|claimant| claimant.name == name) {
-                return (few(level + u64::from((place as u64) < over)), few(level));
-            }
-            let need = all.iter().find(|claimant| claimant.name == name).map_or(0, |claimant| claimant.need);
-            return (few(need), few(level));
+    let (mut left, mut level, mut first) = (u64::from(bound), u64::from(bound), all.len());
+    for (index, claimant) in all.iter().enumerate() {
+        let each = left / (all.len() - index) as u64;
+        if claimant.need > each {
+            (level, first) = (each, index);
+            break;
         }
-        left -= all[index].need;
+        left -= claimant.need;
     }
-    let need = all.iter().find(|claimant| claimant.name == name).map_or(0, |claimant| claimant.need);
-    (few(need), bound)
+    // All claimants from here on need more than the level.
+    let above = &mut all[first..];
+    above.sort_by_key(|claimant| (claimant.turn, claimant.name.order()));
+    let over = left - level * above.len() as u64;
+    let units = match above.iter().position(|claimant| claimant.name == name) {
+        Some(place) => level + u64::from((place as u64) < over),
+        None => all.iter().find(|claimant| claimant.name == name).map_or(0, |claimant| claimant.need),
+    };
+    (few(units), few(level))
 }
 
 #[cfg(test)]

@@ -1,18 +1,13 @@
 //! Locks and their queues, as pure state: the time is an argument, in microseconds.
 
-use std::collections::HashMap;
-
-use super::micros;
-use crate::store::{Key, LockAnswer, LockRequest, Locked, Notice, Token};
+use super::{State, micros};
+use crate::store::{LockAnswer, LockRequest, Locked, Notice, Token};
 
 /// A waiter in the queue of a lock that doesn't ask for this long is gone. In microseconds.
 const FORGOTTEN_AFTER: u64 = 1_000_000;
 
 /// Time for which a wish for a lock is remembered, in microseconds.
 const WANTED: u64 = 2_000_000;
-
-#[derive(Debug, Default)]
-pub(super) struct Locks(pub(super) HashMap<Key, Lock>);
 
 #[cfg_attr(feature = "rows", derive(serde::Deserialize, serde::Serialize))]
 #[derive(Debug, Default)]
@@ -34,19 +29,19 @@ impl Lock {
     }
 }
 
-impl Locks {
+impl State {
     /// Forgets locks that are free, and for which nothing waits.
     #[cfg(feature = "rows")]
-    pub(super) fn forget_what_is_over(&mut self, now: u64) {
-        self.0.retain(|_, lock| {
+    pub(super) fn forget_locks(&mut self, now: u64) {
+        self.locks.retain(|_, lock| {
             lock.sweep(now);
             lock.holder.is_some() || !lock.queue.is_empty() || lock.wanted_until > now
         });
     }
 
-    pub(super) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
+    pub(in crate::store) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
         let Locked { key, token, expiry } = &request.lock;
-        let lock = self.0.entry(key.clone()).or_default();
+        let lock = self.locks.entry(key.clone()).or_default();
         lock.sweep(now);
         if lock.is_held_by(*token) {
             return LockAnswer::Taken;
@@ -70,8 +65,8 @@ impl Locks {
         LockAnswer::Busy { ahead: u32::try_from(ahead).unwrap_or(u32::MAX) }
     }
 
-    pub(super) fn extend(&mut self, lock: &Locked, now: u64) -> bool {
-        let Some(state) = self.0.get_mut(&lock.key) else { return false };
+    pub(in crate::store) fn extend(&mut self, lock: &Locked, now: u64) -> bool {
+        let Some(state) = self.locks.get_mut(&lock.key) else { return false };
         state.sweep(now);
         let held = state.is_held_by(lock.token);
         if held {
@@ -80,19 +75,19 @@ impl Locks {
         held
     }
 
-    pub(super) fn unlock(&mut self, lock: &Locked, now: u64, notices: &mut Vec<Notice>) -> bool {
-        let Some(state) = self.0.get_mut(&lock.key) else { return false };
+    pub(in crate::store) fn unlock(&mut self, lock: &Locked, now: u64) -> bool {
+        let Some(state) = self.locks.get_mut(&lock.key) else { return false };
         state.sweep(now);
         let held = state.is_held_by(lock.token);
         if held {
             state.holder = None;
             if state.wanted_until > now {
-                notices.push(Notice::Freed(lock.key.as_str().into()));
+                self.notices.push(Notice::Freed(lock.key.as_str().into()));
             }
         }
         state.queue.retain(|(waiting, _)| *waiting != lock.token);
         if state.holder.is_none() && state.queue.is_empty() {
-            self.0.remove(&lock.key);
+            self.locks.remove(&lock.key);
         }
         held
     }

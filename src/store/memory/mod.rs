@@ -8,14 +8,20 @@ mod locks;
 #[cfg(feature = "rows")]
 mod row;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use tokio::sync::broadcast;
 
-use self::{counters::Counters, locks::Locks};
+use self::{
+    counters::{Cap, RateState},
+    locks::Lock,
+};
 use super::{
-    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked, Notice,
-    Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, StoreTime,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Key, Lease, LockAnswer, LockRequest, Locked,
+    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreFuture, StoreTime, task::lock,
 };
 use crate::clock::{Clock, TimeSource};
 
@@ -38,10 +44,13 @@ struct Inner {
 /// What is counted and held.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    counters: Counters,
-    locks: Locks,
-    /// Notices to send once the lock is released.
-    notices: Vec<Notice>,
+    caps: HashMap<Key, Cap>,
+    rates: HashMap<Key, RateState>,
+    locks: HashMap<Key, Lock>,
+    /// Steps since what is over was thrown away.
+    steps: u32,
+    /// What came up in a step, to be sent once it is over.
+    pub(super) notices: Vec<Notice>,
 }
 
 impl MemoryStore {
@@ -60,17 +69,12 @@ impl MemoryStore {
         Self(Arc::new(Inner { time, state: Mutex::default(), notices }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// One step at one moment, in whole microseconds as in the other store.
     fn step<T>(&self, step: impl FnOnce(&mut State, u64) -> T) -> T {
         let now = self.0.time.now().as_nanos() / 1_000;
         let (result, notices) = {
-            let mut state = self.state();
-            let result = step(&mut state, now);
-            (result, state.take_notices())
+            let mut state = lock(&self.0.state);
+            (step(&mut state, now), std::mem::take(&mut state.notices))
         };
         for notice in notices {
             // Without a listener, no notice is needed.
@@ -83,50 +87,6 @@ impl MemoryStore {
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl State {
-    pub(super) fn acquire(&mut self, request: &Request, now: u64) -> Acquired {
-        match self.counters.acquire(request, now, &mut self.notices) {
-            Ok(()) => Acquired::Granted(Lease::of(request, at(now))),
-            Err(full) => Acquired::Full(full),
-        }
-    }
-
-    pub(super) fn renew(&mut self, leases: &[Lease], now: u64) -> Renewed {
-        let lost = leases.iter().enumerate().filter(|(_, lease)| !self.counters.renew(lease, now));
-        Renewed { lost: lost.map(|(index, _)| index).collect(), at: at(now), ..Renewed::default() }
-    }
-
-    pub(super) fn release(&mut self, leases: &[Lease], now: u64) -> Released {
-        let held = leases.iter().filter(|lease| self.counters.release(lease, now, &mut self.notices)).count();
-        Released { held, at: at(now) }
-    }
-
-    pub(super) fn reserve(&mut self, request: &AllotmentRequest, now: u64) -> Allotment {
-        self.counters.reserve(request, now, &mut self.notices)
-    }
-
-    pub(super) fn draw(&mut self, rate: &Claim, most: u32, now: u64) -> Result<DrawOutcome, StoreError> {
-        self.counters.draw(rate, most, now)
-    }
-
-    pub(super) fn lock(&mut self, request: &LockRequest, now: u64) -> LockAnswer {
-        self.locks.lock(request, now)
-    }
-
-    pub(super) fn extend(&mut self, lock: &Locked, now: u64) -> bool {
-        self.locks.extend(lock, now)
-    }
-
-    pub(super) fn unlock(&mut self, lock: &Locked, now: u64) -> bool {
-        self.locks.unlock(lock, now, &mut self.notices)
-    }
-
-    /// Returns what came up in a step, to be sent once it is over.
-    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
     }
 }
 

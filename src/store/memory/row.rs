@@ -27,20 +27,20 @@ impl State {
         let mut state = Self::default();
         for (key, row) in keys.iter().zip(rows).filter(|(_, row)| !row.is_empty()) {
             let row: Row = serde_json::from_str(row).map_err(|_| StoreError::Refused("UNREADABLE".to_owned()))?;
-            state.counters.caps.extend(row.cap.map(|cap| (key.clone(), cap)));
-            state.counters.rates.extend(row.rate.map(|rate| (key.clone(), rate)));
-            state.locks.0.extend(row.lock.map(|lock| (key.clone(), lock)));
+            state.caps.extend(row.cap.map(|cap| (key.clone(), cap)));
+            state.rates.extend(row.rate.map(|rate| (key.clone(), rate)));
+            state.locks.extend(row.lock.map(|lock| (key.clone(), lock)));
         }
         Ok(state)
     }
 
     /// Writes the rows, all of them or none. A row of which nothing counts any more is empty.
     pub(in crate::store) fn write(mut self, keys: &[Key], rows: &mut [String], now: u64) -> Result<(), StoreError> {
-        self.counters.forget_what_is_over(now);
-        self.locks.forget_what_is_over(now);
+        self.forget_counters(now);
+        self.forget_locks(now);
         let mut text = |key| {
-            let cap = self.counters.caps.remove(key);
-            let (rate, lock) = (self.counters.rates.remove(key), self.locks.0.remove(key));
+            let cap = self.caps.remove(key);
+            let (rate, lock) = (self.rates.remove(key), self.locks.remove(key));
             if cap.is_none() && rate.is_none() && lock.is_none() {
                 return Ok(String::new());
             }

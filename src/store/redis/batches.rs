@@ -69,7 +69,7 @@ impl RedisStore {
 
     /// Asks for all leases in batches, side by side.
     async fn in_batches<T>(&self, leases: &[Lease], ask: Ask<T>) -> Vec<Answered<T>> {
-        let cluster = self.0.is_cluster();
+        let cluster = self.0.target.is_cluster();
         let most = if cluster { AT_ONCE } else { LARGE_AT_ONCE };
         let batches = batches(leases, cluster);
         let asked = (0..batches.len()).map(|index| self.in_parts(batches.get(index).map_or(&[], Vec::as_slice), ask));
@@ -105,7 +105,7 @@ impl RedisStore {
     }
 
     async fn try_release(&self, leases: &[Numbered<'_>]) -> Result<Released, StoreError> {
-        let mut call = Call::new(&script::RELEASE).upkeep(true).arg(self.channel());
+        let mut call = Call::new(&script::RELEASE).upkeep(true).arg(&self.0.channel);
         for (_, lease) in leases {
             call = call.arg(lease.token.hex()).arg(lease.caps.len());
             call = lease.caps.iter().fold(call, |call, cap| call.key(cap.as_str()));

@@ -1,13 +1,12 @@
 //! The client of the server: its connection, the time limit, the breaker, and what is owed.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use tokio::{
     sync::{Notify, broadcast, watch},
-    task::JoinHandle,
     time::Instant,
 };
 
@@ -20,16 +19,20 @@ use super::{
     reply::Reply,
     script::Call,
 };
-use crate::store::{Health, Notice, PendingRelease, StoreError, memory::NOTICES};
+use crate::store::{
+    Notice, PendingRelease, StoreError,
+    memory::NOTICES,
+    task::{Task, lock},
+};
 
 /// Time for which the client tries to free a lock.
 const LOCK_DEBT: Duration = Duration::from_secs(1);
 
 pub(super) struct RedisClient {
     pub(super) target: Target,
-    prefix: Arc<str>,
-    channel: Arc<str>,
-    settings: Settings,
+    pub(super) prefix: Arc<str>,
+    pub(super) channel: Arc<str>,
+    pub(super) settings: Settings,
     breaker: Mutex<Breaker>,
     /// The connection, and the number of tries to make it: a waiting caller learns of either.
     pub(super) wire: watch::Sender<Wire>,
@@ -37,7 +40,7 @@ pub(super) struct RedisClient {
     debts: Mutex<Debts<Self>>,
     /// Wakes the connection task. Apart from the rest, which the connection task must not hold while it sleeps.
     pub(super) wake: Arc<Notify>,
-    connection_task: Mutex<Option<JoinHandle<()>>>,
+    connection_task: Task,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -67,36 +70,12 @@ impl RedisClient {
             notices: broadcast::Sender::new(NOTICES),
             debts: Mutex::default(),
             wake: Arc::default(),
-            connection_task: Mutex::default(),
+            connection_task: Task::default(),
         })
     }
 
-    pub(super) const fn is_cluster(&self) -> bool {
-        self.target.is_cluster()
-    }
-
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
-    pub(super) fn channel(&self) -> &str {
-        &self.channel
-    }
-
-    pub(super) const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    pub(super) fn listen(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
-    }
-
-    pub(super) fn health(&self) -> Health {
-        self.breaker().health(Instant::now())
-    }
-
     pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.breaker)
     }
 
     /// Runs a script once, within the time limit.
@@ -159,7 +138,7 @@ impl RedisClient {
 
     async fn exchange(self: &Arc<Self>, call: &Call, left: Option<PendingRelease>) -> Result<Reply, Failure> {
         let (mut connection, number) = self.connection().await.map_err(Failure::Connecting)?;
-        let owed = Owed::new(self, left);
+        let owed = Owed { client: self, debt: left };
         let mut answer = connection.send(&call.by_name(connection.run())).await;
         if answer.as_ref().is_err_and(connection::is_unknown_script) {
             // This is the one error after which it is certain that nothing was done.
@@ -212,15 +191,8 @@ impl RedisClient {
 
     /// Makes the connection task run, if there is a runtime to run on, and look. Returns whether it runs.
     pub(super) fn wake_keeper(self: &Arc<Self>) -> bool {
-        let mut connection_task = self.connection_task.lock().unwrap_or_else(PoisonError::into_inner);
-        if connection_task.as_ref().is_none_or(JoinHandle::is_finished)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let run = connection_task::run(Arc::downgrade(self), Arc::clone(&self.wake), self.settings.seed);
-            *connection_task = Some(runtime.spawn(run));
-        }
-        let runs = connection_task.as_ref().is_some_and(|connection_task| !connection_task.is_finished());
-        drop(connection_task);
+        let run = || connection_task::run(Arc::downgrade(self), Arc::clone(&self.wake), self.settings.seed);
+        let runs = self.connection_task.start(run);
         self.wake.notify_one();
         runs
     }
@@ -233,7 +205,7 @@ impl RedisClient {
     }
 
     pub(super) fn debts(&self) -> MutexGuard<'_, Debts<Self>> {
-        self.debts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.debts)
     }
 
     pub(super) fn release_later(self: &Arc<Self>, debt: PendingRelease) {
@@ -251,13 +223,6 @@ impl RedisClient {
     }
 }
 
-impl Drop for RedisClient {
-    fn drop(&mut self) {
-        // The connection task finds that no user is left.
-        self.wake.notify_one();
-    }
-}
-
 /// What a call may leave behind in the store without the client knowing: its answer was lost, came too late, or the
 /// caller is gone. Dropped before the answer is clear, it is given back.
 struct Owed<'a> {
@@ -265,12 +230,7 @@ struct Owed<'a> {
     debt: Option<PendingRelease>,
 }
 
-impl<'a> Owed<'a> {
-    /// Returns the guard of a call that is about to be sent.
-    const fn new(client: &'a Arc<RedisClient>, debt: Option<PendingRelease>) -> Self {
-        Self { client, debt }
-    }
-
+impl Owed<'_> {
     /// Ends the debt if the answer says what happened.
     fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, InfoDict, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
     aio::ConnectionLike,
 };
 use tokio::sync::broadcast;
@@ -63,10 +63,10 @@ impl Target {
                     .set_push_sender(listener);
                 let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 connection.subscribe(channel).await?;
-                let run = if matters { told(&mut connection, "server", "run_id:").await? } else { String::new() };
+                let run = if matters { told(&mut connection, "server", "run_id").await? } else { String::new() };
                 // The same text will stand in a key's value.
                 let run = if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run } else { String::new() };
-                let policy = told(&mut connection, "memory", "maxmemory_policy:").await?;
+                let policy = told(&mut connection, "memory", "maxmemory_policy").await?;
                 let evicts = policy.starts_with("volatile-") || policy.starts_with("allkeys-");
                 Ok(Connection::Server(connection, run.into(), evicts))
             }
@@ -108,21 +108,18 @@ impl Connection {
     }
 }
 
-/// Returns what a section of `INFO` says after `name`, such as `run_id:`, the name of the present run of a server: random, and
+/// Returns what a section of `INFO` says of `name`, such as `run_id`, the name of the present run of a server: random, and
 /// another one after each start. Empty where it is not told, since there is no permission to ask, or the server is no Redis.
 async fn told(
     connection: &mut redis::aio::MultiplexedConnection,
     section: &str,
     name: &str,
 ) -> Result<String, RedisError> {
-    let answer = connection.req_packed_command(redis::cmd("INFO").arg(section)).await.and_then(Value::extract_error);
-    let text = match answer {
-        Ok(Value::BulkString(text)) => String::from_utf8_lossy(&text).into_owned(),
-        Ok(Value::VerbatimString { text, .. }) => text,
-        Err(error) if error.is_io_error() => return Err(error),
-        _ => return Ok(String::new()),
-    };
-    Ok(text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned())
+    match redis::cmd("INFO").arg(section).query_async::<InfoDict>(connection).await {
+        Ok(info) => Ok(info.get(name).unwrap_or_default()),
+        Err(error) if error.is_io_error() => Err(error),
+        Err(_) => Ok(String::new()),
+    }
 }
 
 impl fmt::Debug for Target {

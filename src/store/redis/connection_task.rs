@@ -108,8 +108,8 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
 
 async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     let notices = client.notices.clone();
-    let strict = !client.settings().quiet().is_zero();
-    let made = timeout(CONNECT, client.target.connect(client.channel(), strict, CONNECT, notices)).await;
+    let strict = !client.settings.quiet().is_zero();
+    let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices)).await;
     let (connection, error) = match made {
         Ok(Ok(connection)) => (Some(connection), None),
         Ok(Err(error)) => (None, Some(connection::meaning(&error))),
@@ -140,8 +140,8 @@ async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     }
     let Some(mut connection) = client.wire.borrow().connection.clone() else { return Err(StoreError::Unavailable) };
     let mut write = redis::cmd("SET");
-    write.arg(format!("{}:probe", client.prefix())).arg(1).arg("PX").arg(1_000);
-    match timeout(client.settings().timeout, connection.send(&write)).await {
+    write.arg(format!("{}:probe", client.prefix)).arg(1).arg("PX").arg(1_000);
+    match timeout(client.settings.timeout, connection.send(&write)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(connection::meaning(&error)),
         Err(_) => Err(StoreError::Unavailable),

@@ -19,6 +19,8 @@ mod script;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 pub use self::builder::{AfterRestart, RedisBuilder};
 use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
 use super::{
@@ -52,21 +54,17 @@ impl RedisStore {
         Self(RedisClient::new(target, keys.prefix(), settings))
     }
 
-    fn channel(&self) -> &str {
-        self.0.channel()
-    }
-
     /// Returns the key whose absence says that the server lost its data: in a cluster, a cap itself.
     fn mark(&self, cap: Option<&Key>) -> String {
         match cap {
-            Some(cap) if self.0.is_cluster() => cap.as_str().to_owned(),
-            _ => format!("{}:mark", self.0.prefix()),
+            Some(cap) if self.0.target.is_cluster() => cap.as_str().to_owned(),
+            _ => format!("{}:mark", self.0.prefix),
         }
     }
 
     /// Returns how long nothing is granted after a restart: for one expiry at least, in which all holders come back.
     fn quiet(&self, expiry: Duration) -> u128 {
-        let quiet = self.0.settings().quiet();
+        let quiet = self.0.settings.quiet();
         if quiet.is_zero() { 0 } else { quiet.max(expiry).as_micros() }
     }
 
@@ -74,14 +72,14 @@ impl RedisStore {
         let claims = request.claims.as_slice();
         let cap = claims.iter().find(|claim| claim.is_cap());
         // In a cluster, a request without a cap can't exceed anything that was forgotten.
-        let quiet = if cap.is_none() && self.0.is_cluster() { 0 } else { self.quiet(request.expiry) };
+        let quiet = if cap.is_none() && self.0.target.is_cluster() { 0 } else { self.quiet(request.expiry) };
         let mut call = Call::new(&script::ACQUIRE)
             .key(self.mark(cap.or_else(|| claims.first()).map(Claim::key)))
             .arg(request.token.hex())
             .arg(request.expiry.as_micros())
             .arg(quiet)
             .arg(u8::from(request.waits))
-            .arg(self.channel());
+            .arg(&self.0.channel);
         for claim in claims {
             call = match claim.rule {
                 Rule::Cap { bound } => call.key(claim.key.as_str()).arg("cap").arg(bound),
@@ -106,7 +104,7 @@ impl RedisStore {
             .arg(request.expiry.as_micros())
             .arg(self.quiet(request.expiry))
             .arg(u8::from(request.waits))
-            .arg(self.channel())
+            .arg(&self.0.channel)
             .arg(request.bound)
             .arg(request.used)
             .arg(request.want)
@@ -146,13 +144,13 @@ impl RedisStore {
     /// Adds the mark to a call for a lock. The keys of a lock have no tag of a namespace, so in a cluster the mark is
     /// elsewhere.
     fn lock_mark(&self, call: Call) -> Call {
-        if self.0.is_cluster() { call } else { call.key(self.mark(None)) }
+        if self.0.target.is_cluster() { call } else { call.key(self.mark(None)) }
     }
 
     /// Adds the keys of a lock. They begin with the prefix, as all keys do. The braces make the whole name of the lock
     /// the hash tag, so that all three are in the same slot as the lock.
     fn lock_keys(&self, call: Call, key: &Key) -> Call {
-        let (prefix, key) = (self.0.prefix(), key.as_str());
+        let (prefix, key) = (&self.0.prefix, key.as_str());
         call.key(key).key(format!("{prefix}:{{{key}}}:queue")).key(format!("{prefix}:{{{key}}}:asked"))
     }
 
@@ -161,7 +159,7 @@ impl RedisStore {
     }
 
     fn unlocking(&self, lock: &Locked) -> Call {
-        self.lock_keys(Call::new(&script::UNLOCK).upkeep(true), &lock.key).arg(lock.token.hex()).arg(self.channel())
+        self.lock_keys(Call::new(&script::UNLOCK).upkeep(true), &lock.key).arg(lock.token.hex()).arg(&self.0.channel)
     }
 }
 
@@ -187,7 +185,7 @@ impl Store for RedisStore {
 
     fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         Box::pin(async move {
-            let quiet = if self.0.is_cluster() { 0 } else { self.quiet(Duration::ZERO) };
+            let quiet = if self.0.target.is_cluster() { 0 } else { self.quiet(Duration::ZERO) };
             let call = Call::new(&script::DRAW).key(self.mark(Some(&claim.key))).arg(quiet);
             let reply = self.0.call(&rate(call, claim)?.arg(most)).await?;
             match reply.word()? {
@@ -215,15 +213,15 @@ impl Store for RedisStore {
     }
 
     fn notices(&self) -> Notices {
-        Notices::new(self.0.listen())
+        Notices::new(self.0.notices.subscribe())
     }
 
     fn health(&self) -> Health {
-        self.0.health()
+        self.0.breaker().health(Instant::now())
     }
 
     fn time_limit(&self) -> Option<Duration> {
-        Some(self.0.settings().timeout)
+        Some(self.0.settings.timeout)
     }
 }
 
@@ -231,8 +229,8 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the address: it may hold a password.
         f.debug_struct("RedisStore")
-            .field("prefix", &self.0.prefix())
-            .field("settings", self.0.settings())
+            .field("prefix", &self.0.prefix)
+            .field("settings", &self.0.settings)
             .field("health", &self.health())
             .finish_non_exhaustive()
     }

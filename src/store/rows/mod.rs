@@ -93,7 +93,7 @@ impl RowStore {
         let mut change = |now: StoreTime, rows: &mut [String]| {
             made = State::read(keys, rows).and_then(|mut state| {
                 let now = micros(now);
-                let made = (step(&mut state, now), state.take_notices());
+                let made = (step(&mut state, now), std::mem::take(&mut state.notices));
                 state.write(keys, rows, now).map(|()| made)
             });
         };
