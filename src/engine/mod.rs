@@ -66,7 +66,7 @@ pub(crate) use self::{
     plan::rules,
     telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
     tokens::{
-        Arrival, Ask, Counted, DryRunOutcome, LentSample, Place, Refusal, Settled, SharedBound, SharedRules, Slot,
+        Arrival, Ask, Counted, DryRunOutcome, Place, Refusal, RequestSample, Settled, SharedBound, SharedRules, Slot,
         StoreChange, StoreState, Subject,
     },
     verbs::NoRoom,

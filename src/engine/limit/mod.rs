@@ -60,13 +60,17 @@ pub struct Sample {
     /// Whether a request was refused since the last sample although slots were free: the cap of its partition was in
     /// the way, or slots that are kept for others. A higher limit would have let it in.
     pub refused: bool,
+    /// Requests alike that the sample stands for, itself included: more than 1 where not each request is
+    /// [timed](LimitAlgorithm::time_one_in).
+    pub weight: u32,
 }
 
 impl Sample {
     /// Returns the sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself
     /// included.
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
-        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false }
+        let end = start.after(rtt);
+        Self { start, end, rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false, weight: 1 }
     }
 }
 

@@ -301,6 +301,7 @@ impl Window {
             running: self.running,
             outcome,
             refused: false,
+            weight: self.samples(),
         })
     }
 }

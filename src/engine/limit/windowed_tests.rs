@@ -13,6 +13,7 @@ fn feed<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: O
         running: 1_000,
         outcome,
         refused: false,
+        weight: 1,
     });
     law.limit()
 }

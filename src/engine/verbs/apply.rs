@@ -46,7 +46,7 @@ impl Engine {
             Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
             Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
             Decision::Wait(spot) => self.wait(now, ask, label, spot),
-            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, obstacle, may_wait)),
+            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, &obstacle, may_wait)),
         }
     }
 
@@ -117,7 +117,7 @@ impl Engine {
             None => {
                 self.record(now, request, Event::GaveBack);
                 self.release(&holder);
-                Arrival::Reject(self.reject(now, ask, holder.label, Obstacle::new(Reason::QueueFull), false))
+                Arrival::Reject(self.reject(now, ask, holder.label, &Obstacle::new(Reason::QueueFull), false))
             }
         }
     }
@@ -127,9 +127,9 @@ impl Engine {
     pub(super) fn wait(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, spot: Spot) -> Arrival {
         let observed = self.observe_arrival(now, label);
         let Some(key) = self.join(now, ask, label, spot) else {
-            return Arrival::Reject(self.reject(now, ask, label, Obstacle::new(Reason::QueueFull), true));
+            return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
         };
-        let blocker = self.if_noted(|engine| engine.obstacle(now, ask.partition, label));
+        let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
         observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
         if self.quotas.has_rules() {
@@ -152,7 +152,7 @@ impl Engine {
         let range = self.telemetry.journal_range();
         let key = self.queue.join(now, ask, label, range)?;
         if let Some(victim) = victim {
-            self.push_out(now, victim);
+            self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
         }
         // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
         if (victim.is_some() || claim != Claim::None)

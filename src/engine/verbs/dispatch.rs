@@ -4,11 +4,10 @@ use crate::{
     engine::{
         Engine,
         ids::Key,
-        plan::rules::WhenFull,
         telemetry::Event,
         tokens::{Claim, Marks},
+        verbs::decide::TurnDecision,
     },
-    rejection::Reason,
     time::Timestamp,
 };
 
@@ -34,7 +33,7 @@ impl Engine {
             self.queue.choose_order(now);
             loop {
                 match self.next_to_run() {
-                    Some(turn) => self.try_grant(now, turn),
+                    Some(turn) => self.take_turn(now, turn),
                     None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
                     // Where no waiter in line may run, a waiter that comes in from the gate may.
                     None => match self.next_to_enter() {
@@ -56,22 +55,12 @@ impl Engine {
         freed.is_some()
     }
 
-    /// Ends the wait of the waiter whose turn it is, with a slot or a rejection; or has its label wait until a rule has
-    /// room.
-    fn try_grant(&mut self, now: Timestamp, turn: Turn) {
-        let key = turn.key;
-        let waiter = self.queue.get(key);
-        let label = waiter.label;
-        if waiter.deadline <= now {
-            self.expire(now, key, true);
-        } else if self.cannot_finish_in_time(now, key) {
-            self.reject_waiter(now, key, Reason::Deadline);
-        } else {
-            match self.exhausted_rule(now, label).filter(|_| self.lifecycle.enforces()) {
-                Some(full) if full.when_full == WhenFull::Queue => self.await_room(now, label, &full),
-                Some(full) => self.end_wait(now, key, (full.reason, Some(full)), false),
-                None => self.grant(now, turn),
-            }
+    /// Does what was decided about the waiter whose turn it is.
+    fn take_turn(&mut self, now: Timestamp, turn: Turn) {
+        match self.decide_turn(now, turn.key) {
+            TurnDecision::Run => self.grant(now, turn),
+            TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(turn.key).label, &full),
+            TurnDecision::Reject(obstacle) => self.end_wait(now, turn.key, &obstacle),
         }
     }
 

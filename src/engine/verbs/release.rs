@@ -18,7 +18,7 @@ impl Engine {
         let now = self.advance(now);
         let key = place.key();
         if self.queue.get(key).deadline <= now {
-            self.expire(now, key, false);
+            self.end_wait(now, key, &self.end_of_wait(now, key, false));
             self.dispatch(now);
         }
         let waiter = *self.queue.get(key);
@@ -129,7 +129,7 @@ impl Engine {
         let now = self.advance(now);
         for _ in 0..AT_ONCE {
             let Some(key) = self.queue.expired(now) else { break };
-            self.expire(now, key, false);
+            self.end_wait(now, key, &self.end_of_wait(now, key, false));
         }
         while let Some(holder) = self.slot_ttl.expire(now) {
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
