@@ -107,14 +107,15 @@ mod outcome;
 mod problem;
 mod rejection;
 mod runtime;
-pub mod store;
 mod ticket;
 mod time;
+
+#[doc(inline)]
+pub use tower_admission_store as store;
 
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
@@ -125,6 +126,7 @@ pub use crate::{
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
+    store::Clock,
     ticket::Ticket,
     time::Timestamp,
 };

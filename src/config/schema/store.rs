@@ -62,12 +62,9 @@ pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
 
 /// Writes what a rule says about the store.
 pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
-    let (word, instances) = match sharing.when_gone {
-        None => (None, None),
-        Some(OnStoreFailure::FailClosed) => (Some(OnStoreFailureConfig::FailClosed), None),
-        Some(OnStoreFailure::FailOpen) => (Some(OnStoreFailureConfig::FailOpen), None),
-        Some(OnStoreFailure::LocalShare { instances }) => (Some(OnStoreFailureConfig::LocalShare), Some(instances)),
-    };
+    let instances = sharing.when_gone.and_then(OnStoreFailure::instances);
+    let words = OnStoreFailureConfig::WORDS.into_iter().map(|(_, word)| word);
+    let word = sharing.when_gone.and_then(|way| words.into_iter().find(|word| word.with(instances) == Some(way)));
     let fields = [
         sharing.local.then(|| ("local", true.write())),
         word.map(|word| ("when_gone", word.write())),

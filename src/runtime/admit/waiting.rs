@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::{
     engine::{NoRoom, Place, Refusal, SharedBound, SharedRules, rules::WhenFull},
     rejection::Rejection,
-    store::{self, LeaseDenied, StoreError},
+    store::{self, LeaseDenied},
     time::Timestamp,
 };
 
@@ -214,13 +214,7 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                             return Poll::Ready(Err(rejection));
                         }
                     }
-                    Err(LeaseDenied::Store(error)) => {
-                        let retry_after = match error {
-                            StoreError::Restarted { retry_after } => Some(retry_after),
-                            _ => None,
-                        };
-                        return Poll::Ready(Err(self.reject_without_store(retry_after)));
-                    }
+                    Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
             }
             match self.look(cx) {

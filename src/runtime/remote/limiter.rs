@@ -121,7 +121,7 @@ impl RemoteLimiter {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,
             Err(LeaseDenied::Full { .. }) => &self.full,
-            Err(LeaseDenied::Store(_)) => &self.failed,
+            Err(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -130,10 +130,10 @@ impl RemoteLimiter {
         let health = self.leases.health();
         let (mut failures, mut probes, mut down, mut quiet) = (0, 0, 0.0, 0.0);
         match health {
-            Health::Up | Health::Evicting => {}
             Health::Failing { failures: in_a_row } => failures = in_a_row,
             Health::Quiet { remaining } => quiet = remaining.as_secs_f64(),
             Health::Down { since, probes: in_vain } => (probes, down) = (in_vain, since.as_secs_f64()),
+            _ => {}
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreSnapshot {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::mutate::{Mutant, mutate};
 
 /// What decides, and is worth a mutant. Configuration and introspection read and show.
-const ROOMS: [&str; 4] = ["src/admission/", "src/engine/", "src/runtime/", "src/store/"];
+const ROOMS: [&str; 4] = ["crates/store/src/", "src/admission/", "src/engine/", "src/runtime/"];
 
 /// A program of tests.
 #[derive(Clone, Debug)]
@@ -27,15 +27,25 @@ pub struct Suite {
 }
 
 /// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 7] = [
-    ("tower-admission", "lib", "src/"),
-    ("tower-admission", "handle", "src/"),
-    ("admission-simulator", "capture", "src/"),
-    ("admission-simulator", "scenarios", "src/"),
-    ("admission-simulator", "fleet", "src/"),
-    ("tower-admission", "servers", "src/"),
-    ("admission-e2e", "redis", "src/store/"),
+pub const SUITES: [(&str, &str, &str); 8] = [
+    ("tower-admission-store", "store", "crates/store/"),
+    ("tower-admission", "lib", ""),
+    ("tower-admission", "handle", ""),
+    ("admission-simulator", "capture", ""),
+    ("admission-simulator", "scenarios", ""),
+    ("admission-simulator", "fleet", ""),
+    ("tower-admission", "servers", ""),
+    ("admission-e2e", "redis", "crates/store/"),
 ];
+
+/// The name of a target that holds the unit tests of a library.
+fn library(name: &str) -> Option<&'static str> {
+    match name {
+        "lib" => Some("tower_admission"),
+        "store" => Some("tower_admission_store"),
+        _ => None,
+    }
+}
 
 pub struct Copy {
     pub mutants: Vec<Mutant>,
@@ -71,6 +81,15 @@ fn files(repository: &Path) -> Vec<String> {
     files
 }
 
+/// What a root of a crate has in the copy besides.
+fn more(file: &str) -> &'static str {
+    match file {
+        "crates/store/src/lib.rs" => "\npub mod mutants;\n",
+        "src/lib.rs" => "\nuse tower_admission_store::mutants;\n",
+        _ => "",
+    }
+}
+
 /// Writes the copy, and its text by file.
 fn write_copy(
     repository: &Path,
@@ -85,15 +104,13 @@ fn write_copy(
             let mutated = mutate(&file, &text, mutants.len() as u32 + 1, dropped);
             mutants.extend(mutated.mutants);
             constant += mutated.constant;
-            write(&copy.join(&file), mutated.text.as_bytes());
+            write(&copy.join(&file), (mutated.text.clone() + more(&file)).as_bytes());
             texts.insert(file, mutated.text);
-        } else if file == "src/lib.rs" {
-            write(&copy.join(&file), &[&content[..], b"\nmod mutants;\n"].concat());
         } else {
-            write(&copy.join(&file), &content);
+            write(&copy.join(&file), &[&content[..], more(&file).as_bytes()].concat());
         }
     }
-    write(&copy.join("src/mutants.rs"), include_bytes!("switch.rs"));
+    write(&copy.join("crates/store/src/mutants.rs"), include_bytes!("switch.rs"));
     (mutants, constant, texts)
 }
 
@@ -163,7 +180,7 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
         println!("{} mutants, {} dropped: building", mutants.len(), dropped.len());
         let mut command = Command::new("cargo");
         command.args(["test", "--workspace", "--all-features", "--no-run", "--lib", "--message-format=json"]);
-        for (_, target, _) in wanted.iter().filter(|it| it.1 != "lib") {
+        for (_, target, _) in wanted.iter().filter(|it| library(it.1).is_none()) {
             command.args(["--test", target]);
         }
         // Cargo takes the copy's artefacts for the repository's where both share a folder.
@@ -200,7 +217,7 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
 
 fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static str)]) -> Vec<Suite> {
     let find = |&(package, name, rooms): &(&str, &'static str, &'static str)| {
-        let target = if name == "lib" { "tower_admission" } else { name };
+        let target = library(name).unwrap_or(name);
         let built = messages.iter().find(|it| {
             let manifest = it["manifest_path"].as_str().unwrap_or_default();
             let folder = package.rsplit('-').next().unwrap_or_default();

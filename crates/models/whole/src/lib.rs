@@ -18,7 +18,6 @@ pub mod tokio_here;
 
 pub use crate::{
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     criticality::Criticality,
     engine::{
@@ -29,6 +28,7 @@ pub use crate::{
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
+    store::Clock,
     ticket::Ticket,
     time::Timestamp,
 };
