@@ -111,7 +111,7 @@ mod ticket;
 mod time;
 
 #[doc(inline)]
-pub use tower_admission_store as store;
+pub use tower_admission_store::{self as store, Clock};
 
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
@@ -126,7 +126,6 @@ pub use crate::{
     problem::{BuildError, Problem},
     rejection::{Reason, Rejection},
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
-    store::Clock,
     ticket::Ticket,
     time::Timestamp,
 };

@@ -209,15 +209,15 @@ pub(crate) fn leaves(tree: &UseTree) -> Vec<Leaf> {
     found
 }
 
-/// Whether an item is there with all features, outside of tests, and not only for the other crates of the project.
+/// Whether an item is there with all features, outside of tests.
 pub(crate) fn compiled(attributes: &[Attribute]) -> bool {
-    let is_hidden =
-        |it: &Attribute| it.path().is_ident("doc") && it.parse_args().is_ok_and(|it: Path| it.is_ident("hidden"));
-    !attributes.iter().any(is_hidden)
-        && attributes
-            .iter()
-            .filter(|it| it.path().is_ident("cfg"))
-            .all(|it| it.parse_args().is_ok_and(|meta| holds(&meta)))
+    attributes.iter().filter(|it| it.path().is_ident("cfg")).all(|it| it.parse_args().is_ok_and(|meta| holds(&meta)))
+}
+
+/// Whether an item is for other crates of the project, and no promise.
+pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
+    let mut docs = attributes.iter().filter(|it| it.path().is_ident("doc"));
+    docs.any(|it| it.parse_args().is_ok_and(|it: Path| it.is_ident("hidden")))
 }
 
 /// Whether a condition holds with all features, outside of tests.
