@@ -49,6 +49,7 @@ pub use self::{
         LockRequest, Locked, Notice, Notices, PendingRelease, RateMode, Released, Renewed, Request, StoreError,
         StoreTime, Token,
     },
+    clock::Clock,
     leases::{LeaseDenied, LeaseGuard, Leases, LeasesBuilder},
     lock::{
         AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry, WaitCounts, WaitSeries,
@@ -57,11 +58,7 @@ pub use self::{
     words::OnStoreFailure,
 };
 #[doc(hidden)]
-pub use self::{
-    clock::{Clock, Shielded},
-    leases::LossSignal,
-    words::Histogram,
-};
+pub use self::{clock::Shielded, leases::LossSignal, words::Histogram};
 
 /// A future in a box: [`Store`] can be used as `dyn Store`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -205,6 +205,7 @@ fn code_that_moves_to_another_file_changes_nothing() {
             Some(ENGINE.replace("pub(crate) mod inner;", "pub(crate) mod inner { pub use super::deep::*; } mod deep;"))
         }
         "engine/deep.rs" => Some(INNER.to_owned()),
+        "tower_admission_store/lib.rs" => Some(STORE.to_owned()),
         _ => None,
     });
     assert_eq!(changes(EXPECTED, &moved), [""; 0]);

@@ -31,7 +31,9 @@ pub struct Lease {
 impl Lease {
     /// Returns the lease of a request that a store grants.
     pub fn of(request: &super::Request, granted_at: StoreTime) -> Self {
-        Self { token: request.token, caps: request.claims.caps().into(), expiry: request.expiry, granted_at }
+        let caps =
+            request.claims.as_slice().iter().filter(|claim| claim.is_cap()).map(|claim| claim.key.clone()).collect();
+        Self { token: request.token, caps, expiry: request.expiry, granted_at }
     }
 
     /// Returns the token that proves it.

@@ -146,15 +146,6 @@ fn hash(name: &str) -> String {
     sha1_smol::Sha1::from(name).digest().to_string()
 }
 
-#[cfg(any(feature = "redis", feature = "rows"))]
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -7,8 +7,6 @@ mod key;
 mod request;
 mod token;
 
-#[cfg(any(feature = "redis", feature = "rows"))]
-use self::key::hex;
 pub(super) use self::request::Rule;
 pub use self::{
     answer::{

@@ -126,11 +126,6 @@ impl Claims {
     pub fn as_slice(&self) -> &[Claim] {
         &self.0
     }
-
-    /// Returns the keys whose units come back: those of the caps.
-    pub(crate) fn caps(&self) -> Vec<Key> {
-        self.0.iter().filter(|claim| claim.is_cap()).map(|claim| claim.key.clone()).collect()
-    }
 }
 
 /// A request for a lease.

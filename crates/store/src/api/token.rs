@@ -36,7 +36,7 @@ impl Token {
     /// Returns the token as it is written in the store: 32 hexadecimal digits.
     #[cfg(any(feature = "redis", feature = "rows"))]
     pub(crate) fn hex(self) -> String {
-        super::hex(&self.0)
+        format!("{:032x}", u128::from_be_bytes(self.0))
     }
 }
 

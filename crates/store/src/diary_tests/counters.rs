@@ -1,31 +1,14 @@
 //! The store of a single process, asked directly: any questions in any order, by four processes.
 
-use std::{
-    fmt::Write as _,
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt::Write as _, num::NonZeroU32, sync::atomic::Ordering};
 
 use fastrand::Rng;
 
 use super::{millis, workers::keys};
 use crate::{
-    Acquired, AllotmentRequest, Claim, Claims, Clock, Lease, LockRequest, Locked, MemoryStore, Notice, RateMode,
-    Request, Store, Token, kept_tests::assert_kept,
+    Acquired, AllotmentRequest, Claim, Claims, Lease, LockRequest, Locked, MemoryStore, Notice, RateMode, Request,
+    Store, Token, clock::Manual, kept_tests::assert_kept,
 };
-
-#[derive(Clone, Debug, Default)]
-struct Manual(Arc<AtomicU64>);
-
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::SeqCst))
-    }
-}
 
 fn count(it: u32) -> NonZeroU32 {
     NonZeroU32::new(it).unwrap()

@@ -1,31 +1,15 @@
 //! Allotments under everything that a network does to questions and answers: never more in use than the cap.
 
-use std::{
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{num::NonZeroU32, sync::atomic::Ordering, time::Duration};
 
 use fastrand::Rng;
 use tokio::time::{Instant, advance};
 
 use super::allotment::{Shares, Unit};
-use crate::{Allotment, AllotmentRequest, Claim, Clock, Keys, MemoryStore, Store, backoff::Seeds};
+use crate::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store, backoff::Seeds, clock::Manual};
 
 const BOUND: u32 = 12;
 const EXPIRY: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Debug, Default)]
-struct Manual(Arc<AtomicU64>);
-
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::SeqCst))
-    }
-}
 
 fn claim() -> Claim {
     claim_of(BOUND)

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::Inner;
+use super::{Inner, allotment::Unit};
 use crate::{Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side};
 
 /// Longest time between two renewals, as a part of the expiry: three tries before it is over. A fifth less at random, so
@@ -136,6 +136,26 @@ impl Inner {
             if block.wanted && !give_all && !self.needs(key) {
                 Box::pin(self.renew_share(key, true)).await;
             }
+        }
+    }
+
+    /// Gives one unit back, and returns to the store what other processes need more.
+    pub(super) fn put_back(&self, unit: &Unit) {
+        let spare = self.shares().put_back(unit, || self.waits.standing(&unit.key));
+        if let Some(request) = spare {
+            self.store.release_later(PendingRelease::Allotment(request));
+        }
+        self.waits.ring(unit.key.as_str());
+    }
+
+    /// Tells the store that no request of this process waits for `key` any more, if that is so.
+    pub(super) fn withdraw(&self, key: &Key) {
+        if !self.settings.local_shares || self.waits.standing(key) > 0 {
+            return;
+        }
+        let request = self.shares().withdraw(key, Instant::now());
+        if let Some(request) = request {
+            self.store.release_later(PendingRelease::Allotment(request));
         }
     }
 

@@ -40,11 +40,7 @@ impl LeaseGuard {
     /// Whether the store has taken the lease back while the work went on: this process was stopped for too long, or the
     /// store lost its data. Other requests may run in its place.
     pub fn is_lost(&self) -> bool {
-        match &self.what {
-            What::Single { loss, .. } => loss.happened(),
-            What::Units(units) => units.iter().any(|unit| unit.loss.happened()),
-            What::Nothing | What::Local(_) => false,
-        }
+        self.signal().happened()
     }
 
     /// Returns the signal of a loss, for others than the holder.

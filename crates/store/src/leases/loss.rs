@@ -1,33 +1,27 @@
 //! The loss of what was granted, as its holders are told.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Semaphore;
 
-use tokio::sync::Notify;
+/// Tells the holders of a lease or a unit that it is lost: nothing is ever to be had of it, and it is closed by the loss.
+#[derive(Debug)]
+pub(crate) struct Loss(Semaphore);
 
-/// Tells the holders of a lease or a unit that it is lost.
-#[derive(Debug, Default)]
-pub(crate) struct Loss {
-    lost: AtomicBool,
-    told: Notify,
+impl Default for Loss {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
 }
 
 impl Loss {
     pub(crate) fn happen(&self) {
-        self.lost.store(true, Ordering::Release);
-        self.told.notify_waiters();
+        self.0.close();
     }
 
     pub(crate) fn happened(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+        self.0.is_closed()
     }
 
     pub(crate) async fn wait(&self) {
-        let told = self.told.notified();
-        tokio::pin!(told);
-        // Listens before it looks, so that nothing happens in between.
-        told.as_mut().enable();
-        if !self.happened() {
-            told.await;
-        }
+        let _ = self.0.acquire().await;
     }
 }

@@ -10,7 +10,6 @@ mod lease_guard;
 mod loss;
 mod on_failure;
 mod purse;
-mod returning;
 mod taking;
 
 use std::{

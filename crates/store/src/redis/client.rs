@@ -43,7 +43,7 @@ pub(super) struct RedisClient {
     connection_task: Task,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Wire {
     pub(super) connection: Option<Connection>,
     pub(super) tries: u64,

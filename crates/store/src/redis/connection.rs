@@ -128,12 +128,6 @@ impl fmt::Debug for Target {
     }
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connection")
-    }
-}
-
 /// `freed KEY` or `wanted KEY`.
 fn read(push: &PushInfo) -> Option<Notice> {
     if push.kind != PushKind::Message {
