@@ -2,6 +2,7 @@
 
 mod engine;
 mod names;
+mod pages;
 mod weight;
 
 use std::{

@@ -247,7 +247,7 @@ impl Telemetry {
         (self.journal.forgotten_until(), self.journal.sequence())
     }
 
-    #[inline]
+    #[inline(always)]
     fn ended(
         &mut self,
         partition: PartitionId,
