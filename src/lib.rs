@@ -75,6 +75,7 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`](snapshot::Snapshot) | yes |
+//! | `capture` | `capture::{Capture, RollingCapture}`: what a handle was told and decided, recorded to be [replayed](docs::introspection#capture-and-replay) | no |
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `rows` | `store::RowStore`: limits shared through a database of your own | no |
@@ -127,11 +128,11 @@ pub use crate::{
 };
 
 /// The inputs of a handle, recorded so that they can be replayed.
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub mod capture {
-    pub use crate::runtime::{
-        Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayError, Replayed, RollingCapture,
-    };
+    pub use crate::runtime::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
+    #[doc(hidden)]
+    pub use crate::runtime::{ReplayEngine, ReplayRequest};
 }
 
 /// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.

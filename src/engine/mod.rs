@@ -50,6 +50,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
+#[cfg(feature = "capture")]
+pub(crate) use self::view::Description;
 use self::{
     capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, plan::Plan,
     queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
@@ -77,7 +79,7 @@ pub(crate) use self::{
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
     telemetry::{BlockingBound, RejectedCount},
-    view::{Description, HistorySample, LabelRow, Sampled, SampledName},
+    view::{HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;
 

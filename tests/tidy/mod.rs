@@ -1,5 +1,6 @@
 //! The structure of the sources, as a test: who may import whom, and how long a file may grow.
 
+mod circles;
 mod engine;
 mod names;
 mod pages;
@@ -49,20 +50,24 @@ fn forbidden(layer: u8) -> &'static [&'static str] {
     }
 }
 
-fn sources() -> Vec<PathBuf> {
-    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
+/// All Rust sources below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            found.extend(sources(&path));
+        } else if name.ends_with(".rs") {
+            found.push(path);
         }
     }
-    let mut found = Vec::new();
-    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
     found
+}
+
+/// The sources of the library.
+fn library() -> Vec<PathBuf> {
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
 
 /// The code of a file without its tests and its comments.
@@ -120,7 +125,7 @@ fn check(path: &Path, text: &str) -> Vec<String> {
 
 #[test]
 fn imports_go_downward_and_files_stay_short() {
-    let files = sources();
+    let files = library();
     assert!(files.len() > 30, "the sources were found");
     let wrong: Vec<_> = files
         .iter()
@@ -142,7 +147,7 @@ fn crowded(files: &[PathBuf]) -> Vec<String> {
 
 #[test]
 fn folders_stay_small() {
-    let files = sources();
+    let files = library();
     assert_eq!(crowded(&files), [""; 0]);
     let many: Vec<_> = (0..=MOST_FILES).map(|number| PathBuf::from(format!("src/x/{number}.rs"))).collect();
     assert_eq!((crowded(&many).len(), crowded(&many[1..]).len()), (1, 0), "one too many is found");
@@ -151,7 +156,7 @@ fn folders_stay_small() {
 #[test]
 fn the_core_of_the_runtime_knows_nothing_else_of_it() {
     let in_core = |path: &&PathBuf| path.parent().is_some_and(|folder| folder.ends_with("runtime/core"));
-    let files = sources();
+    let files = library();
     let core: Vec<_> = files.iter().filter(in_core).collect();
     assert!(core.len() > 5, "the core was found");
     for path in core {
@@ -163,7 +168,7 @@ fn the_core_of_the_runtime_knows_nothing_else_of_it() {
 
 #[test]
 fn every_room_has_a_layer() {
-    for path in sources() {
+    for path in library() {
         let known = room(&path).is_some() || path.ends_with("src/lib.rs") || path.ends_with("src/docs.rs");
         assert!(known, "{}: add its room to the table above", path.display());
     }

@@ -166,7 +166,7 @@ macro_rules! layer_settings {
                 /// `admission capture --last 5m` fetches it after the fact, and `admission simulate --replay` says what
                 /// would have become of the requests under other settings: see
                 /// [introspection](crate::docs::introspection#rolling-captures). While it runs, each request takes a
-                /// turn: none takes the quiet path. Needs the feature `introspect`.
+                /// turn: none takes the quiet path. Needs the feature `capture`.
                 pub capture_last: Option<Duration> = None => |time: Duration| Some(time),
                 /// How much memory that capture may take, in bytes.
                 ///

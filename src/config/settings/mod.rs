@@ -58,7 +58,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns for how long back a capture remembers, and in how many bytes, if there is to be one.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn capture(&self) -> Option<(std::time::Duration, usize)> {
         self.values.capture_last.map(|last| (last, self.values.capture_max_bytes))
     }

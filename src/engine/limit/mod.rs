@@ -7,7 +7,7 @@ mod basis;
 mod fixed;
 mod gradient;
 mod gradient2;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod known;
 mod netflix_window;
 mod state;
@@ -29,8 +29,8 @@ pub use basis::LimitInputs;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
-#[cfg(feature = "introspect")]
-pub(crate) use known::{Known, Number};
+#[cfg(feature = "capture")]
+pub(crate) use known::Known;
 pub use netflix_window::NetflixWindow;
 pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
@@ -38,6 +38,15 @@ pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
 
 use crate::{outcome::Outcome, problem::Problem, time::Timestamp};
+
+/// A parameter of a law, as a capture tells it.
+#[cfg(feature = "capture")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Count(usize),
+    Nanos(u64),
+    Real(f64),
+}
 
 /// What one finished request, or one window of them, says about load.
 #[derive(Clone, Debug)]
@@ -167,7 +176,7 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
 #[derive(Debug)]
 pub struct Limit {
     law: Box<dyn LimitAlgorithm>,
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     known: Option<Known>,
 }
 
@@ -178,7 +187,7 @@ impl Limit {
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
     pub fn per_sample(law: impl LimitAlgorithm + 'static) -> Self {
         Self {
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             known: Known::of(&law),
             law: Box::new(law),
         }
@@ -189,7 +198,7 @@ impl Limit {
     }
 
     /// Returns the kind and settings of the law, if they can be written down.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }

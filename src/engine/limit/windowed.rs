@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
 use crate::{
@@ -124,7 +124,7 @@ impl<L: LimitAlgorithm> Windowed<L> {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl<L> Windowed<L> {
     pub(super) const fn law(&self) -> &L {
         &self.law

@@ -59,7 +59,7 @@ impl Discipline {
     }
 
     /// Returns the settings that only some of them have, by name.
-    #[cfg(any(feature = "config", feature = "introspect"))]
+    #[cfg(any(feature = "config", feature = "capture"))]
     pub(crate) fn times(self) -> Vec<(&'static str, Duration)> {
         match self {
             Self::Fifo | Self::Fair => Vec::new(),

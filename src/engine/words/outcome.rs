@@ -20,7 +20,7 @@ pub enum Outcome {
     Success,
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl Outcome {
     /// Returns the outcome in a word, as captures have it.
     pub(crate) const fn as_str(self) -> &'static str {

@@ -10,7 +10,7 @@ use super::{
     standing_refusals::StandingRefusals,
     wakers::Wakers,
 };
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::{checkpoint::Checkpoint, tape::Tape};
 use crate::{
     clock::TimeSource,
@@ -44,7 +44,7 @@ pub(crate) struct State {
     #[cfg(test)]
     pub(super) never_lends: bool,
     /// Record of all inputs of the engine, while a capture runs.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(in crate::runtime) tape: Option<Box<Tape>>,
 }
 
@@ -62,7 +62,7 @@ impl State {
             never_lends: false,
             wakers: Wakers::default(),
             schedule: Schedule::default(),
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             tape: None,
         }
     }
@@ -84,9 +84,9 @@ impl State {
     /// Lends free slots, if all is quiet and no capture wants to see each request.
     #[inline]
     pub(super) fn lend(&mut self, lanes: &Lanes) {
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let may_lend = self.tape.is_none();
-        #[cfg(not(feature = "introspect"))]
+        #[cfg(not(feature = "capture"))]
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// Records the inputs of the engine from now on, unless they are recorded already. Returns what is there now.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(in crate::runtime) fn record(&mut self, tape: Tape) -> Option<Checkpoint> {
         if self.tape.is_some() {
             return None;

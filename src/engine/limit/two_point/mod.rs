@@ -118,7 +118,7 @@ use self::{
     rules::{Rule, Rules},
     space::Shown,
 };
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
@@ -310,7 +310,7 @@ impl TwoPoint {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl TwoPoint {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
     pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
