@@ -94,7 +94,6 @@ mod arbitrary_tests;
 pub mod capacity;
 mod clock;
 mod config;
-mod criticality;
 pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
@@ -102,31 +101,29 @@ mod introspect;
 #[cfg(test)]
 mod kept_tests;
 mod keys;
-mod matching;
-mod outcome;
-mod problem;
 mod rejection;
 mod runtime;
 pub mod store;
 mod ticket;
-mod time;
 
+// Where the rest of the library looks for them.
+use crate::engine::{
+    plan::matching,
+    words::{criticality, outcome, problem, time},
+};
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
     clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
-    criticality::Criticality,
     engine::{
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
+        words::{BuildError, Criticality, Outcome, Problem, Reason, Timestamp},
     },
-    outcome::Outcome,
-    problem::{BuildError, Problem},
-    rejection::{Reason, Rejection},
+    rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// The inputs of a handle, recorded so that they can be replayed.

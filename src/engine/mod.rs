@@ -33,6 +33,7 @@ pub(crate) mod limit;
 pub(crate) mod plan;
 mod queue;
 mod quota;
+pub(crate) mod settings;
 pub(crate) mod shares;
 mod slot_ttl;
 mod stall;
@@ -40,6 +41,7 @@ mod telemetry;
 mod tokens;
 mod verbs;
 mod view;
+pub(crate) mod words;
 
 #[cfg(any(test, kani))]
 mod shares_proof_tests;
@@ -66,7 +68,7 @@ pub(crate) use self::{
     plan::rules,
     telemetry::{Counts, Histogram, LabelOutcome, MOST_ENTRIES, Wanted, named},
     tokens::{
-        Arrival, Ask, Counted, DryRunOutcome, LentSample, Place, Refusal, Settled, SharedBound, SharedRules, Slot,
+        Arrival, Ask, Counted, DryRunOutcome, Place, Refusal, RequestSample, Settled, SharedBound, SharedRules, Slot,
         StoreChange, StoreState, Subject,
     },
     verbs::NoRoom,

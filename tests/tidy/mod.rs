@@ -14,18 +14,13 @@ use std::{
 ///
 /// Imports go to the same layer or to a lower one.
 const ROOMS: &[(&str, u8)] = &[
-    ("time", 0),
-    ("outcome", 0),
-    ("criticality", 0),
-    ("matching", 0),
-    ("problem", 0),
-    ("rejection", 0),
     ("ticket", 0),
     ("keys", 0),
     ("capacity", 0),
     ("arbitrary_tests", 0),
     ("kept_tests", 0),
     ("engine", 1),
+    ("rejection", 1),
     ("config", 3),
     ("clock", 3),
     ("store", 3),

@@ -37,14 +37,23 @@ pub(crate) struct Settled {
 
 /// What a request on a lent slot said.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LentSample {
+pub(crate) struct RequestSample {
+    pub(crate) partition: PartitionId,
     pub(crate) start: Timestamp,
     pub(crate) end: Timestamp,
     pub(crate) in_flight: u32,
     pub(crate) running: u32,
     pub(crate) outcome: Outcome,
     pub(crate) is_untimely: bool,
-    pub(crate) weight: u64,
+    pub(crate) weight: u32,
+}
+
+impl RequestSample {
+    pub(crate) const fn lent(partition: PartitionId) -> Self {
+        let (start, end) = (Timestamp::ZERO, Timestamp::ZERO);
+        let outcome = Outcome::Success;
+        Self { partition, start, end, in_flight: 0, running: 0, outcome, is_untimely: false, weight: 1 }
+    }
 }
 
 /// The engine.
@@ -63,7 +72,7 @@ pub(crate) struct Engine {
     /// Requests that took a lent slot, and those that left it.
     pub(crate) admitted: u64,
     pub(crate) left: u64,
-    pub(crate) samples: Vec<LentSample>,
+    pub(crate) samples: Vec<RequestSample>,
     /// Requests whose end was learned.
     pub(crate) holds: usize,
 }
@@ -133,8 +142,8 @@ impl Engine {
         self.dispatch();
     }
 
-    pub(crate) fn learn_lent(&mut self, _: PartitionId, sample: &LentSample) {
-        self.samples.push(*sample);
+    pub(crate) fn learn(&mut self, samples: &[RequestSample]) {
+        self.samples.extend_from_slice(samples);
     }
 
     pub(crate) fn learn_hold(&mut self, _: Timestamp, _: Timestamp, _: u32) {

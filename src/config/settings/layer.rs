@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{derived::Derived, labels::Labels};
 #[cfg(feature = "config")]
-use super::{limits::ClassLimits, share::Share, store::StoreConfig};
+use super::{ClassLimits, share::Share, store::StoreConfig};
+use super::{derived::Derived, labels::Labels};
 use crate::config::declare::settings;
 #[cfg(feature = "config")]
 use crate::config::schema::{LabelOverride, LimitConfig};

@@ -3,8 +3,6 @@
 pub(super) mod derived;
 pub(super) mod labels;
 pub(super) mod layer;
-pub(super) mod limits;
-pub(super) mod rules;
 mod share;
 #[cfg(feature = "config")]
 mod store;
@@ -16,10 +14,9 @@ use self::layer::AdmissionConfig;
 pub use self::store::{OnStoreFailureConfig, StoreConfig, StoreUrl};
 pub use self::{
     labels::{LabelConfig, Labels},
-    limits::{Cap, ClassLimits, Rate},
-    rules::Rules,
     share::{Share, percent},
 };
+pub use crate::engine::settings::{Cap, ClassLimits, Rate, Rules};
 use crate::engine::{
     limit::{Fixed, Limit, TwoPoint},
     rules::OnStoreFailure,

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(control.limit(), 1);
         let sample = |in_flight| {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
-            Sample { start, end, rtt: None, in_flight, running: in_flight, outcome: Outcome::Success, refused: false }
+            Sample { rtt: None, end, ..Sample::new(start, Duration::ZERO, in_flight, Outcome::Success) }
         };
         let mut limit = 1;
         for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {

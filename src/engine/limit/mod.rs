@@ -60,13 +60,17 @@ pub struct Sample {
     /// Whether a request was refused since the last sample although slots were free: the cap of its partition was in
     /// the way, or slots that are kept for others. A higher limit would have let it in.
     pub refused: bool,
+    /// Requests alike that the sample stands for, itself included: more than 1 where not each request is
+    /// [timed](LimitAlgorithm::time_one_in).
+    pub weight: u32,
 }
 
 impl Sample {
     /// Returns the sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself
     /// included.
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
-        Self { start, end: start.after(rtt), rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false }
+        let end = start.after(rtt);
+        Self { start, end, rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false, weight: 1 }
     }
 }
 
@@ -111,28 +115,36 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
-    /// Returns the name of the law's kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where
+    /// Returns the name of the law's kind. On a [reload][reload] a law of the same kind goes on where
     /// the last one was.
+    ///
+    /// [reload]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.reload
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
 
     /// Returns one in how many requests has to be timed while no request waits and the limit does not bind, where the
-    /// settings [ask](crate::AdmissionBuilder::time_one_in) for that many. A law that needs the sample of each request answers 1,
+    /// settings [ask][time_one_in] for that many. A law that needs the sample of each request answers 1,
     /// as laws do unless they say otherwise. As soon as the limit binds, each request is timed.
+    ///
+    /// [time_one_in]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.time_one_in
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         let _ = asked;
         NonZeroU32::MIN
     }
 
     /// Returns the numbers that the present limit was judged by, as far as they can be told. Asked when the limit has
-    /// moved, for the [journal](crate::Admission::journal), and each second.
+    /// moved, for the [journal][journal], and each second.
+    ///
+    /// [journal]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.journal
     fn inputs(&self) -> LimitInputs {
         LimitInputs::default()
     }
 
     /// Returns what the law does with its limit, and within which bounds, as far as it can be told. Asked each second, and when
-    /// an operator [looks](crate::docs::introspection).
+    /// an operator [looks][docs::introspection].
+    ///
+    /// [docs::introspection]: https://docs.rs/tower-admission/latest/tower_admission/docs/introspection/index.html
     fn state(&self) -> LimitState {
         LimitState::default()
     }

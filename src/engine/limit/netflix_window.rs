@@ -166,6 +166,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for NetflixWindow<L> {
                 rtt: Some(rtt),
                 in_flight: self.window.in_flight,
                 outcome,
+                weight: self.window.count,
                 end: Timestamp::from_nanos(end),
                 ..sample.clone()
             };

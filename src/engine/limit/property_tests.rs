@@ -57,6 +57,7 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
         running: usize::try_from(running).unwrap_or(usize::MAX),
         outcome,
         refused: false,
+        weight: 1,
     }
 }
 

@@ -10,8 +10,10 @@ pub enum WhenFull {
     Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were no work for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// The request is answered as if there were no work for it, 204 [unless set][nothing]:
     /// "no task" for a long poll.
+    ///
+    /// [nothing]: https://docs.rs/tower-admission/latest/tower_admission/response/struct.Rejections.html#method.nothing
     RespondEmpty,
 }
 
@@ -47,6 +49,16 @@ pub enum RateMode {
         /// Starts that are allowed at once.
         burst: NonZeroU32,
     },
+}
+
+impl RateMode {
+    /// Returns how many starts are allowed at once; none in a window.
+    pub(crate) const fn burst(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Minute => None,
+            Self::Smooth { burst } => Some(burst),
+        }
+    }
 }
 
 /// What a rule does while the store can't be asked. An explicit choice, since each has its price.
@@ -260,6 +272,16 @@ impl RulesPlan {
 }
 
 impl OnStoreFailure {
+    /// Returns what a process does by itself: `None` where it admits no request, else of how many processes it admits the share,
+    /// if not of all.
+    pub(crate) const fn alone(self) -> Option<Option<NonZeroU32>> {
+        match self {
+            Self::FailClosed => None,
+            Self::FailOpen => Some(None),
+            Self::LocalShare { instances } => Some(Some(instances)),
+        }
+    }
+
     /// Returns what becomes of requests, as a word, after how strict it is.
     pub(crate) const fn way(self) -> (u8, &'static str) {
         match self {

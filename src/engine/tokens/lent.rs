@@ -1,6 +1,10 @@
-//! What the engine is told of requests on slots that it lent.
+//! What the engine is told of requests that end, and of those on slots that it lent.
 
-use crate::{engine::ids::PartitionId, outcome::Outcome, time::Timestamp};
+use crate::{
+    engine::ids::{ClassId, PartitionId},
+    outcome::Outcome,
+    time::Timestamp,
+};
 
 /// What happened on the lent slots of a partition since the last time.
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +20,12 @@ pub(crate) struct Settled {
     pub(crate) busy_since: Option<Timestamp>,
 }
 
-/// What a request on a lent slot said when it ended, or when its answer began.
+/// What a request said when it ended, or when its answer began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LentSample {
+pub(crate) struct RequestSample {
+    pub(crate) partition: PartitionId,
+    /// Kind of work.
+    pub(crate) class: ClassId,
     pub(crate) start: Timestamp,
     pub(crate) end: Timestamp,
     /// Requests in flight when it entered, itself included.
@@ -29,6 +36,26 @@ pub(crate) struct LentSample {
     /// Whether it is an answer that came after its deadline, or a request that was given up in the first half of the time
     /// that it had.
     pub(crate) is_untimely: bool,
-    /// Successes that it stands for, itself included.
-    pub(crate) weight: u64,
+    /// Whether it ran under the limit, so that its time says something about that.
+    pub(crate) is_within_limit: bool,
+    /// Requests alike that it stands for, itself included.
+    pub(crate) weight: u32,
+}
+
+impl RequestSample {
+    /// A request on a lent slot of a partition, of which nothing else is known.
+    pub(crate) const fn lent(partition: PartitionId) -> Self {
+        Self {
+            partition,
+            class: ClassId::OTHERS,
+            start: Timestamp::ZERO,
+            end: Timestamp::ZERO,
+            in_flight: 0,
+            running: 0,
+            outcome: Outcome::Success,
+            is_untimely: false,
+            is_within_limit: true,
+            weight: 1,
+        }
+    }
 }

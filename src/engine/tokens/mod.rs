@@ -19,7 +19,7 @@ pub(crate) use self::{
     exhausted_rule::{ExhaustedRule, InForce, Need},
     flow_tag::{FlowTag, STRIDE, one_turn},
     holder::Holder,
-    lent::{LentSample, Settled},
+    lent::{RequestSample, Settled},
     marks::Marks,
     request::RequestRef,
     shared_rules::{Counted, SharedBound, SharedRule, SharedRules},

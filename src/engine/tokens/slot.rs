@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{DryRunOutcome, Holder, Marks, SharedRules};
+use super::{DryRunOutcome, Holder, Marks, RequestSample, SharedRules};
 use crate::engine::ids::{ClassId, Key, LabelId, LabelMetricsId, Level, PartitionId, TtlId};
-use crate::{rejection::Reason, time::Timestamp};
+use crate::{outcome::Outcome, rejection::Reason, time::Timestamp};
 
 /// What becomes of a request that arrives.
 #[derive(Debug)]
@@ -113,6 +113,28 @@ impl Slot {
     /// decisions don't bind.
     pub(crate) const fn is_within_limit(&self) -> bool {
         self.marks.has_only(Marks::COUNTED, Marks::COUNTED.with(Marks::OVER_LIMIT))
+    }
+
+    /// Returns what the request says that ends now, while so many requests run, itself included.
+    #[inline]
+    pub(crate) fn sample(&self, end: Timestamp, outcome: Outcome, running: u32) -> RequestSample {
+        let is_untimely = match outcome {
+            Outcome::Success => end > self.deadline,
+            Outcome::Cancelled => end.is_in_first_half(self.start, self.deadline),
+            Outcome::Ignore | Outcome::Overload => false,
+        };
+        RequestSample {
+            partition: self.partition,
+            class: self.class,
+            start: self.start,
+            end,
+            in_flight: self.in_flight,
+            running,
+            outcome,
+            is_untimely,
+            is_within_limit: self.is_within_limit(),
+            weight: 1,
+        }
     }
 
     /// Returns the number of the slot, where slots expire.

@@ -10,6 +10,7 @@ use crate::{
         plan::{Mode, PartitionPlan, Plan},
         telemetry::{ChangeEvent, short},
         tokens::{StoreChange, StoreState, Subject},
+        verbs::decide::Obstacle,
     },
     rejection::Reason,
     time::Timestamp,
@@ -53,7 +54,7 @@ impl Engine {
         }
         if !serves_waiting {
             while let Some(key) = self.queue.anyone() {
-                self.reject_waiter(now, key, Reason::Draining);
+                self.end_wait(now, key, &Obstacle::new(Reason::Draining));
             }
         }
         self.dispatch(now);

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, LabelId, Level, TtlId},
-        telemetry::Event,
+        telemetry::{Decided, Event},
         tokens::{
             Arrival, Ask, Claim, DryRunOutcome, Holder, Marks, Place, RequestRef, SharedRules, Slot, Spot, Stage,
         },
@@ -46,7 +46,7 @@ impl Engine {
             Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
             Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
             Decision::Wait(spot) => self.wait(now, ask, label, spot),
-            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, obstacle, may_wait)),
+            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, &obstacle, may_wait)),
         }
     }
 
@@ -89,7 +89,7 @@ impl Engine {
                 return self.begin_remote(now, ask, holder, in_flight, rules);
             }
         }
-        self.telemetry.admitted(now, RequestRef::new(now, ask.partition, label), self.gauges());
+        self.tell(now, Event::Admitted(RequestRef::new(now, ask.partition, label)));
         #[cfg(test)]
         self.check();
         let slot = if PLAIN {
@@ -111,13 +111,13 @@ impl Engine {
         rules: Arc<SharedRules>,
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
-        self.record(now, request, Event::Asks);
+        self.record(now, request, Decided::Asks);
         match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
-                self.record(now, request, Event::GaveBack);
+                self.record(now, request, Decided::GaveBack);
                 self.release(&holder);
-                Arrival::Reject(self.reject(now, ask, holder.label, Obstacle::new(Reason::QueueFull), false))
+                Arrival::Reject(self.reject(now, ask, holder.label, &Obstacle::new(Reason::QueueFull), false))
             }
         }
     }
@@ -127,10 +127,10 @@ impl Engine {
     pub(super) fn wait(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, spot: Spot) -> Arrival {
         let observed = self.observe_arrival(now, label);
         let Some(key) = self.join(now, ask, label, spot) else {
-            return Arrival::Reject(self.reject(now, ask, label, Obstacle::new(Reason::QueueFull), true));
+            return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
         };
-        let blocker = self.if_noted(|engine| engine.obstacle(now, ask.partition, label));
-        self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
+        let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
+        self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
         observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
         if self.quotas.has_rules() {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
@@ -152,7 +152,7 @@ impl Engine {
         let range = self.telemetry.journal_range();
         let key = self.queue.join(now, ask, label, range)?;
         if let Some(victim) = victim {
-            self.push_out(now, victim);
+            self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
         }
         // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
         if (victim.is_some() || claim != Claim::None)

@@ -9,6 +9,7 @@ use crate::{
         plan::{PartitionMode, rules::WhenFull},
         telemetry::{Blocker, BlockingBound},
         tokens::{Ask, ExhaustedRule, Refusal},
+        verbs::decide::Obstacle,
     },
     rejection::Reason,
     time::Timestamp,
@@ -19,7 +20,33 @@ const MARGIN: u32 = 10;
 
 impl Engine {
     /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
-    pub(super) fn refusal(&self, now: Timestamp, partition: PartitionId, label: LabelId, reason: Reason) -> Refusal {
+    pub(super) fn refusal(&mut self, now: Timestamp, partition: PartitionId, label: LabelId, it: &Obstacle) -> Refusal {
+        let refusal = self.refusal_for(now, partition, label, it.reason);
+        let Some(full) = &it.rule else { return Refusal { timed_out: it.timed_out, ..refusal } };
+        // At least a nanosecond: zero would mean that there is room now.
+        let promised = self.quotas.promise(label, full).map(|at| at.since(now).max(Duration::from_nanos(1)));
+        // Room comes when a request that the meter counts ends.
+        let by_meter = full.meter.filter(|_| full.until.is_none());
+        let by_meter =
+            by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
+        Refusal {
+            retry_after: promised.or(by_meter).unwrap_or(refusal.retry_after),
+            is_promised: promised.is_some(),
+            bound: full.bound,
+            empty: full.when_full == WhenFull::RespondEmpty,
+            timed_out: it.timed_out,
+            ..refusal
+        }
+    }
+
+    /// The same where no rule rejects.
+    pub(super) fn refusal_for(
+        &self,
+        now: Timestamp,
+        partition: PartitionId,
+        label: LabelId,
+        reason: Reason,
+    ) -> Refusal {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let it = self.capacity.partition(partition);
         let (ahead, slots, stall) = match reason {
@@ -56,36 +83,12 @@ impl Engine {
         }
     }
 
-    /// Like `refusal`, where a rule rejects.
-    pub(super) fn refusal_by_rule(
-        &mut self,
-        now: Timestamp,
-        partition: PartitionId,
-        label: LabelId,
-        full: ExhaustedRule,
-    ) -> Refusal {
-        let refusal = self.refusal(now, partition, label, full.reason);
-        // At least a nanosecond: zero would mean that there is room now.
-        let promised = self.quotas.promise(label, &full).map(|at| at.since(now).max(Duration::from_nanos(1)));
-        // Room comes when a request that the meter counts ends.
-        let by_meter = full.meter.filter(|_| full.until.is_none());
-        let by_meter =
-            by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
-        Refusal {
-            retry_after: promised.or(by_meter).unwrap_or(refusal.retry_after),
-            is_promised: promised.is_some(),
-            bound: full.bound,
-            empty: full.when_full == WhenFull::RespondEmpty,
-            ..refusal
-        }
-    }
-
     /// Like `refusal`, for a request whose deadline comes before its turn: a deadline that much later might have been
     /// met.
     pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
         let wait = wait.max(self.estimates.stalled(now).unwrap_or_default());
-        let refusal = self.refusal(now, ask.partition, label, Reason::Deadline);
+        let refusal = self.refusal_for(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
             _ => Refusal { over: ask.deadline <= now, ..refusal },
@@ -99,9 +102,12 @@ impl Engine {
     }
 
     /// Returns the bound for which a request was rejected.
-    pub(super) fn blocker(&self, now: Timestamp, partition: PartitionId, label: LabelId, reason: Reason) -> Blocker {
+    pub(super) fn blocker(&self, now: Timestamp, partition: PartitionId, label: LabelId, it: &Obstacle) -> Blocker {
+        if let Some(full) = &it.rule {
+            return self.blocker_of_rule(now, label, full);
+        }
         let limit = self.capacity.limit();
-        match reason {
+        match it.reason {
             Reason::Deadline => Blocker::new(BlockingBound::Deadline, 0, 0),
             Reason::Draining => Blocker::new(BlockingBound::Draining, 0, 0),
             Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::new(BlockingBound::Store, 0, 0),
@@ -124,16 +130,14 @@ impl Engine {
                 let it = self.capacity.partition(partition);
                 Blocker::new(BlockingBound::Partition, it.running(), it.cap())
             }
-            Reason::Budget | Reason::NamespaceCap | Reason::PendingFull | Reason::Rate => {
-                let full = self.blocking_rule(now, label).filter(|full| full.reason == reason);
-                full.map_or(Blocker::NOTHING, |full| self.blocker_of_rule(now, label, &full))
-            }
-            Reason::LabelCap | Reason::Limit | Reason::QueueTimeout => self.obstacle(now, partition, label),
+            // These come with their rule.
+            Reason::Budget | Reason::NamespaceCap | Reason::PendingFull | Reason::Rate => Blocker::NOTHING,
+            Reason::LabelCap | Reason::Limit | Reason::QueueTimeout => self.blocker_of_slot(now, partition, label),
         }
     }
 
     /// Returns what keeps a request from running: the first bound in the order in which they are checked.
-    pub(super) fn obstacle(&self, now: Timestamp, partition: PartitionId, label: LabelId) -> Blocker {
+    pub(super) fn blocker_of_slot(&self, now: Timestamp, partition: PartitionId, label: LabelId) -> Blocker {
         let it = self.capacity.partition(partition);
         if self.quotas.is_full(label) {
             let (label, binds) = (self.quotas.label(label), self.quotas.label_plan().enforce_workers);
@@ -155,7 +159,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn blocker_of_rule(&self, now: Timestamp, label: LabelId, full: &ExhaustedRule) -> Blocker {
+    fn blocker_of_rule(&self, now: Timestamp, label: LabelId, full: &ExhaustedRule) -> Blocker {
         let by = match (full.reason, full.meter) {
             (Reason::Budget, _) => BlockingBound::Budget,
             (Reason::NamespaceCap, _) => BlockingBound::MaxInFlightPerNamespace,

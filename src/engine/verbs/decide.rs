@@ -1,9 +1,11 @@
-//! What becomes of a request that arrives: looked up. Nothing has happened yet, and [`apply`](Engine::apply) is where it does.
+//! What becomes of a request that arrives, and of a waiter whose turn it is: looked up. Nothing has happened yet, and
+//! [`apply`](Engine::apply) and [`dispatch`](Engine::dispatch) are where it does.
 
 use crate::{
     engine::{
         Engine,
-        ids::LabelId,
+        ids::{Key, LabelId},
+        plan::rules::WhenFull,
         tokens::{Ask, Claim, ExhaustedRule, Spot, Stage},
     },
     rejection::Reason,
@@ -23,17 +25,30 @@ pub(super) enum Decision {
     Reject(Obstacle),
 }
 
+/// What becomes of a waiter whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TurnDecision {
+    /// It runs.
+    Run,
+    /// It goes on waiting, and so does its label, until the rule has room.
+    AwaitRoom(ExhaustedRule),
+    /// It is rejected.
+    Reject(Obstacle),
+}
+
 /// What stops a request: the first bound in the order in which they are checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Obstacle {
     pub(super) reason: Reason,
     /// The rule, where it is one.
     pub(super) rule: Option<ExhaustedRule>,
+    /// Whether the request has waited for as long as it may.
+    pub(super) timed_out: bool,
 }
 
 impl Obstacle {
     pub(super) const fn new(reason: Reason) -> Self {
-        Self { reason, rule: None }
+        Self { reason, rule: None, timed_out: false }
     }
 
     /// Whether the request met a bound of its own, or one that is no matter of slots: nothing is to be held back for it.
@@ -45,7 +60,7 @@ impl Obstacle {
 
 impl From<ExhaustedRule> for Obstacle {
     fn from(rule: ExhaustedRule) -> Self {
-        Self { reason: rule.reason, rule: Some(rule) }
+        Self { rule: Some(rule), ..Self::new(rule.reason) }
     }
 }
 
@@ -138,5 +153,57 @@ impl Engine {
             return stops(self.reason_for_rejecting(ask.partition, label));
         };
         if self.will_miss_deadline(now, ask, label) { stops(Reason::Deadline) } else { Ok(found) }
+    }
+
+    /// Decides about a waiter whose turn it is.
+    pub(super) fn decide_turn(&self, now: Timestamp, key: Key) -> TurnDecision {
+        let waiter = self.queue.get(key);
+        if waiter.deadline <= now {
+            return TurnDecision::Reject(self.end_of_wait(now, key, true));
+        }
+        if self.cannot_finish_in_time(now, key) {
+            return TurnDecision::Reject(Obstacle::new(Reason::Deadline));
+        }
+        match self.exhausted_rule(now, waiter.label).filter(|_| self.lifecycle.enforces()) {
+            Some(full) if full.when_full == WhenFull::Queue => TurnDecision::AwaitRoom(full),
+            Some(full) => TurnDecision::Reject(full.into()),
+            None => TurnDecision::Run,
+        }
+    }
+
+    /// Returns why a wait whose time is over ends, before its turn or at it. The rejection names the rule that was in the way,
+    /// where that was not the limit.
+    pub(super) fn end_of_wait(&self, now: Timestamp, key: Key, is_its_turn: bool) -> Obstacle {
+        let waiter = self.queue.get(key);
+        if waiter.caller_deadline <= now {
+            return Obstacle::new(Reason::Deadline);
+        }
+        let reason = match waiter.stage {
+            _ if is_its_turn && self.was_full_just_now(waiter.label) => Reason::LabelCap,
+            Stage::Gate => Reason::GateTimeout,
+            _ => Reason::QueueTimeout,
+        };
+        Obstacle { timed_out: true, ..self.why_it_leaves(now, key, reason) }
+    }
+
+    /// Returns why a waiter leaves without a slot: because of its own rule or cap, where that alone stops it, even if more is
+    /// full.
+    pub(super) fn why_it_leaves(&self, now: Timestamp, key: Key, other: Reason) -> Obstacle {
+        let waiter = self.queue.get(key);
+        let full = self.exhausted_rule(now, waiter.label).filter(|full| full.when_full == WhenFull::Queue);
+        if let Some(full) = full.filter(|_| !self.quotas.is_full(waiter.label)) {
+            return full.into();
+        }
+        Obstacle::new(match self.reason_for_rejecting(waiter.partition, waiter.label) {
+            reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+            _ => other,
+        })
+    }
+
+    /// Whether a label was at its cap until now, when it is the turn of its waiter, while the server had room: a waiter that
+    /// nothing stops has a slot at once.
+    fn was_full_just_now(&self, label: LabelId) -> bool {
+        let one = self.quotas.label(label);
+        one.running() + 1 >= one.cap() && self.capacity.running() + 1 < self.capacity.limit()
     }
 }

@@ -13,11 +13,10 @@ use crate::{
         Engine,
         ids::{Key, LabelId},
         plan::rules::WhenFull,
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Ask, DryRunOutcome, ExhaustedRule, Marks, RequestRef, Slot},
         verbs::decide::Obstacle,
     },
-    rejection::Reason,
     time::Timestamp,
 };
 
@@ -32,20 +31,22 @@ impl Engine {
         may_wait: bool,
     ) -> (Marks, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
-        let place = if waits { Ok(()) } else { Err(full.reason) };
-        self.record_dry_run(now, request, place);
+        let place = if waits { Ok(()) } else { Err(full.into()) };
+        self.record_dry_run(now, request, place.as_ref().err());
         let observes = self.capacity.partition(request.partition).observes();
         let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
-        (over, DryRunOutcome::have(place, || full.reason))
+        (over, DryRunOutcome::have(place.map_err(|it: Obstacle| it.reason), || full.reason))
     }
 
-    pub(super) fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, place: Result<(), Reason>) {
-        let (partition, label, reject) = (request.partition, request.label, place.err());
+    /// Records that a request would have been rejected, or would have waited where nothing rejects it.
+    fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, reject: Option<&Obstacle>) {
+        let (partition, label) = (request.partition, request.label);
         let blocker = self.if_noted(|engine| match reject {
-            Some(reason) => engine.blocker(now, partition, label, reason),
-            None => engine.obstacle(now, partition, label),
+            Some(obstacle) => engine.blocker(now, partition, label, obstacle),
+            None => engine.blocker_of_slot(now, partition, label),
         });
-        self.record(now, request, Event::DryRun { reject, blocker });
+        let reject = reject.map(|obstacle| obstacle.reason);
+        self.record(now, request, Decided::DryRun { reject, blocker });
     }
 
     /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
@@ -60,8 +61,8 @@ impl Engine {
         {
             self.reserve(now, ask, label, may_wait);
         }
+        self.record_dry_run(now, request, place.as_ref().err());
         let place = place.map_err(|obstacle| obstacle.reason);
-        self.record_dry_run(now, request, place);
         let dry_run = DryRunOutcome::have(place, || {
             let rule = self.exhausted_rule(now, label).map(|full| full.reason);
             rule.unwrap_or_else(|| without_wait(self))
@@ -73,7 +74,7 @@ impl Engine {
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let request = self.request_of(now, ask, label);
         let (waits, dry_run) = self.tell_dry_run(request, ask, true);
-        self.record(now, request, Event::LetThrough);
+        self.record(now, request, Decided::LetThrough);
         let marks = self.controller.enter_shadow(waits);
         Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }
@@ -90,7 +91,7 @@ impl Engine {
     /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
     pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
-        self.record_dry_run(now, request, Err(full.reason));
+        self.record_dry_run(now, request, Some(&full.into()));
         self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
         self.quotas.waits_over_quota(request.label);
     }
@@ -111,7 +112,7 @@ impl Engine {
         if self.lets_all_through(partition) {
             if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
                 let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
-                self.record_dry_run(now, request, Ok(()));
+                self.record_dry_run(now, request, None);
                 marks = Marks::OVER_QUOTA;
                 self.queue.take_along(key, dry_run);
             }

@@ -6,9 +6,9 @@ use crate::{
     criticality::Criticality,
     engine::{
         Engine,
-        ids::{ClassId, LabelId, LabelMetricsId, Level, PartitionId, TtlId},
-        telemetry::Gauges,
-        tokens::{Ask, Holder, LentSample, Marks, Refusal, Settled, Slot},
+        ids::{ClassId, LabelId, Level, PartitionId, TtlId},
+        telemetry::Event,
+        tokens::{Ask, Holder, Marks, Refusal, Settled, Slot},
         verbs::decide::Decision,
     },
     outcome::Outcome,
@@ -76,7 +76,7 @@ impl Engine {
     /// Takes lent slots back, and counts the requests that were admitted to them.
     pub(crate) fn settle(&mut self, settled: Settled) {
         let Settled { partition, admitted, back, left, busy_since } = settled;
-        self.telemetry.admitted_unlisted(partition, admitted);
+        self.tell(self.now, Event::AdmittedUnlisted { partition, count: admitted });
         let back = back as usize;
         self.capacity.take_back(partition, Level::of(Criticality::default()), back, left > 0, busy_since);
         self.quotas.ended_plainly(back);
@@ -97,7 +97,7 @@ impl Engine {
         let Decision::Reject(obstacle) = self.decide::<true>(self.now, ask, LabelId::DEFAULT, true) else {
             return None;
         };
-        Some(self.refusal(self.now, ask.partition, LabelId::DEFAULT, obstacle.reason))
+        Some(self.refusal_for(self.now, ask.partition, LabelId::DEFAULT, obstacle.reason))
     }
 
     /// Returns when time alone may change what requests are told.
@@ -107,30 +107,11 @@ impl Engine {
 
     /// Counts requests that were rejected by a [standing refusal](Self::standing_refusal).
     pub(crate) fn count_rejected(&mut self, partition: PartitionId, reason: Reason, count: u64) {
-        self.telemetry.rejected_unlisted(self.capacity.in_force(partition), reason, count);
+        let partition = self.capacity.in_force(partition);
+        self.tell(self.now, Event::RejectedUnlisted { partition, reason, count });
         if count > 0 {
             self.controller.rejected(reason, self.capacity.is_full());
         }
-    }
-
-    /// Takes the sample of a request on a lent slot.
-    pub(crate) fn learn_lent(&mut self, partition: PartitionId, sample: &LentSample) {
-        let LentSample { start, end, in_flight, running, outcome, is_untimely, weight } = *sample;
-        let now = self.advance(end);
-        let rtt = end.since(start);
-        let gauges = Gauges { in_flight: in_flight as usize, ..self.gauges() };
-        self.telemetry.list_admitted(start, partition, gauges);
-        // Not known where the engine had called the slots back: then all of them are counted here.
-        let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
-        let slot = match outcome {
-            // Of the deadline no more is known than that it was before the end, or far beyond it.
-            Outcome::Success if is_untimely => slot.until(Timestamp::ZERO),
-            _ if is_untimely => slot.until(Timestamp::LATEST),
-            _ => slot,
-        };
-        let running = if running == 0 { self.capacity.running() } else { running as usize };
-        self.telemetry.times_alike(partition, rtt, weight - 1);
-        self.learn_ended(now, &slot, LabelMetricsId::NONE, outcome, rtt, running);
     }
 
     /// Learns for how long a request held a lent slot, if slots were scarce when it left: while so many requests ran, itself
@@ -146,19 +127,12 @@ impl Engine {
     /// Counts requests on lent slots that ended in a time that is not known: they were not timed, or their samples were
     /// overrun by later ones.
     pub(crate) fn count_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
-        self.telemetry.ended_untimed(partition, outcome, count);
+        self.tell(self.now, Event::EndedUntimed { partition, outcome, count });
     }
 
     /// Returns one in how many requests has to be timed while all is quiet: a power of two.
     pub(crate) fn time_one_in(&self) -> u32 {
         self.controller.time_one_in().checked_next_power_of_two().unwrap_or(1 << 31)
-    }
-
-    /// Takes note of an overload that a request on a lent slot met which was not timed.
-    pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        let now = self.advance(now);
-        self.telemetry.ended_untimed(slot.partition, Outcome::Overload, 1);
-        self.learn(now, slot, None, Outcome::Overload, self.capacity.running());
     }
 
     /// Returns the slot of a request that was admitted to a lent one: the engine counts it already.
@@ -171,11 +145,8 @@ impl Engine {
         is_observed: bool,
     ) -> Slot {
         let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
-        let mut slot = slot.until(deadline);
-        if is_observed {
-            slot.marks = slot.marks.with(Marks::OBSERVED);
-        }
-        slot
+        let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
+        Slot { deadline, marks, ..slot }
     }
 }
 

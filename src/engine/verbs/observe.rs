@@ -8,8 +8,8 @@ use crate::{
         control::Step,
         ids::{AbandonedKind, LabelId, LabelMetricsId},
         limit::Sample,
-        telemetry::{ChangeEvent, short},
-        tokens::{Marks, Slot},
+        telemetry::{ChangeEvent, Event, short},
+        tokens::{Marks, RequestRef, RequestSample, Slot},
     },
     outcome::Outcome,
     time::Timestamp,
@@ -24,39 +24,50 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
-        let (metrics, running) = (self.label_metrics_of(slot), self.capacity.running());
-        self.learn_ended(now, slot, metrics, outcome, now.since(slot.start), running);
+        let (label, metrics) = (self.label_that_ends(slot), self.label_metrics_of(slot));
+        self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
     }
 
-    /// Learns from a request that ended, while so many requests ran, itself included.
+    /// Takes samples of requests on lent slots.
+    pub(crate) fn learn(&mut self, samples: &[RequestSample]) {
+        for sample in samples {
+            let now = self.advance(sample.end);
+            let &RequestSample { partition, start, end, in_flight, weight, .. } = sample;
+            let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
+            let request = RequestRef::new(start, partition, LabelId::DEFAULT);
+            self.tell(now, Event::Listed { request, in_flight, rtt, alike });
+            self.learn_one(now, sample, rtt, LabelId::DEFAULT, LabelMetricsId::NONE);
+        }
+    }
+
     #[inline]
-    pub(super) fn learn_ended(
+    fn learn_one(
         &mut self,
         now: Timestamp,
-        slot: &Slot,
-        metrics: LabelMetricsId,
-        outcome: Outcome,
+        sample: &RequestSample,
         rtt: Duration,
-        running: usize,
+        label: LabelId,
+        metrics: LabelMetricsId,
     ) {
-        self.telemetry.ended(slot.partition, self.label_that_ends(slot), metrics, outcome, rtt);
-        let rtt = match outcome {
+        let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
+        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
+        let (rtt, outcome) = match outcome {
             Outcome::Ignore => return,
-            Outcome::Overload => rtt,
-            Outcome::Cancelled => self.controller.normalise(slot.class, rtt),
+            Outcome::Overload => (Some(rtt), outcome),
+            // A caller that leaves long before its deadline says nothing about the server. If its time counted, callers that
+            // leave early again and again would look like a server that drowns.
+            Outcome::Cancelled => {
+                (Some(self.controller.normalise(class, rtt)).filter(|_| !is_untimely), Outcome::Cancelled)
+            }
             Outcome::Success => {
-                self.estimates.answered(slot.class, rtt, slot.is_within_limit());
-                self.estimates.abandoned_mut().answered((slot.class, slot.partition), slot.start, rtt);
-                self.controller.normalise(slot.class, rtt)
+                self.estimates.answered(class, rtt, sample.is_within_limit);
+                self.estimates.abandoned_mut().answered((class, partition), start, rtt);
+                // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
+                let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
+                (Some(self.controller.normalise(class, rtt)), outcome)
             }
         };
-        // A caller that leaves long before its deadline says nothing about the server. If its time counted, callers that leave early
-        // again and again would look like a server that drowns.
-        let is_early = outcome == Outcome::Cancelled && now.is_in_first_half(slot.start, slot.deadline);
-        let rtt = Some(rtt).filter(|_| !is_early);
-        // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
-        let is_late = outcome == Outcome::Success && now > slot.deadline;
-        self.learn(now, slot, rtt, if is_late { Outcome::Cancelled } else { outcome }, running);
+        self.ask_law(now, sample, rtt, outcome);
     }
 
     /// Takes the outcome of a request that was given up and whose work may go on. Returns the kind of the work, for
@@ -72,12 +83,25 @@ impl Engine {
         AbandonedKind { class, partition, is_known }
     }
 
+    /// Takes note of an overload that a request on a lent slot met which was not timed.
+    pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
+        self.learn_overload(
+            now,
+            slot,
+            Event::EndedUntimed { partition: slot.partition, outcome: Outcome::Overload, count: 1 },
+        );
+    }
+
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
     /// and brings no round-trip time.
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+        self.learn_overload(now, slot, Event::EndedLate(slot.partition));
+    }
+
+    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
         let now = self.advance(now);
-        self.telemetry.ended_late(slot.partition);
-        self.learn(now, slot, None, Outcome::Overload, self.capacity.running());
+        self.tell(now, event);
+        self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
     }
 
     /// Returns the metrics that count a request with a slot. Its label is not forgotten before the slot is given back;
@@ -101,20 +125,16 @@ impl Engine {
         if is_kept { slot.label } else { LabelId::DEFAULT }
     }
 
-    pub(super) fn learn(
-        &mut self,
-        now: Timestamp,
-        slot: &Slot,
-        rtt: Option<Duration>,
-        outcome: Outcome,
-        running: usize,
-    ) {
+    /// Gives the law a sample, and does what it says.
+    fn ask_law(&mut self, now: Timestamp, sample: &RequestSample, rtt: Option<Duration>, outcome: Outcome) {
+        let &RequestSample { start, in_flight, running, weight, .. } = sample;
         // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
-        if !slot.is_within_limit() {
+        if !sample.is_within_limit {
             return;
         }
-        let (in_flight, refused) = (slot.in_flight as usize, self.controller.take_refused());
-        let sample = Sample { start: slot.start, end: now, rtt, in_flight, running, outcome, refused };
+        let running = if running == 0 { self.capacity.running() } else { running as usize };
+        let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
+        let sample = Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight };
         match self.controller.sample(&sample, self.capacity.limit()) {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),

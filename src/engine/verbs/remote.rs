@@ -14,10 +14,11 @@ use std::time::Duration;
 use crate::{
     engine::{
         Engine,
-        ids::{Key, LabelId, PartitionId},
+        ids::{Key, LabelId},
         plan::rules::WhenFull,
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Counted, Place, Refusal, SharedRules, Stage},
+        verbs::decide::Obstacle,
     },
     rejection::Reason,
     time::Timestamp,
@@ -51,24 +52,12 @@ impl Engine {
     pub(crate) fn reject_remote(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Refusal {
         let now = self.advance(now);
         let key = place.key();
-        let (partition, label) = self.give_up(now, key);
+        let label = self.give_up(now, key);
         self.note_answer(now, label, true);
         let until = no_room.retry_after.map(|after| now.after(after));
-        let request = self.queue.get(key).request();
-        let refusal = match self.quotas.deny_remote(label, no_room.rule, until) {
-            Some(full) => {
-                let blocker = self.if_noted(|engine| engine.blocker_of_rule(now, label, &full));
-                self.record_rejected_by(now, request, full.reason, blocker, false);
-                self.refusal_by_rule(now, partition, label, full)
-            }
-            // The rules were replaced meanwhile.
-            None => {
-                self.record_rejected(now, request, Reason::Limit, false);
-                self.refusal(now, partition, label, Reason::Limit)
-            }
-        };
-        self.leave_for_good(now, key, label);
-        refusal
+        let full = self.quotas.deny_remote(label, no_room.rule, until);
+        // Without it where the rules were replaced meanwhile.
+        self.leave_rejected(now, key, &full.map_or(Obstacle::new(Reason::Limit), Obstacle::from))
     }
 
     /// Fails closed: rejects a request that could not ask, since the store is gone and one of its rules fails closed.
@@ -80,15 +69,13 @@ impl Engine {
     ) -> Refusal {
         let now = self.advance(now);
         let key = place.key();
-        let (partition, label) = self.give_up(now, key);
+        let label = self.give_up(now, key);
         self.note_answer(now, label, false);
         let fails_fast = self.quotas.label(label).has_pending_rule(false);
         let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
-        self.record_rejected(now, self.queue.get(key).request(), reason, false);
-        let refusal = self.refusal(now, partition, label, reason);
         let closes = self.quotas.remote_rules(label).and_then(|rules| rules.closes());
         // The other waiters learn it themselves, one after the other.
-        self.leave_for_good(now, key, label);
+        let refusal = self.leave_rejected(now, key, &Obstacle::new(reason));
         let retry_after = retry_after.unwrap_or(refusal.retry_after);
         Refusal { retry_after, empty: closes == Some(WhenFull::RespondEmpty), ..refusal }
     }
@@ -110,11 +97,8 @@ impl Engine {
             return Err(self.reject_remote(now, place, no_room));
         }
         if self.lifecycle.rejects_waiting() {
-            let (partition, label) = self.give_up(now, key);
-            self.record_rejected(now, waiter.request(), Reason::Draining, false);
-            let refusal = self.refusal(now, partition, label, Reason::Draining);
-            self.leave_for_good(now, key, label);
-            return Err(refusal);
+            self.give_up(now, key);
+            return Err(self.leave_rejected(now, key, &Obstacle::new(Reason::Draining)));
         }
         self.note_answer(now, label, true);
         let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
@@ -143,19 +127,24 @@ impl Engine {
     }
 
     /// Gives back the slot of a request that asked, as if the request had never had it.
-    fn give_up(&mut self, now: Timestamp, key: Key) -> (PartitionId, LabelId) {
+    fn give_up(&mut self, now: Timestamp, key: Key) -> LabelId {
         let waiter = *self.queue.get(key);
         let holder = waiter.holder();
         self.queue.unmark(key);
-        self.record(now, waiter.request(), Event::GaveBack);
+        self.record(now, waiter.request(), Decided::GaveBack);
         self.quotas.refund(now, &holder);
         self.release(&holder);
-        (holder.partition, holder.label)
+        holder.label
     }
 
-    fn leave_for_good(&mut self, now: Timestamp, key: Key, label: LabelId) {
+    /// Rejects a request that gave its slot back, and lets the next request of its label ask.
+    fn leave_rejected(&mut self, now: Timestamp, key: Key, obstacle: &Obstacle) -> Refusal {
+        let waiter = *self.queue.get(key);
+        self.record_rejected(now, waiter.request(), obstacle);
+        let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
         self.queue.remove(key);
-        self.allow_probe(label);
+        self.allow_probe(waiter.label);
         self.dispatch(now);
+        refusal
     }
 }

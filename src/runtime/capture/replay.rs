@@ -341,7 +341,7 @@ impl Replay {
     /// Ends a request, or a part of it. A request that still waits here leaves when it has ended in the capture.
     fn end(&mut self, now: Timestamp, id: u64, line: &CaptureRow) -> Result<(), String> {
         const OUTCOMES: [Outcome; 4] = [Outcome::Cancelled, Outcome::Ignore, Outcome::Overload, Outcome::Success];
-        let known = |word| OUTCOMES.into_iter().find(|&it| super::writer::outcome_word(it) == word);
+        let known = |word| OUTCOMES.into_iter().find(|&it| it.as_str() == word);
         let outcome = match line.outcome.as_deref() {
             Some(word) => Some(known(word).ok_or("outcome: is unknown")?),
             None => None,

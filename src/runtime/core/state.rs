@@ -165,7 +165,9 @@ impl State {
 
     /// Returns the present state.
     pub(in crate::runtime) fn snapshot(&self) -> Snapshot {
-        Snapshot { abandoned: self.abandoned.len() + self.kept, ..self.engine.snapshot() }
+        let mut snapshot = self.engine.snapshot();
+        snapshot.abandoned = self.abandoned.len() + self.kept;
+        snapshot
     }
 
     /// Notes that a slot is not kept any more for work that outlived its request, or that it is.

@@ -18,10 +18,10 @@ pub(crate) enum FailurePlan {
 pub(crate) fn failure_plan(claims: &Claims) -> FailurePlan {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
-        match claim.when_gone {
-            OnStoreFailure::FailClosed => return FailurePlan::Reject,
-            OnStoreFailure::FailOpen => {}
-            OnStoreFailure::LocalShare { instances } => match share(claim, instances) {
+        match claim.when_gone.alone() {
+            None => return FailurePlan::Reject,
+            Some(None) => {}
+            Some(Some(instances)) => match share(claim, instances) {
                 Some(claim) => local.push(claim),
                 None => return FailurePlan::Reject,
             },

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, num::NonZeroU32, time::Duration};
 use super::{assert_kept, plans};
 use crate::{
     engine::{
-        Arrival, Ask, Engine, LentSample, PartitionId, Settled, Slot,
+        Arrival, Ask, Engine, PartitionId, RequestSample, Settled, Slot,
         limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
         plan::{Bound, PartitionMode, Places, Plan},
     },
@@ -85,8 +85,9 @@ fn lent_slots_count_and_learn_as_is_kept() {
         {
             for (running, is_untimely) in [(0, false), (7, false), (12, true)] {
                 let (start, end) = (at(20 + index as u64), at(60 + 9 * index as u64));
-                let sample = LentSample { start, end, in_flight: 4, running, outcome, is_untimely, weight: 3 };
-                engine.learn_lent(default, &sample);
+                let lent = RequestSample::lent(default);
+                let lent = RequestSample { start, end, running, outcome, is_untimely, ..lent };
+                engine.learn(&[RequestSample { in_flight: 4, weight: 3, ..lent }]);
             }
             engine.count_untimed(gold, outcome, 2 + index as u64);
         }

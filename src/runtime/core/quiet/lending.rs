@@ -2,7 +2,7 @@
 
 use super::{BATCH, Found, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
 use crate::{
-    engine::{Engine, LentSample, PartitionId, Settled},
+    engine::{Engine, PartitionId, RequestSample, Settled},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -376,8 +376,10 @@ impl Drain<'_> {
                 self.timed += 1;
                 // A timed success stands for the untimed ones before it.
                 let alike = if outcome == Outcome::Success { std::mem::take(&mut self.loan.untimed) } else { 0 };
-                let sample = LentSample { start, end, in_flight, running, outcome, is_untimely, weight: 1 + alike };
-                self.engine.learn_lent(partition, &sample);
+                let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
+                let lent = RequestSample::lent(partition);
+                let sample = RequestSample { start, end, in_flight, running, outcome, is_untimely, weight, ..lent };
+                self.engine.learn(&[sample]);
             }
             // The sample was taken before.
             None => {}
