@@ -16,25 +16,31 @@ use crate::mutate::{Mutant, mutate};
 /// What decides, and is worth a mutant. Configuration and introspection read and show.
 const ROOMS: [&str; 4] = ["src/admission/", "src/engine/", "src/runtime/", "src/store/"];
 
-/// A program of tests.
+/// A program of tests, or a part of it.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: &'static str,
     pub program: PathBuf,
+    /// What the names of its tests begin with.
+    pub tests: &'static str,
     pub folder: PathBuf,
     /// Beginning of the files whose mutants it is asked about.
     pub rooms: &'static str,
 }
 
-/// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 7] = [
-    ("tower-admission", "lib", "src/"),
-    ("tower-admission", "handle", "src/"),
-    ("admission-simulator", "capture", "src/"),
-    ("admission-simulator", "scenarios", "src/"),
-    ("admission-simulator", "fleet", "src/"),
-    ("tower-admission", "servers", "src/"),
-    ("admission-e2e", "redis", "src/store/"),
+/// Where a suite is, by its name: the package, the target, what its tests' names begin with, and the rooms whose mutants it
+/// is asked about.
+type Place = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// All suites. Cheap ones come first.
+pub const SUITES: [Place; 7] = [
+    ("lib", "tower-admission", "lib", "", "src/"),
+    ("handle", "tower-admission", "all", "handle::", "src/"),
+    ("capture", "admission-simulator", "capture", "", "src/"),
+    ("scenarios", "admission-simulator", "scenarios", "", "src/"),
+    ("fleet", "admission-simulator", "fleet", "", "src/"),
+    ("servers", "tower-admission", "all", "servers::", "src/"),
+    ("redis", "admission-e2e", "e2e", "redis::", "src/store/"),
 ];
 
 pub struct Copy {
@@ -151,7 +157,7 @@ fn forget_others(repository: &Path, work: &Path) {
 
 /// Builds the first test programs without those mutants that the compiler refuses.
 pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
-    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.1)).collect();
+    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.0)).collect();
     assert!(!wanted.is_empty(), "none of the suites is known: {SUITES:?}");
     let copy = work.join("copy");
     let list = work.join("dropped.txt");
@@ -163,7 +169,7 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
         println!("{} mutants, {} dropped: building", mutants.len(), dropped.len());
         let mut command = Command::new("cargo");
         command.args(["test", "--workspace", "--all-features", "--no-run", "--lib", "--message-format=json"]);
-        for (_, target, _) in wanted.iter().filter(|it| it.1 != "lib") {
+        for target in wanted.iter().map(|it| it.2).filter(|it| *it != "lib").collect::<BTreeSet<_>>() {
             command.args(["--test", target]);
         }
         // Cargo takes the copy's artefacts for the repository's where both share a folder.
@@ -198,9 +204,9 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
     }
 }
 
-fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static str)]) -> Vec<Suite> {
-    let find = |&(package, name, rooms): &(&str, &'static str, &'static str)| {
-        let target = if name == "lib" { "tower_admission" } else { name };
+fn suites(messages: &[Value], wanted: &[Place]) -> Vec<Suite> {
+    let find = |&(name, package, target, tests, rooms): &Place| {
+        let target = if target == "lib" { "tower_admission" } else { target };
         let built = messages.iter().find(|it| {
             let manifest = it["manifest_path"].as_str().unwrap_or_default();
             let folder = package.rsplit('-').next().unwrap_or_default();
@@ -214,6 +220,7 @@ fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static st
         let folder = Path::new(built["manifest_path"].as_str().expect("a manifest")).parent().expect("a folder");
         Suite {
             name,
+            tests,
             rooms,
             program: built["executable"].as_str().expect("a program").into(),
             folder: folder.to_owned(),
