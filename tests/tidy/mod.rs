@@ -16,12 +16,12 @@ use std::{
 ///
 /// Imports go to the same layer or to a lower one.
 const ROOMS: &[(&str, u8)] = &[
-    ("ticket", 0),
-    ("keys", 0),
     ("capacity", 0),
     ("arbitrary_tests", 0),
     ("kept_tests", 0),
     ("engine", 1),
+    ("keys", 1),
+    ("ticket", 1),
     ("rejection", 1),
     ("config", 3),
     ("clock", 3),
