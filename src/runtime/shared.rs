@@ -12,7 +12,9 @@ use std::{
 use tokio::sync::Notify;
 
 #[cfg(feature = "introspect")]
-use super::{background::History, capture::RollingSlot};
+use super::background::History;
+#[cfg(feature = "capture")]
+use super::capture::RollingSlot;
 use super::{
     background::{LastReported, Recorder},
     core::Core,
@@ -33,10 +35,10 @@ pub(crate) struct Shared {
     #[cfg(feature = "introspect")]
     pub(super) history: Mutex<Option<Box<History>>>,
     /// The present settings as text, or the setting that there is no text for.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(super) policy: Mutex<Result<serde_json::Value, String>>,
     /// The capture of the last minutes.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(super) rolling: Mutex<RollingSlot>,
     /// The store that counts shared rules.
     pub(super) limiter: Option<RemoteLimiter>,
@@ -82,9 +84,9 @@ impl Shared {
             drain_after: AtomicU64::new(0),
             #[cfg(feature = "introspect")]
             history: Mutex::default(),
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             policy: Mutex::new(Err("settings".to_owned())),
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             rolling: Mutex::default(),
             limiter,
             admission_lock: None,
@@ -146,7 +148,7 @@ impl Shared {
     }
 
     /// Returns the same, with the settings as text.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
         self.policy = Mutex::new(policy);
         self

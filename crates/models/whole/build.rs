@@ -16,17 +16,12 @@ const ROOMS: &[(&str, &str)] = &[
     ("capacity", "pub"),
     ("clock", "pub"),
     ("config", "pub"),
-    ("criticality", "pub"),
     ("engine", "pub"),
     ("keys", "pub"),
-    ("matching", "pub"),
-    ("outcome", "pub"),
-    ("problem", "pub"),
     ("rejection", "pub"),
     ("runtime", "pub"),
     ("store", "pub"),
     ("ticket", "pub"),
-    ("time", "pub"),
 ];
 
 /// Sends the paths into a crate through a module of this one.

@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::setting::{At, Setting};
 use crate::config::load::value::Value;
 use crate::{
-    config::{OnStoreFailureConfig, StoreUrl, settings::limits::Sharing},
+    config::{OnStoreFailureConfig, StoreUrl},
     engine::rules::OnStoreFailure,
+    engine::settings::limits::Sharing,
 };
 
 impl Setting for OnStoreFailureConfig {
@@ -62,9 +63,12 @@ pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
 
 /// Writes what a rule says about the store.
 pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
-    let instances = sharing.when_gone.and_then(OnStoreFailure::instances);
-    let words = OnStoreFailureConfig::WORDS.into_iter().map(|(_, word)| word);
-    let word = sharing.when_gone.and_then(|way| words.into_iter().find(|word| word.with(instances) == Some(way)));
+    let word = sharing.when_gone.map(|it| match it.alone() {
+        None => OnStoreFailureConfig::FailClosed,
+        Some(None) => OnStoreFailureConfig::FailOpen,
+        Some(Some(_)) => OnStoreFailureConfig::LocalShare,
+    });
+    let instances = sharing.when_gone.and_then(OnStoreFailure::alone).flatten();
     let fields = [
         sharing.local.then(|| ("local", true.write())),
         word.map(|word| ("when_gone", word.write())),

@@ -12,8 +12,10 @@ pub enum WhenFull {
     Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were no work for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// The request is answered as if there were no work for it, 204 [unless set][nothing]:
     /// "no task" for a long poll.
+    ///
+    /// [nothing]: https://docs.rs/tower-admission/latest/tower_admission/response/struct.Rejections.html#method.nothing
     RespondEmpty,
 }
 
@@ -49,6 +51,16 @@ pub enum RateMode {
         /// Starts that are allowed at once.
         burst: NonZeroU32,
     },
+}
+
+impl RateMode {
+    /// Returns how many starts are allowed at once; none in a window.
+    pub(crate) const fn burst(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Minute => None,
+            Self::Smooth { burst } => Some(burst),
+        }
+    }
 }
 
 /// A bound, and what happens when it is full.

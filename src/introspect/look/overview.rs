@@ -5,7 +5,7 @@ use crate::{
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
-        wire::{CaptureStatus, Overview, Partition, Partitions},
+        wire::{Overview, Partition, Partitions},
     },
     runtime::Admission,
     time::Timestamp,
@@ -14,10 +14,10 @@ use crate::{
 /// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.
 pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
     let (snapshot, partitions, now) = look(admission);
-    let capture = admission.rolling_capture().map(CaptureStatus::from);
     (
         Overview {
-            capture,
+            #[cfg(feature = "capture")]
+            capture: admission.rolling_capture().map(Into::into),
             ready: admission.is_ready(),
             ..Overview::new(snapshot, partitions, label_page(admission, query))
         },

@@ -19,10 +19,7 @@ use super::{
 #[cfg(feature = "config")]
 use crate::{config::StoreConfig, problem::BuildError};
 use crate::{
-    engine::{
-        Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState,
-        rules::{RateMode, WhenFull},
-    },
+    engine::{Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState, rules::WhenFull},
     store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},
 };
 
@@ -128,27 +125,21 @@ impl RemoteLimiter {
 
     pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
         let health = self.leases.health();
-        let (mut failures, mut probes, mut down, mut quiet) = (0, 0, 0.0, 0.0);
+        let mut told = StoreSnapshot::of(health.as_str());
         match health {
-            Health::Failing { failures: in_a_row } => failures = in_a_row,
-            Health::Quiet { remaining } => quiet = remaining.as_secs_f64(),
-            Health::Down { since, probes: in_vain } => (probes, down) = (in_vain, since.as_secs_f64()),
+            Health::Failing { failures } => told.failures_in_a_row = failures,
+            Health::Quiet { remaining } => told.grants_after_seconds = remaining.as_secs_f64(),
+            Health::Down { since, probes } => (told.failed_probes, told.down_seconds) = (probes, since.as_secs_f64()),
             _ => {}
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        StoreSnapshot {
-            state: health.as_str(),
-            down_seconds: down,
-            failures_in_a_row: failures,
-            failed_probes: probes,
-            granted: read(&self.granted),
-            full: read(&self.full),
-            failed: read(&self.failed),
-            from_local_share: read(&self.from_here),
-            without_store: read(&self.without_store),
-            leases_lost: self.leases.lost(),
-            grants_after_seconds: quiet,
-        }
+        told.granted = read(&self.granted);
+        told.full = read(&self.full);
+        told.failed = read(&self.failed);
+        told.from_local_share = read(&self.from_here);
+        told.without_store = read(&self.without_store);
+        told.leases_lost = self.leases.lost();
+        told
     }
 }
 
@@ -165,10 +156,8 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
         let claim = match rule.bound {
             SharedBound::Cap(bound) => Claim::cap(keys.cap(namespace, &scope, name), bound),
             SharedBound::Rate(rate) => {
-                let mode = match rate.mode {
-                    RateMode::Minute => store::RateMode::Bucket,
-                    RateMode::Smooth { burst } => store::RateMode::Smooth { burst },
-                };
+                let smooth = |burst| store::RateMode::Smooth { burst };
+                let mode = rate.mode.burst().map_or(store::RateMode::Bucket, smooth);
                 Claim::rate(keys.rate(namespace, &scope, name), rate.max, mode)
             }
         };

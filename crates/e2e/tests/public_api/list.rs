@@ -7,7 +7,7 @@ use syn::{
     punctuated::Punctuated, token::Comma,
 };
 
-use crate::{
+use super::{
     text::line,
     tree::{Files, Place, Target, Tree, attributes, compiled, holds, is_hidden, is_public, leaves, name},
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use syn::{Attribute, ImplItem, Item, Meta, Path, UseTree, Visibility, punctuated::Punctuated, token::Comma};
 
-use crate::macros::{self, Definitions};
+use super::macros::{self, Definitions};
 
 /// Where files come from: the disk, or the snippet of a test.
 pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -7,7 +7,7 @@ use tower_admission::store::{
     RedisStore, StoreError, Token,
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
 
 pub(crate) async fn cluster() -> Server {
     cluster_with(&[]).await
@@ -69,7 +69,7 @@ async fn after_an_empty_restart_a_node_is_quiet() {
     let builder = RedisStore::cluster([url.as_str()], keys()).timeout(Duration::from_secs(5));
     let store = shared(builder.after_restart(AfterRestart::Quiet(Duration::from_secs(3_600))).build().unwrap());
     let one = claims([cap("x", 1)]);
-    let request = crate::support::request(&one, ms(300));
+    let request = super::support::request(&one, ms(300));
     let Err(StoreError::Restarted { retry_after }) = store.acquire(&request).await else { panic!("it grants") };
     assert!(retry_after > Duration::from_secs(3_000), "{retry_after:?}");
     // A lease that it doesn't know is taken down again, and keeps its place.

@@ -7,7 +7,7 @@ use tower_admission::store::{
     MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreFuture, Token, contract,
 };
 
-use crate::support::{acquire, cap, claims, number, server::Server, shared};
+use super::support::{acquire, cap, claims, number, server::Server, shared};
 
 const LONG: Duration = Duration::from_secs(60);
 

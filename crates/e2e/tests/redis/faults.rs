@@ -12,7 +12,7 @@ use redis::Value;
 use tokio::time::{Instant, sleep};
 use tower_admission::store::{AfterRestart, Health, LeaseDenied, Leases, RedisStore, Store, StoreError};
 
-use crate::support::{
+use super::support::{
     acquire, cap, claims, eventually, keys, ledger::Ledger, ms, proxy::Proxy, repeats, request, server::Server, shared,
     soak,
 };

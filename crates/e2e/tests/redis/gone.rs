@@ -8,7 +8,7 @@ use tower_admission::store::{
     OnStoreFailure, RedisStore, Store, StoreError,
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
 
 /// A server that takes connections and never says anything. Returns its address and what keeps it.
 fn dead() -> (String, std::net::TcpListener) {

@@ -7,7 +7,7 @@ use tower_admission::store::{
     AdmissionLock, AfterRestart, LockBuilder, LockCaller, LockFailure, LockRetry, MemoryStore, RedisStore, Store,
 };
 
-use crate::support::{bounded, eventually, keys, ledger::Ledger, ms, proxy::Proxy, server::Server, shared};
+use super::support::{bounded, eventually, keys, ledger::Ledger, ms, proxy::Proxy, server::Server, shared};
 
 const POLICIES: [LockRetry; 3] = [
     LockRetry::Fixed(ms(10)),

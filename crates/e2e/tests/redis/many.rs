@@ -12,7 +12,7 @@ use redis::Value;
 use tokio::time::{Instant, sleep};
 use tower_admission::store::{AfterRestart, Claim, Claims, LeaseDenied, LeaseGuard, Leases, RedisStore};
 
-use crate::support::{claims, eventually, keys, ms, number, proxy::Proxy, server::Server, shared, soak};
+use super::support::{claims, eventually, keys, ms, number, proxy::Proxy, server::Server, shared, soak};
 
 /// A cap in a namespace of its own.
 fn of(namespace: usize, bound: u32) -> Claims {
@@ -168,7 +168,7 @@ async fn so_they_are_over_a_slow_connection() {
 async fn so_they_are_in_a_cluster() {
     let proxy = Proxy::start(0).await;
     let announced = proxy.port().to_string();
-    let server = crate::cluster::cluster_with(&["--cluster-announce-port", &announced]).await;
+    let server = super::cluster::cluster_with(&["--cluster-announce-port", &announced]).await;
     proxy.lead_to(server.port());
     proxy.delay(ms(5));
     let store = RedisStore::cluster([proxy.url().as_str()], keys()).after_restart(AfterRestart::Grant);

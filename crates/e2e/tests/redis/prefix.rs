@@ -6,7 +6,7 @@ use tower_admission::store::{
     AdmissionLock, AfterRestart, Claim, Claims, Keys, Leases, LockCaller, LockRetry, RateMode, RedisStore,
 };
 
-use crate::support::{eventually, ms, number, server::Server, shared};
+use super::support::{eventually, ms, number, server::Server, shared};
 
 /// The user of the documentation.
 const RULES: &[&str] = &[
@@ -112,7 +112,7 @@ async fn the_quiet_time_is_no_shorter_than_the_longest_expiry() {
         Leases::builder().expiry(ms(3_000)).build(shared(store))
     };
     let (holder, newcomer) = (process(), process());
-    let one = crate::support::claims([crate::support::cap("one", 1)]);
+    let one = super::support::claims([super::support::cap("one", 1)]);
     server.end_quiet("test").await;
     let held = holder.admit(&one).await.unwrap();
     server.ask(&["FLUSHALL"]).await.unwrap();

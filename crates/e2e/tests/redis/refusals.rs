@@ -15,7 +15,7 @@ use tower_admission::{
     },
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, server::Server, shared};
 
 const EXPIRY: Duration = ms(1_200);
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_admission::store::{LeaseDenied, Leases, MemoryStore, Store};
 
-use crate::support::{cap, claims, eventually, ledger::Ledger, ms, rate, server::Server, shared, soak};
+use super::support::{cap, claims, eventually, ledger::Ledger, ms, rate, server::Server, shared, soak};
 
 fn leases(store: Arc<dyn Store>) -> Leases {
     Leases::builder().local_shares(true).expiry(ms(2_000)).build(store)

@@ -9,7 +9,7 @@ use tokio::{
 };
 use tower_admission::store::{AfterRestart, Claims, Health, LeaseDenied, Leases, OnStoreFailure, RateMode, RedisStore};
 
-use crate::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
 
 /// Passes everything on to a server, and its answers so much later.
 async fn delayed(server: &Server, by: Duration) -> String {

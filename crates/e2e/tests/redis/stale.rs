@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower_admission::store::{AfterRestart, LeaseDenied, Leases, RedisStore, Store, StoreError};
 
-use crate::support::{acquire, cap, claims, eventually, keys, ms, proxy::Proxy, request, server::Server, shared, soak};
+use super::support::{acquire, cap, claims, eventually, keys, ms, proxy::Proxy, request, server::Server, shared, soak};
 
 const EXPIRY: Duration = ms(2_000);
 

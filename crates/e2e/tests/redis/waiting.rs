@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use tower_admission::store::{LeaseDenied, Leases, MemoryStore};
 
-use crate::support::{acquire, bounded, cap, claims, eventually, ms, server::Server, shared};
+use super::support::{acquire, bounded, cap, claims, eventually, ms, server::Server, shared};
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_ends_with_its_budget() {

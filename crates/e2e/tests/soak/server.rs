@@ -39,7 +39,7 @@ use tower_admission::{
     store::{AfterRestart, Claim, Claims, LeaseGuard, Leases, OnStoreFailure, RedisStore},
 };
 
-use crate::{bounded, eventually, grpc::Calls, keys, ms};
+use super::{bounded, eventually, grpc::Calls, keys, ms};
 
 /// What a server is told by its environment.
 pub(crate) const ROLE: &str = "TOWER_ADMISSION_SOAK";

@@ -16,36 +16,33 @@ use crate::mutate::{Mutant, mutate};
 /// What decides, and is worth a mutant. Configuration and introspection read and show.
 const ROOMS: [&str; 4] = ["crates/store/src/", "src/admission/", "src/engine/", "src/runtime/"];
 
-/// A program of tests.
+/// A program of tests, or a part of it.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: &'static str,
     pub program: PathBuf,
+    /// What the names of its tests begin with.
+    pub tests: &'static str,
     pub folder: PathBuf,
     /// Beginning of the files whose mutants it is asked about.
     pub rooms: &'static str,
 }
 
-/// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 8] = [
-    ("tower-admission-store", "store", "crates/store/"),
-    ("tower-admission", "lib", ""),
-    ("tower-admission", "handle", ""),
-    ("admission-simulator", "capture", ""),
-    ("admission-simulator", "scenarios", ""),
-    ("admission-simulator", "fleet", ""),
-    ("tower-admission", "servers", ""),
-    ("admission-e2e", "redis", "crates/store/"),
-];
+/// Where a suite is, by its name: the package, the target, what its tests' names begin with, and the rooms whose mutants it
+/// is asked about.
+type Place = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// The name of a target that holds the unit tests of a library.
-fn library(name: &str) -> Option<&'static str> {
-    match name {
-        "lib" => Some("tower_admission"),
-        "store" => Some("tower_admission_store"),
-        _ => None,
-    }
-}
+/// All suites. Cheap ones come first.
+pub const SUITES: [Place; 8] = [
+    ("store", "tower-admission-store", "lib", "", "crates/store/"),
+    ("lib", "tower-admission", "lib", "", ""),
+    ("handle", "tower-admission", "all", "handle::", ""),
+    ("capture", "admission-simulator", "capture", "", ""),
+    ("scenarios", "admission-simulator", "scenarios", "", ""),
+    ("fleet", "admission-simulator", "fleet", "", ""),
+    ("servers", "tower-admission", "all", "servers::", ""),
+    ("redis", "admission-e2e", "e2e", "redis::", "crates/store/"),
+];
 
 pub struct Copy {
     pub mutants: Vec<Mutant>,
@@ -168,7 +165,7 @@ fn forget_others(repository: &Path, work: &Path) {
 
 /// Builds the first test programs without those mutants that the compiler refuses.
 pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
-    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.1)).collect();
+    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.0)).collect();
     assert!(!wanted.is_empty(), "none of the suites is known: {SUITES:?}");
     let copy = work.join("copy");
     let list = work.join("dropped.txt");
@@ -180,7 +177,7 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
         println!("{} mutants, {} dropped: building", mutants.len(), dropped.len());
         let mut command = Command::new("cargo");
         command.args(["test", "--workspace", "--all-features", "--no-run", "--lib", "--message-format=json"]);
-        for (_, target, _) in wanted.iter().filter(|it| library(it.1).is_none()) {
+        for target in wanted.iter().map(|it| it.2).filter(|it| *it != "lib").collect::<BTreeSet<_>>() {
             command.args(["--test", target]);
         }
         // Cargo takes the copy's artefacts for the repository's where both share a folder.
@@ -215,9 +212,10 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
     }
 }
 
-fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static str)]) -> Vec<Suite> {
-    let find = |&(package, name, rooms): &(&str, &'static str, &'static str)| {
-        let target = library(name).unwrap_or(name);
+fn suites(messages: &[Value], wanted: &[Place]) -> Vec<Suite> {
+    let find = |&(name, package, target, tests, rooms): &Place| {
+        let library = package.replace('-', "_");
+        let target = if target == "lib" { library.as_str() } else { target };
         let built = messages.iter().find(|it| {
             let manifest = it["manifest_path"].as_str().unwrap_or_default();
             let folder = package.rsplit('-').next().unwrap_or_default();
@@ -231,6 +229,7 @@ fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static st
         let folder = Path::new(built["manifest_path"].as_str().expect("a manifest")).parent().expect("a folder");
         Suite {
             name,
+            tests,
             rooms,
             program: built["executable"].as_str().expect("a program").into(),
             folder: folder.to_owned(),

@@ -45,7 +45,7 @@ fn options() -> Options {
         seed: 1,
         within: Vec::new(),
         is_again: false,
-        suites: SUITES.map(|it| it.1.to_owned()).into(),
+        suites: SUITES.map(|it| it.0.to_owned()).into(),
         slowest: f64::MAX,
     };
     let mut words = env::args().skip(1);

@@ -16,7 +16,6 @@ use tower_admission::store::{
 };
 
 use super::{
-    draw::Draw,
     network::{Delivery, Network, Parcel, Question, at_once},
     plan,
 };

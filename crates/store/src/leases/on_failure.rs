@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::{Claim, Claims, OnStoreFailure, StoreError, api::Rule};
+use crate::{Claim, Claims, StoreError, api::Rule};
 
 /// What to do with one request while the store is gone.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +17,10 @@ pub(crate) enum FailurePlan {
 pub(crate) fn failure_plan(claims: &Claims) -> FailurePlan {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
-        match claim.when_gone {
-            OnStoreFailure::FailClosed => return FailurePlan::Reject,
-            OnStoreFailure::FailOpen => {}
-            OnStoreFailure::LocalShare { instances } => match share(claim, instances) {
+        match claim.when_gone.alone() {
+            None => return FailurePlan::Reject,
+            Some(None) => {}
+            Some(Some(instances)) => match share(claim, instances) {
                 Some(claim) => local.push(claim),
                 None => return FailurePlan::Reject,
             },
@@ -48,7 +48,7 @@ fn share(claim: &Claim, instances: NonZeroU32) -> Option<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Keys;
+    use crate::{Keys, OnStoreFailure};
 
     fn cap(name: &str, bound: u32, when_gone: OnStoreFailure) -> Claim {
         let key = Keys::new("adm").unwrap().cap("a", "label", name);

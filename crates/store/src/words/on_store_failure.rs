@@ -22,12 +22,14 @@ pub enum OnStoreFailure {
 }
 
 impl OnStoreFailure {
-    /// Returns the number of processes that share the rule, if each admits its share.
+    /// Returns what a process does by itself: `None` where it admits no request, else of how many processes it admits the share,
+    /// if not of all.
     #[doc(hidden)]
-    pub const fn instances(self) -> Option<NonZeroU32> {
+    pub const fn alone(self) -> Option<Option<NonZeroU32>> {
         match self {
-            Self::LocalShare { instances } => Some(instances),
-            Self::FailClosed | Self::FailOpen => None,
+            Self::FailClosed => None,
+            Self::FailOpen => Some(None),
+            Self::LocalShare { instances } => Some(Some(instances)),
         }
     }
 

@@ -42,12 +42,12 @@ impl Recorder {
         lock: Option<&AdmissionLock>,
     ) {
         let now = core.now();
-        let (snapshot, counts) = core.with_engine(|state, _| {
+        let (mut snapshot, counts) = core.with_engine(|state, _| {
             state.engine.pass_time_for_look(now);
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.snapshot(), counts)
         });
-        let snapshot = Snapshot { store: store(), ..snapshot };
+        snapshot.store = store();
         self.publish(&core.name, &snapshot, counts);
         self.publish_labels(core);
         if let Some(lock) = lock {

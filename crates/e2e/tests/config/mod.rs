@@ -1,5 +1,4 @@
 //! Configuration: what it means, what is wrong with it, and that nothing is lost on the way.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad;
 mod layers;

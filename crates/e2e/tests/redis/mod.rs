@@ -2,7 +2,6 @@
 //! fails.
 //!
 //! `SOAK=1` repeats each fault twenty times and makes the counts those of the documentation.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 mod cluster;
 mod contract;
 mod exclusive;
@@ -21,5 +20,5 @@ mod shares;
 mod slow;
 mod stale;
 mod stale_cluster;
-mod support;
+pub(crate) mod support;
 mod waiting;

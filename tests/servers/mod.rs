@@ -1,5 +1,4 @@
 //! Real servers on loopback: axum, hyper and tonic, and what becomes of slots however a request ends.
-#![expect(clippy::unwrap_used, reason = "the helpers of tests may panic just as the tests may")]
 
 mod chaos;
 #[cfg(unix)]
@@ -20,7 +19,6 @@ mod reload;
 mod rules;
 mod strangers;
 mod streams;
-mod support;
 mod transport;
 mod uploads;
 mod wire;

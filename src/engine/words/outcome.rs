@@ -19,3 +19,16 @@ pub enum Outcome {
     /// The request was answered in a representative time.
     Success,
 }
+
+#[cfg(feature = "capture")]
+impl Outcome {
+    /// Returns the outcome in a word, as captures have it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Ignore => "ignore",
+            Self::Overload => "overload",
+            Self::Success => "success",
+        }
+    }
+}

@@ -1,9 +1,8 @@
 //! The public API with all features, held in `api.txt`.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p admission-e2e --test public_api` writes it anew: a change of it goes into
+//! `UPDATE_SNAPSHOTS=1 cargo test -p admission-e2e --test e2e public_api` writes it anew: a change of it goes into
 //! `CHANGELOG.md`. It is read from the sources, from `src/lib.rs` on, wherever files are, also in the crates that it exports. Not held: what a name in a
 //! signature means (it is printed as it is written), auto traits, and impls of traits that macros write for types which are named elsewhere.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod controls;
 mod list;

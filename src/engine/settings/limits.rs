@@ -3,9 +3,11 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use crate::{
-    engine::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
+    engine::{
+        plan::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
+        words::normal,
+    },
     problem::Problem,
-    ticket::normal,
 };
 
 /// Whether a rule is counted for all instances where there is a store that does so.
@@ -42,14 +44,14 @@ macro_rules! bound_setters {
             self
         }
 
-        #[doc = concat!("Counts this ", $what, " in this process alone, although rules [are shared](crate::AdmissionBuilder::shared).")]
+        #[doc = concat!("Counts this ", $what, " in this process alone, although rules [are shared](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared).")]
         pub const fn local(mut self) -> Self {
             self.shared.local = true;
             self
         }
 
         #[doc = concat!("Sets what this ", $what, " does while the shared store is gone, if it is shared: as set")]
-        /// [for all rules](crate::AdmissionBuilder::when_gone) unless set here.
+        /// [for all rules](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.when_gone) unless set here.
         $(#[$when_gone])*
         pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
             self.shared.when_gone = Some(when_gone);
@@ -63,10 +65,10 @@ macro_rules! bound_setters {
 #[must_use]
 pub struct Cap {
     /// `None` is no bound. 0 is an error, found when the handle is built.
-    pub(in crate::config) max: Option<usize>,
-    pub(in crate::config) when_full: Option<WhenFull>,
-    pub(in crate::config) shared: Sharing,
-    pub(in crate::config) observes: bool,
+    pub(crate) max: Option<usize>,
+    pub(crate) when_full: Option<WhenFull>,
+    pub(crate) shared: Sharing,
+    pub(crate) observes: bool,
 }
 
 impl Cap {
@@ -98,7 +100,7 @@ impl Cap {
     bound_setters! {
         "cap";
         /// Makes this cap a dry run: a further request runs, counts as [would-be rejected or
-        /// queued](crate::snapshot::PartitionSnapshot::would_reject), and not towards this cap. The cap is counted in
+        /// queued](crate::engine::PartitionSnapshot::would_reject), and not towards this cap. The cap is counted in
         /// this process alone then.
         observe;
         ///
@@ -141,11 +143,11 @@ impl From<usize> for Cap {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
-    pub(in crate::config) max: u32,
-    pub(in crate::config) mode: Option<RateMode>,
-    pub(in crate::config) when_full: Option<WhenFull>,
-    pub(in crate::config) shared: Sharing,
-    pub(in crate::config) observes: bool,
+    pub(crate) max: u32,
+    pub(crate) mode: Option<RateMode>,
+    pub(crate) when_full: Option<WhenFull>,
+    pub(crate) shared: Sharing,
+    pub(crate) observes: bool,
 }
 
 impl Rate {
@@ -220,7 +222,7 @@ impl From<u32> for Rate {
 }
 
 /// The rules of a class of work, or of one key of it. Rules that are not set here come from the next less specific key;
-/// see [`Rules`](crate::Rules).
+/// see [`Rules`](super::Rules).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct ClassLimits {
@@ -288,12 +290,7 @@ impl ClassLimits {
     }
 
     /// `shared`: rules are counted for all instances, and what becomes of them without the store.
-    pub(in crate::config) fn plan(
-        &self,
-        path: &str,
-        shared: Option<OnStoreFailure>,
-        problems: &mut Vec<Problem>,
-    ) -> LimitsPlan {
+    pub(crate) fn plan(&self, path: &str, shared: Option<OnStoreFailure>, problems: &mut Vec<Problem>) -> LimitsPlan {
         let mut rate = |name: &str, rate: Option<Rate>| rate?.setting(&format!("{path}.{name}"), shared, problems);
         let per_minute = rate("max_per_minute", self.per_minute);
         let per_minute_per_namespace = rate("max_per_minute_per_namespace", self.per_minute_per_namespace);

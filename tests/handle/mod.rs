@@ -1,7 +1,5 @@
 //! The handle without tower: waiting, cancelling, time, modes, metrics.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod abandoned;
 mod changes;
 mod closing;

@@ -1,7 +1,5 @@
 //! gRPC clients of others: what they make of a refusal.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod grpcio;
 mod otlp;
 

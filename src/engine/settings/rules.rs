@@ -4,15 +4,19 @@ use std::collections::HashMap;
 
 use super::limits::ClassLimits;
 use crate::{
-    engine::rules::{ClassPlan, OnStoreFailure, RateRule, RulesPlan, Target},
-    matching::has_star,
+    engine::{
+        plan::{
+            matching::has_star,
+            rules::{ClassPlan, OnStoreFailure, RateRule, RulesPlan, Target},
+        },
+        words::normal,
+    },
     problem::Problem,
-    ticket::normal,
 };
 
 /// Caps, rates and budgets for classes of work.
 ///
-/// Each [class](crate::Ticket::class) has rules of its own for the same labels. Keys override the rules of the whole
+/// Each [class](https://docs.rs/tower-admission/latest/tower_admission/struct.Ticket.html#method.class) has rules of its own for the same labels. Keys override the rules of the whole
 /// class. Per field, the first of these that sets it applies: `namespace:label`, `namespace:*`, `label`, `*`, the
 /// class.
 ///

@@ -1,7 +1,5 @@
 //! What a server's own spans and its log learn of admission.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod outage;
 mod panics;
 mod would;

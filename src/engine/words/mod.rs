@@ -1,0 +1,17 @@
+//! The words of requests and settings, which mean the same on all floors of the library.
+
+pub(crate) mod criticality;
+mod names;
+pub(crate) mod outcome;
+pub(crate) mod problem;
+mod reason;
+pub(crate) mod time;
+
+pub(crate) use self::names::{NO_LABEL, hash_of, normal};
+pub use self::{
+    criticality::Criticality,
+    outcome::Outcome,
+    problem::{BuildError, Problem},
+    reason::Reason,
+    time::Timestamp,
+};
