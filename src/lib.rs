@@ -104,8 +104,10 @@ mod kept_tests;
 mod keys;
 mod rejection;
 mod runtime;
-pub mod store;
 mod ticket;
+
+#[doc(inline)]
+pub use tower_admission_store::{self as store, Clock};
 
 // Where the rest of the library looks for them.
 use crate::engine::{
@@ -115,7 +117,6 @@ use crate::engine::{
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
         plan::{Discipline, Mode, PartitionMode},

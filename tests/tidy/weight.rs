@@ -1,7 +1,7 @@
 //! How heavy the house is, in numbers that grow unless they are watched: a table, printed by
 //!
 //! ```sh
-//! cargo test --test tidy weight -- --nocapture
+//! cargo test --test all weight -- --nocapture
 //! ```
 //!
 //! A ceiling is what there is; a change that needs more of something says so here. It comes down where a change removes some.
@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 119_900, 92_000),
-    ("lines without tests, library", 47_070, 35_000),
-    ("lines without tests, engine", 18_470, 14_000),
+    ("lines of Rust, whole repository", 119_970, 92_000),
+    ("lines without tests, library", 47_180, 35_000),
+    ("lines without tests, engine", 19_750, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 164, 120),
@@ -32,7 +32,7 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("names of fields in the snapshot and again on the wire", 189, 0),
     ("public types", 211, 190),
     ("files with an `impl TwoPoint`", 2, 1),
-    ("test programs of the workspace", 21, 12),
+    ("test programs of the workspace", 9, 12),
     ("files in circles of imports, library", 24, 0),
     ("files in circles of imports, simulator", 0, 0),
 ];
@@ -116,7 +116,7 @@ fn counts() -> Vec<usize> {
     let top = top.filter(|name| !name.to_string_lossy().starts_with('.') && name != "target");
     vec![
         lines(&sources(root())),
-        lines_without_tests("src"),
+        lines_without_tests("src") + lines_without_tests("crates/store/src"),
         lines_without_tests("src/engine"),
         top.count(),
         takes.sum(),
@@ -129,7 +129,7 @@ fn counts() -> Vec<usize> {
         api.lines().filter(is_type).count(),
         law.count(),
         programs(),
-        circles(&modules(&root().join("src"))).len(),
+        circles(&modules(&root().join("src"))).len() + circles(&modules(&root().join("crates/store/src"))).len(),
         circles(&modules(&root().join("crates/simulator/src"))).len(),
     ]
 }
@@ -151,11 +151,17 @@ fn twice() -> usize {
 
 /// Programs that the full run of the tests builds, without those of examples.
 fn programs() -> usize {
-    let packages = ["", "crates/cli", "crates/e2e", "crates/simulator", "crates/testkit"];
-    let suites =
-        packages.iter().flat_map(|package| fs::read_dir(root().join(package).join("tests")).into_iter().flatten());
+    let manifest = |package: &str| fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+    let workspace = manifest("");
+    let members = workspace.split("members = [").nth(1).and_then(|it| it.split(']').next()).unwrap();
+    let members = members.split('"').skip(1).step_by(2).filter(|it| *it != "examples");
     let is_suite = |path: PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").exists();
-    suites.filter(|entry| is_suite(entry.as_ref().unwrap().path())).count() + packages.len()
+    let programs = members.chain([""]).map(|package| {
+        let suites = fs::read_dir(root().join(package).join("tests")).into_iter().flatten();
+        let suites = suites.filter(|entry| is_suite(entry.as_ref().unwrap().path())).count();
+        suites + usize::from(!manifest(package).contains("[lib]\ntest = false"))
+    });
+    programs.sum()
 }
 
 #[test]

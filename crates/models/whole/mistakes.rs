@@ -113,7 +113,7 @@ pub const MISTAKES: &[Mistake] = &[
             "let (mut shares, now) = (self.shares(), Instant::now());\n                match",
             "if MADE && self.shares().missing(claims.as_slice(), Instant::now()).is_empty() {
                     let units = self.shares().take_unseen(claims.as_slice());
-                    return Ok(Held::new(&self.0, What::Units(units)));
+                    return Ok(LeaseGuard::new(&self.0, What::Units(units)));
                 }
                 let (mut shares, now) = (self.shares(), Instant::now());\n                match",
         )],

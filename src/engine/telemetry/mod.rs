@@ -9,7 +9,6 @@ mod event;
 #[cfg(feature = "introspect")]
 mod followed;
 mod health_state;
-mod histogram;
 mod journal;
 mod label_metrics;
 mod label_window;
@@ -27,6 +26,8 @@ pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, 
 #[cfg(feature = "introspect")]
 use self::sampled::TimeKind;
 pub use self::verdict::Verdict;
+pub(crate) use tower_admission_store::Histogram;
+
 use self::{
     classes_seen::ClassesSeen,
     health_state::HealthState,
@@ -37,7 +38,6 @@ use self::{
 pub(crate) use self::{
     counts::Counts,
     event::{Blocker, BlockingBound, ChangeEvent, Decided, Event, Gauges},
-    histogram::Histogram,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
     label_window::LabelWindow,
@@ -247,7 +247,7 @@ impl Telemetry {
         (self.journal.forgotten_until(), self.journal.sequence())
     }
 
-    #[inline]
+    #[inline(always)]
     fn ended(
         &mut self,
         partition: PartitionId,

@@ -40,7 +40,7 @@ impl Engine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn learn_one(
         &mut self,
         now: Timestamp,
@@ -85,11 +85,8 @@ impl Engine {
 
     /// Takes note of an overload that a request on a lent slot met which was not timed.
     pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        self.learn_overload(
-            now,
-            slot,
-            Event::EndedUntimed { partition: slot.partition, outcome: Outcome::Overload, count: 1 },
-        );
+        let (partition, outcome) = (slot.partition, Outcome::Overload);
+        self.learn_overload(now, slot, Event::EndedUntimed { partition, outcome, count: 1 });
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
@@ -98,6 +95,7 @@ impl Engine {
         self.learn_overload(now, slot, Event::EndedLate(slot.partition));
     }
 
+    #[cold]
     fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
         let now = self.advance(now);
         self.tell(now, event);
@@ -125,7 +123,8 @@ impl Engine {
         if is_kept { slot.label } else { LabelId::DEFAULT }
     }
 
-    /// Gives the law a sample, and does what it says.
+    /// Asks the law what follows from a sample.
+    #[inline(always)]
     fn ask_law(&mut self, now: Timestamp, sample: &RequestSample, rtt: Option<Duration>, outcome: Outcome) {
         let &RequestSample { start, in_flight, running, weight, .. } = sample;
         // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
@@ -134,8 +133,12 @@ impl Engine {
         }
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
-        let sample = Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight };
-        match self.controller.sample(&sample, self.capacity.limit()) {
+        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight });
+    }
+
+    fn obey_law(&mut self, sample: &Sample) {
+        let now = sample.end;
+        match self.controller.sample(sample, self.capacity.limit()) {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {

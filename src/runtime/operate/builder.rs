@@ -13,7 +13,7 @@ use std::{
 use crate::config::AdmissionConfig;
 use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 use crate::{
-    clock::{Clock, TimeSource},
+    clock::TimeSource,
     config::{Derived, Labels, Rules, Settings, Share, layer_settings, setters},
     engine::{
         Engine,
@@ -21,7 +21,7 @@ use crate::{
         plan::{Discipline, Mode, PartitionMode},
     },
     problem::BuildError,
-    store::{AdmissionLock, Keys, Leases, OnStoreFailure},
+    store::{AdmissionLock, Clock, Keys, Leases, OnStoreFailure},
     time::nanos,
 };
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{config::StoreConfig, problem::BuildError};
 use crate::{
     engine::{Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState, rules::WhenFull},
-    store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
+    store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},
 };
 
 /// The state of the store that was noted last.
@@ -94,7 +94,7 @@ impl RemoteLimiter {
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::Held>> {
+    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::LeaseGuard>> {
         let claims = self.claims(rules)?;
         let held = self.leases.admit_from_here(&claims)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl RemoteLimiter {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules));
         let own = Arc::clone(&rules);
         let answer = async move {
-            let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
+            let claims = claims.ok_or_else(|| LeaseDenied::Store(StoreError::Configuration("claims".to_owned())))?;
             let waits = |claim: usize| own.rules.get(claim).is_some_and(|rule| rule.when_full == WhenFull::Queue);
             leases.ask(&claims, waits).await.map(Box::new)
         };
@@ -117,8 +117,8 @@ impl RemoteLimiter {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,
-            Err(Refused::Full { .. }) => &self.full,
-            Err(Refused::Store(_)) => &self.failed,
+            Err(LeaseDenied::Full { .. }) => &self.full,
+            Err(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -127,10 +127,10 @@ impl RemoteLimiter {
         let health = self.leases.health();
         let mut told = StoreSnapshot::of(health.as_str());
         match health {
-            Health::Up | Health::Evicting => {}
             Health::Failing { failures } => told.failures_in_a_row = failures,
             Health::Quiet { remaining } => told.grants_after_seconds = remaining.as_secs_f64(),
             Health::Down { since, probes } => (told.failed_probes, told.down_seconds) = (probes, since.as_secs_f64()),
+            _ => {}
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         told.granted = read(&self.granted);

@@ -50,6 +50,7 @@ async fn look(incidents: &[Incident], prometheus: &Prometheus, browser: &Browser
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
 async fn ten_incidents_are_told_from_the_first_line_on() {
     support::metrics();
     let mut incidents = incidents::all().await;

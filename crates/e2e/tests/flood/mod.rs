@@ -3,7 +3,7 @@
 //! again, while a backend goes on with their work.
 //!
 //! ```sh
-//! FLOOD=20 cargo test --workspace --all-features --test flood -- --nocapture --test-threads 1
+//! FLOOD=20 cargo test --workspace --all-features --test e2e flood:: -- --ignored --nocapture --test-threads 1
 //! ```
 //!
 //! `FLOOD` is how many seconds of each run are measured: without it a few, and a little less has to be reached.
@@ -91,6 +91,7 @@ async fn run(partitions: &'static str, abandoned: &'static str, over: Over, call
 
 /// Each of 600 connections sends the next request as soon as it has an answer, thousands each second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
 async fn a_tenant_that_floods_takes_no_more_than_its_share_and_leaves_nothing_unused() {
     for partitions in ["lent", "capped"] {
         let found = run(partitions, "stops", Over::Http, Callers::Flood).await;
@@ -102,12 +103,14 @@ async fn a_tenant_that_floods_takes_no_more_than_its_share_and_leaves_nothing_un
 
 /// The control: without partitions the flood takes the server from the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
 async fn without_partitions_the_flood_takes_the_server() {
     let found = run("none", "stops", Over::Http, Callers::Flood).await;
     assert!(found.worst_off < 0.6, "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
 async fn callers_that_leave_early_don_t_walk_through_the_limit() {
     for over in [Over::Http, Over::Grpc] {
         for abandoned in ["detached", "unset", "goes-on"] {
@@ -123,6 +126,7 @@ async fn callers_that_leave_early_don_t_walk_through_the_limit() {
 
 /// The control: nothing is said of the work, which goes on all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
 async fn a_server_that_takes_their_work_for_ended_is_lost() {
     for over in [Over::Http, Over::Grpc] {
         let found = run("lent", "stops", over, Callers::Leave).await;

@@ -48,7 +48,7 @@ async fn all_that_is_asked_belongs_together() {
     let queue = LockRetry::Queue { first: ms(5), longest: ms(50) };
     let lock = AdmissionLock::builder().retry(queue).build(shared(store(&server)), keys());
     let guard = lock.acquire(LockCaller::new("acme")).await.unwrap();
-    assert!(lock.acquire(LockCaller::new("acme").patience(ms(50))).await.is_err());
+    assert!(lock.acquire(LockCaller::new("acme").max_wait(ms(50))).await.is_err());
     assert!(guard.release().await.unwrap());
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use redis::Value;
 use tokio::time::{Instant, sleep};
-use tower_admission::store::{AfterRestart, Claim, Claims, Held, Leases, RedisStore, Refused};
+use tower_admission::store::{AfterRestart, Claim, Claims, LeaseDenied, LeaseGuard, Leases, RedisStore};
 
 use super::support::{claims, eventually, keys, ms, number, proxy::Proxy, server::Server, shared, soak};
 
@@ -41,7 +41,7 @@ async fn held(server: &Server) -> i64 {
 }
 
 /// Admits one request in each namespace, some at a time.
-async fn one_of_each(leases: &Leases, namespaces: usize) -> Vec<Held> {
+async fn one_of_each(leases: &Leases, namespaces: usize) -> Vec<LeaseGuard> {
     let tasks: Vec<_> = (0..32)
         .map(|task| {
             let leases = leases.clone();
@@ -79,7 +79,7 @@ async fn what_is_given_back_in_one_namespace_does_not_wait_for_others() {
                     namespace = (namespace + 1) % 200;
                     match leases.admit(&of(namespace, 8)).await {
                         Ok(held) => drop(held),
-                        Err(Refused::Full { .. }) => drop(counts[1].fetch_add(1, Ordering::Relaxed)),
+                        Err(LeaseDenied::Full { .. }) => drop(counts[1].fetch_add(1, Ordering::Relaxed)),
                         Err(error) => panic!("{error}"),
                     }
                     counts[0].fetch_add(1, Ordering::Relaxed);

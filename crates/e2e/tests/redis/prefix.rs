@@ -60,7 +60,7 @@ async fn everything(store: RedisStore, keys: &Keys) -> Result<(), String> {
         // Longer than an expiry: they are renewed, while others wait.
         let other = Leases::builder().local_shares(local_shares).wait_budget(ms(600)).build(store.clone());
         let refused = other.wait(&all).await;
-        if !matches!(refused, Err(tower_admission::store::Refused::Full { .. })) {
+        if !matches!(refused, Err(tower_admission::store::LeaseDenied::Full { .. })) {
             return Err(said(&refused));
         }
         if leases.lost() > 0 {
@@ -72,7 +72,7 @@ async fn everything(store: RedisStore, keys: &Keys) -> Result<(), String> {
     for retry in [LockRetry::Fixed(ms(5)), LockRetry::Queue { first: ms(5), longest: ms(50) }] {
         let lock = AdmissionLock::builder().retry(retry).build(store.clone(), keys.clone());
         let mut guard = lock.acquire(LockCaller::new("acme")).await.map_err(|error| said(error.failure()))?;
-        assert!(lock.acquire(LockCaller::new("acme").patience(ms(50))).await.is_err());
+        assert!(lock.acquire(LockCaller::new("acme").max_wait(ms(50))).await.is_err());
         guard.extend().await.map_err(|error| said(&error))?;
         guard.release().await.map_err(|error| said(&error))?;
     }

@@ -44,7 +44,7 @@ async fn use_all(server: &Server, keys: &Keys) -> String {
     seen += &format!("{:?}{leases:?}", leases.admit(&claims).await);
     let lock = AdmissionLock::builder().build(store.clone(), keys.clone());
     let guard = lock.acquire(LockCaller::new(API_KEY)).await.unwrap();
-    seen += &format!("{guard:?}{lock:?}{:?}", lock.acquire(LockCaller::new(API_KEY).patience(ms(1))).await);
+    seen += &format!("{guard:?}{lock:?}{:?}", lock.acquire(LockCaller::new(API_KEY).max_wait(ms(1))).await);
     seen += &format!("{store:?}{:?}", Token::random());
     seen + &keys_in(server).await
 }

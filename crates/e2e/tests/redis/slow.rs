@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{Instant, sleep},
 };
-use tower_admission::store::{AfterRestart, Claims, Health, Leases, OnStoreFailure, RateMode, RedisStore, Refused};
+use tower_admission::store::{AfterRestart, Claims, Health, LeaseDenied, Leases, OnStoreFailure, RateMode, RedisStore};
 
 use super::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
 
@@ -142,7 +142,7 @@ async fn local_shares_stand_at_every_round_trip_that_the_time_limit_allows() {
                                 sleep(ms(20)).await;
                             }
                             Err(refused) => {
-                                gone += usize::from(matches!(refused, Refused::Store(_)));
+                                gone += usize::from(matches!(refused, LeaseDenied::Store(_)));
                                 ledger.attempt();
                                 sleep(ms(5)).await;
                             }

@@ -22,7 +22,6 @@ use crate::engine::{
 };
 pub use crate::{
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
         plan::{Discipline, Mode, PartitionMode},
@@ -31,5 +30,6 @@ pub use crate::{
     },
     rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
+    store::Clock,
     ticket::Ticket,
 };

@@ -17,10 +17,11 @@ use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWait
 use crate::runtime::core::Core;
 use crate::{
     engine::{
-        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, Verdict, plan::Mode,
+        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, StoreState, Verdict,
+        plan::Mode,
     },
     rejection::Reason,
-    store::{AdmissionLock, Health},
+    store::AdmissionLock,
 };
 
 /// What was published so far, where only the difference is published.
@@ -165,7 +166,7 @@ fn publish_limit(limiter: &Label, limit: &LimitSnapshot) {
 /// Publishes the state of the store that counts shared rules.
 fn publish_store(limiter: &Label, store: &StoreSnapshot) {
     let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
-    for state in Health::STATES {
+    for state in StoreState::ALL.map(StoreState::as_str) {
         gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
     }
     gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);
