@@ -19,7 +19,7 @@ use std::{
 };
 
 use fd_lock::RwLock;
-use tower_admission::store::{Answer, Key, RowStore, Rows, Step, Store, StoreError, contract};
+use tower_admission::store::{Key, RowStore, Rows, Step, Store, StoreError, StoreFuture, contract};
 
 /// A folder. Its clock is that of the machine, which must not be set back.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Folder {
 }
 
 impl Rows for Folder {
-    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> Answer<'a, ()> {
+    fn change<'a>(&'a self, keys: &'a [Key], step: Step<'a>) -> StoreFuture<'a, ()> {
         Box::pin(async move { self.change(keys, step).map_err(|_| StoreError::Unavailable) })
     }
 }

@@ -3,30 +3,14 @@
 #[cfg(feature = "processor-clock")]
 mod processor;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
 
-use crate::time::{Timestamp, nanos};
-
-/// A source of time.
-///
-/// The clock is read once when a request enters and once when it leaves, sometimes while the lock of the handle is
-/// held: it must be quick, must not block, and must not call the handle. It may jump or stand still; the handle never
-/// sees time run backwards. A clock that panics stands still: the last time that it told stays valid, and the handle
-/// [warns](crate::Admission::warnings).
-pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time since a fixed moment, such as the creation of the clock.
-    fn now(&self) -> Duration;
-}
+use crate::{
+    store::{Clock, Shielded},
+    time::{Timestamp, nanos},
+};
 
 /// A time that is the same for all of the process, or one given by the user.
 #[derive(Clone, Debug)]
@@ -97,32 +81,6 @@ impl Origin {
     }
 }
 
-/// A clock of the user's that may panic: also while a request is given back because of another panic, where a second
-/// one would end the process.
-#[derive(Debug)]
-pub(crate) struct Shielded<C: Clock + ?Sized = dyn Clock> {
-    /// The last time that it told, in nanoseconds.
-    last: AtomicU64,
-    panicked: AtomicBool,
-    clock: C,
-}
-
-impl<C: Clock + ?Sized> Shielded<C> {
-    fn now(&self) -> Timestamp {
-        match catch_unwind(AssertUnwindSafe(|| self.clock.now())) {
-            Ok(elapsed) => {
-                let now = nanos(elapsed);
-                self.last.store(now, Ordering::Relaxed);
-                Timestamp::from_nanos(now)
-            }
-            Err(_) => {
-                self.panicked.store(true, Ordering::Relaxed);
-                Timestamp::from_nanos(self.last.load(Ordering::Relaxed))
-            }
-        }
-    }
-}
-
 impl TimeSource {
     pub(crate) fn tokio() -> Self {
         Self::Common(Origin::now())
@@ -136,12 +94,12 @@ impl TimeSource {
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::Common(origin) => origin.elapsed(),
-            Self::Custom(clock) => clock.now(),
+            Self::Custom(clock) => Timestamp::from_nanos(clock.nanos()),
         }
     }
 
     pub(crate) fn custom(clock: impl Clock + 'static) -> Self {
-        Self::Custom(Arc::new(Shielded { last: AtomicU64::new(0), panicked: AtomicBool::new(false), clock }))
+        Self::Custom(Arc::new(Shielded::new(clock)))
     }
 
     /// Returns the moment from which it counts, if it is the time of Tokio.
@@ -154,13 +112,13 @@ impl TimeSource {
 
     /// Whether it ever panicked.
     pub(crate) fn has_panicked(&self) -> bool {
-        matches!(self, Self::Custom(clock) if clock.panicked.load(Ordering::Relaxed))
+        matches!(self, Self::Custom(clock) if clock.has_panicked())
     }
 }
 
 #[cfg(all(test, feature = "processor-clock"))]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
 

@@ -1,30 +1,11 @@
 //! Names of partitions and labels that are looked up once and used for many requests.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, Hasher, RandomState},
-    sync::{Arc, OnceLock},
+use std::{fmt, sync::Arc};
+
+use crate::engine::{
+    Subject,
+    words::{hash_of, normal},
 };
-
-use crate::ticket::normal;
-
-/// The hash of requests without a label.
-pub(crate) const NO_LABEL: u64 = 0;
-
-/// Returns the hash of a label. Names come from strangers, so it is keyed, with a key of this process.
-pub(crate) fn hash_of(namespace: &str, label: &str) -> u64 {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    if label.is_empty() {
-        return NO_LABEL;
-    }
-    let mut hasher = KEY.get_or_init(RandomState::new).build_hasher();
-    hasher.write(label.as_bytes());
-    if !namespace.is_empty() {
-        hasher.write_u8(0xff);
-        hasher.write(namespace.as_bytes());
-    }
-    hasher.finish()
-}
 
 /// A label whose name was read, normalised and hashed before.
 ///
@@ -76,8 +57,9 @@ impl LabelKey {
         &self.0.namespace
     }
 
-    pub(crate) fn hash(&self) -> u64 {
-        self.0.hash
+    /// Returns the subject of a request with this label.
+    pub(crate) fn subject<'a>(&'a self, run: Option<&'a str>) -> Subject<'a> {
+        Subject::hashed(self.namespace(), self.name(), self.0.hash, run)
     }
 }
 
@@ -132,18 +114,8 @@ mod tests {
     #[test]
     fn a_key_is_the_normal_form_of_its_name() {
         let key = LabelKey::new(" a ", "\tb ").unwrap();
-        assert_eq!((key.namespace(), key.name(), key.hash()), ("a", "b", hash_of("a", "b")));
+        assert_eq!((key.namespace(), key.name(), key.0.hash), ("a", "b", hash_of("a", "b")));
         assert_eq!(LabelKey::new("a", "  "), None);
         assert_eq!(LabelKey::new("", &"x".repeat(300)).unwrap().name().len(), 256);
-    }
-
-    #[test]
-    fn namespaces_and_names_are_told_apart() {
-        let hashes =
-            [("", "ab"), ("b", "a"), ("a", "b"), ("ab", "a"), ("a", "ab"), ("", "b")].map(|(n, l)| hash_of(n, l));
-        for (at, hash) in hashes.iter().enumerate() {
-            assert!(!hashes[..at].contains(hash));
-        }
-        assert_eq!(hash_of("", ""), NO_LABEL);
     }
 }

@@ -75,6 +75,7 @@
 //! | feature | adds | default |
 //! |---|---|---|
 //! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`](snapshot::Snapshot) | yes |
+//! | `capture` | `capture::{Capture, RollingCapture}`: what a handle was told and decided, recorded to be [replayed](docs::introspection#capture-and-replay) | no |
 //! | `redis` | `store::RedisStore`: limits shared by all instances | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
 //! | `rows` | `store::RowStore`: limits shared through a database of your own | no |
@@ -94,7 +95,6 @@ mod arbitrary_tests;
 pub mod capacity;
 mod clock;
 mod config;
-mod criticality;
 pub mod docs;
 mod engine;
 #[cfg(feature = "introspect")]
@@ -102,39 +102,38 @@ mod introspect;
 #[cfg(test)]
 mod kept_tests;
 mod keys;
-mod matching;
-mod outcome;
-mod problem;
 mod rejection;
 mod runtime;
-pub mod store;
 mod ticket;
-mod time;
 
+#[doc(inline)]
+pub use tower_admission_store::{self as store, Clock};
+
+// Where the rest of the library looks for them.
+use crate::engine::{
+    plan::matching,
+    words::{criticality, outcome, problem, time},
+};
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
-    criticality::Criticality,
     engine::{
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
+        words::{BuildError, Criticality, Outcome, Problem, Reason, Timestamp},
     },
-    outcome::Outcome,
-    problem::{BuildError, Problem},
-    rejection::{Reason, Rejection},
+    rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// The inputs of a handle, recorded so that they can be replayed.
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub mod capture {
-    pub use crate::runtime::{
-        Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayError, Replayed, RollingCapture,
-    };
+    pub use crate::runtime::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
+    #[doc(hidden)]
+    pub use crate::runtime::{ReplayEngine, ReplayRequest};
 }
 
 /// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
+pub(crate) use crate::engine::words::normal;
 use crate::{
     criticality::Criticality,
     keys::{LabelKey, PartitionKey},
@@ -28,21 +29,6 @@ pub struct Ticket<'r> {
     run: Option<Cow<'r, str>>,
     criticality: Criticality,
     timeout: Option<Duration>,
-}
-
-/// Names are cut to this many bytes.
-const LONGEST_NAME: usize = 256;
-
-/// A name in its normal form: without white space around it, and not too long. `None` if nothing is left.
-pub(crate) fn normal(name: &str) -> Option<&str> {
-    // Nearly all names begin and end with a letter or a digit: looking for white space costs more than a look at both.
-    let is_trimmed =
-        matches!(name.as_bytes(), [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic());
-    let name = if is_trimmed { name } else { name.trim() };
-    if name.len() <= LONGEST_NAME {
-        return (!name.is_empty()).then_some(name);
-    }
-    (0..=LONGEST_NAME).rev().find_map(|end| name.get(..end))
 }
 
 impl<'r> Ticket<'r> {
@@ -254,20 +240,5 @@ impl<'r> Ticket<'r> {
 
     pub(crate) const fn remaining(&self) -> Option<Duration> {
         self.timeout
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_trimmed_and_cut_where_a_character_ends() {
-        assert_eq!(normal(" a:b\t"), Some("a:b"));
-        assert_eq!(normal("  "), None);
-        let long = "ä".repeat(200);
-        assert_eq!(normal(&long).map(str::len), Some(256));
-        let odd = format!("x{long}");
-        assert_eq!(normal(&odd).map(str::len), Some(255));
     }
 }

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::{Assess, assess::judge_trailers};
-#[cfg(feature = "introspect")]
+#[cfg(all(feature = "capture", feature = "introspect"))]
 use crate::runtime::CapturedLines;
 use crate::{outcome::Outcome, runtime::SlotGuard, time::Timestamp};
 
@@ -178,7 +178,7 @@ pub struct BodyData(Data);
 #[derive(Clone, Debug)]
 enum Data {
     Piece(Option<Bytes>),
-    #[cfg(feature = "introspect")]
+    #[cfg(all(feature = "capture", feature = "introspect"))]
     Lines(Box<CapturedLines>),
 }
 
@@ -192,7 +192,7 @@ impl BodyData {
     }
 
     /// Returns a body that makes the lines as they are sent.
-    #[cfg(feature = "introspect")]
+    #[cfg(all(feature = "capture", feature = "introspect"))]
     pub(crate) fn lines(lines: CapturedLines) -> Self {
         Self(Data::Lines(Box::new(lines)))
     }
@@ -200,7 +200,7 @@ impl BodyData {
     fn take(&mut self) -> Option<Bytes> {
         match &mut self.0 {
             Data::Piece(piece) => piece.take(),
-            #[cfg(feature = "introspect")]
+            #[cfg(all(feature = "capture", feature = "introspect"))]
             Data::Lines(lines) => lines.next().map(Bytes::from),
         }
     }
@@ -221,7 +221,7 @@ impl Body for BodyData {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Data::Piece(piece) => SizeHint::with_exact(piece.as_ref().map_or(0, Bytes::len) as u64),
-            #[cfg(feature = "introspect")]
+            #[cfg(all(feature = "capture", feature = "introspect"))]
             Data::Lines(_) => SizeHint::default(),
         }
     }

@@ -48,9 +48,6 @@ pin_project! {
     }
 }
 
-/// What becomes of a request.
-type ResponseResult<B, E> = Result<Response<AdmissionBody<B>>, E>;
-
 impl<S, ReqBody, ResBody> ResponseFuture<S, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>>,
@@ -64,9 +61,9 @@ impl<S, ReqBody, ResBody> State<S, ReqBody, ResBody, S::Future, S::Error>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
 {
-    /// Brings a request that does not run yet one step further; returns its result if it never will.
+    /// Brings a request that does not run yet one step further.
     #[cold]
-    fn advance(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ResponseResult<ResBody, S::Error>>> {
+    fn advance(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match self.as_mut().project() {
             StateProj::Waiting { waiting, .. } => {
                 let answer = ready!(Pin::new(waiting).poll(cx));
@@ -83,7 +80,7 @@ where
                     }
                     Err(rejection) => {
                         let response = waiting.handle().reject(&rejection, &mut request);
-                        return Poll::Ready(Some(Ok(response.map(AdmissionBody::rejected))));
+                        self.set(Self::Done { result: Some(Ok(response.map(AdmissionBody::rejected))) });
                     }
                 }
             }
@@ -92,7 +89,8 @@ where
                 let prepared = self.as_mut().project_replace(Self::Done { result: None });
                 let StateReplace::Preparing { mut service, request, mut context } = prepared else { unreachable!() };
                 if let Err(error) = ready {
-                    return Poll::Ready(Some(Err(error)));
+                    self.set(Self::Done { result: Some(Err(error)) });
+                    return Poll::Ready(());
                 }
                 context.has_started = true;
                 let inside = context.inside();
@@ -100,13 +98,9 @@ where
                 context.leave(inside);
                 self.set(Self::Running { future, context });
             }
-            StateProj::Running { .. } => {}
-            StateProj::Done { result } => {
-                let Some(result) = result.take() else { panic!("`ResponseFuture` was polled after it was ready") };
-                return Poll::Ready(Some(result));
-            }
+            StateProj::Running { .. } | StateProj::Done { .. } => {}
         }
-        Poll::Ready(None)
+        Poll::Ready(())
     }
 }
 
@@ -122,27 +116,32 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
-            if let StateProj::Running { future, context } = state.as_mut().project() {
-                let inside = context.inside();
-                let result = future.poll(cx);
-                context.leave(inside);
-                return Poll::Ready(match ready!(result) {
-                    Ok(mut response) => {
-                        let guard = context.watch(&mut response);
-                        Ok(response.map(|body| AdmissionBody::new(body, guard)))
-                    }
-                    Err(error) => {
-                        context.abandon();
-                        Err(error)
-                    }
-                });
-            }
-            if let Some(result) = ready!(state.as_mut().advance(cx)) {
-                return Poll::Ready(result);
+            match state.as_mut().project() {
+                StateProj::Running { future, context } => {
+                    let inside = context.inside();
+                    let result = future.poll(cx);
+                    context.leave(inside);
+                    return Poll::Ready(match ready!(result) {
+                        Ok(mut response) => {
+                            let guard = context.watch(&mut response);
+                            Ok(response.map(|body| AdmissionBody::new(body, guard)))
+                        }
+                        Err(error) => {
+                            context.abandon();
+                            Err(error)
+                        }
+                    });
+                }
+                StateProj::Done { result } => {
+                    let Some(result) = result.take() else { panic!("`ResponseFuture` was polled after it was ready") };
+                    return Poll::Ready(result);
+                }
+                StateProj::Waiting { .. } | StateProj::Preparing { .. } => ready!(state.as_mut().advance(cx)),
             }
         }
     }
 }
+
 impl<S, ReqBody, ResBody> fmt::Debug for ResponseFuture<S, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>>,

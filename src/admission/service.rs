@@ -12,13 +12,13 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, HttpProtocol, Policy, RequestHead, ResponseFuture,
+    AdmissionBody, BodyData, HttpProtocol, Policy, RequestHead, ResponseFuture,
     context::{RequestContext, Special, tell_holder},
     future::State,
     nesting::Pass,
 };
 use crate::{
-    runtime::{Entry, SlotGuard},
+    runtime::{Entry, SlotGuard, Waiting},
     ticket::Ticket,
 };
 
@@ -53,66 +53,102 @@ where
         Poll::Ready(Ok(()))
     }
 
+    /// The future is made here and nowhere else: a function that returned it would move it once more. Rare ways return parts.
     #[expect(clippy::inline_always, reason = "measured: the future is not moved")]
     #[inline(always)]
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
-        if http.is_exempt(&head) {
-            return self.pass(request, None);
-        }
-        if let Some(pass) = Pass::behind(http.id()) {
-            return self.pass(request, Some(pass));
-        }
-        // Most requests get no further than this: the ticket is not even moved.
-        let mut ticket = Ticket::new();
-        http.fill_in(&mut ticket, &head);
-        let shared = &http.admission.shared;
-        let partition = shared.partition_of(&ticket);
-        if let Some(permit) = SlotGuard::enter(shared, partition, &ticket) {
-            let policy = http.policy(&request);
-            if policy.is_kept() {
-                return self.enter(request, Entry::Admit(permit));
+        let context = 'decided: {
+            if http.is_exempt(&head) {
+                break 'decided http.pass(&head, None);
             }
-            let context = self.context(&request, Some(permit), policy);
-            return self.start(request, context);
+            if let Some(pass) = Pass::behind(http.id()) {
+                break 'decided http.pass(&head, Some(pass));
+            }
+            // Most requests get no further than this: the ticket is not even moved.
+            let mut ticket = Ticket::new();
+            http.fill_in(&mut ticket, &head);
+            let shared = &http.admission.shared;
+            let partition = shared.partition_of(&ticket);
+            let entry = match SlotGuard::enter(shared, partition, &ticket) {
+                Some(permit) => {
+                    let policy = http.policy(&request);
+                    if !policy.is_kept() {
+                        break 'decided http.context(request.method(), Some(permit), policy);
+                    }
+                    Entry::Admit(permit)
+                }
+                None => Entry::of(&self.protocol, partition, &ticket),
+            };
+            drop(ticket);
+            match http.enter(&mut request, entry) {
+                Entered::Run(context) => context,
+                Entered::Wait(waiting, context) => {
+                    let service = self.inner.clone();
+                    return ResponseFuture::new(State::Waiting { waiting, service, request, context });
+                }
+                Entered::Answer(response) => {
+                    let result = Some(Ok(response.map(AdmissionBody::rejected)));
+                    return ResponseFuture::new(State::Done { result });
+                }
+            }
+        };
+        self.start(request, context)
+    }
+}
+
+/// What becomes of a request that does not take the quiet path.
+enum Entered {
+    Run(RequestContext),
+    Wait(Waiting<Arc<HttpProtocol>>, RequestContext),
+    Answer(Response<BodyData>),
+}
+
+impl HttpProtocol {
+    /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
+    #[inline(never)]
+    fn enter<B: Body>(&self, request: &mut Request<B>, entry: Entry<Arc<Self>>) -> Entered {
+        match entry {
+            Entry::Admit(mut permit) => {
+                let policy = self.policy(request);
+                tell_holder(&mut permit, policy, request.extensions_mut());
+                let mut context = self.context(request.method(), Some(permit), policy);
+                context.special.close_if(self.admission.shared.is_leaving(), request.version());
+                Entered::Run(context)
+            }
+            Entry::Wait(waiting) => Entered::Wait(waiting, self.context(request.method(), None, self.policy(request))),
+            Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, request)),
         }
-        let entry = Entry::of(&self.protocol, partition, &ticket);
-        drop(ticket);
-        self.enter(request, entry)
+    }
+
+    /// For a request that is exempt, or that passes this handle with the slot that it has.
+    #[cold]
+    fn pass(&self, head: &RequestHead<'_>, pass: Option<Pass>) -> RequestContext {
+        if pass.is_some() {
+            self.admission.shared.warn("a request met the same handle twice: remove one of the two layers");
+        }
+        let mut context = self.context(head.method(), None, Policy::new());
+        context.pass = pass;
+        context
+    }
+
+    /// For a request that runs with this permit, or without one.
+    #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
+    #[inline(always)]
+    fn context(&self, method: &Method, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
+        RequestContext {
+            permit,
+            assess: self.own_assess(),
+            policy,
+            special: Special::of(method == Method::CONNECT),
+            has_started: false,
+            pass: None,
+        }
     }
 }
 
 impl<S> AdmissionService<S> {
-    /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
-    fn enter<ReqBody, ResBody>(
-        &mut self,
-        mut request: Request<ReqBody>,
-        entry: Entry<Arc<HttpProtocol>>,
-    ) -> ResponseFuture<S, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-        ReqBody: Body,
-    {
-        match entry {
-            Entry::Admit(mut permit) => {
-                let policy = self.protocol.policy(&request);
-                tell_holder(&mut permit, policy, request.extensions_mut());
-                let mut context = self.context(&request, Some(permit), policy);
-                context.special.close_if(self.protocol.admission.shared.is_leaving(), request.version());
-                self.start(request, context)
-            }
-            Entry::Wait(waiting) => {
-                let context = self.context(&request, None, self.protocol.policy(&request));
-                ResponseFuture::new(State::Waiting { waiting, service: self.inner.clone(), request, context })
-            }
-            Entry::Reject(rejection) => {
-                let response = self.protocol.reject(&rejection, &mut request).map(AdmissionBody::rejected);
-                ResponseFuture::new(State::Done { result: Some(Ok(response)) })
-            }
-        }
-    }
-
     /// Calls the inner service at once if it is ready; otherwise the future drives it.
     #[expect(clippy::inline_always, reason = "measured: the future is not moved")]
     #[inline(always)]
@@ -139,40 +175,6 @@ impl<S> AdmissionService<S> {
                 let service = mem::replace(&mut self.inner, fresh);
                 ResponseFuture::new(State::Preparing { service, request, context })
             }
-        }
-    }
-
-    /// Calls the inner service for a request that is exempt, or that passes this handle with the slot that it has.
-    #[cold]
-    fn pass<ReqBody, ResBody>(
-        &mut self,
-        request: Request<ReqBody>,
-        pass: Option<Pass>,
-    ) -> ResponseFuture<S, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-        ReqBody: Body,
-    {
-        if pass.is_some() {
-            let shared = &self.protocol.admission.shared;
-            shared.warn("a request met the same handle twice: remove one of the two layers");
-        }
-        let mut context = self.context(&request, None, Policy::new());
-        context.pass = pass;
-        self.start(request, context)
-    }
-
-    /// For a request that runs with this permit, or without one.
-    #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
-    #[inline(always)]
-    fn context<B>(&self, request: &Request<B>, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
-        RequestContext {
-            permit,
-            assess: self.protocol.own_assess(),
-            policy,
-            special: Special::of(request.method() == Method::CONNECT),
-            has_started: false,
-            pass: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{ClassLimits, Labels, Settings};
+use super::{Labels, Rules, Settings};
 use crate::{
     engine::{
         limit::Number,
@@ -23,8 +23,7 @@ impl Settings {
         let (unset, waits) = (self.limit_unless_set(), self.values.waits());
         let limit = self.limit.as_ref().unwrap_or(&unset);
         let law = limit.known().ok_or("a control law that the simulator does not know")?;
-        if self.rules.others != ClassLimits::new() || !self.rules.classes.is_empty() || !self.rules.overrides.is_empty()
-        {
+        if self.rules != Rules::new() {
             return Err("rules for classes of work".to_owned());
         }
         let mut table = Map::new();
@@ -88,15 +87,12 @@ fn labels(labels: &Labels) -> Result<Value, String> {
 }
 
 fn discipline(discipline: Discipline) -> Value {
-    match discipline {
-        Discipline::AdaptiveLifo { interval, short_wait } => {
-            json!({"adaptive_lifo": {"interval": time(interval), "short_wait": time(short_wait)}})
-        }
-        Discipline::BurstCredit { longest, standing, credit } => {
-            json!({"burst_credit": {"longest": time(longest), "standing": time(standing), "credit": time(credit)}})
-        }
-        Discipline::Fair | Discipline::Fifo => json!(discipline.as_str()),
+    let (kind, times) = (discipline.as_str(), discipline.times());
+    if times.is_empty() {
+        return json!(kind);
     }
+    let times: Map<_, _> = times.into_iter().map(|(name, it)| (name.to_owned(), time(it))).collect();
+    json!({ kind: times })
 }
 
 fn number(number: Number) -> Value {

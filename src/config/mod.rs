@@ -2,7 +2,7 @@
 
 mod check;
 mod declare;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod describe;
 #[cfg(feature = "config")]
 mod load;
@@ -13,7 +13,7 @@ mod settings;
 #[cfg(feature = "config")]
 pub(crate) use self::settings::ForAll;
 pub use self::settings::derived::Derived;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub(crate) use self::settings::layer::CAPTURE_BYTES;
 pub use self::settings::{Cap, ClassLimits, LabelConfig, Labels, Rate, Rules, Share, percent};
 pub(crate) use self::{

@@ -15,7 +15,7 @@ impl PartitionId {
         u16::try_from(index).ok().map(Self)
     }
 
-    #[cfg(feature = "introspect")]
+    #[cfg(any(feature = "capture", feature = "introspect"))]
     pub(crate) const fn number(self) -> u16 {
         self.0
     }
@@ -43,7 +43,7 @@ impl ClassId {
         u8::try_from(index).map_or(Self::OTHERS, Self)
     }
 
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn number(self) -> u8 {
         self.0
     }

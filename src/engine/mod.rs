@@ -33,6 +33,7 @@ pub(crate) mod limit;
 pub(crate) mod plan;
 mod queue;
 mod quota;
+pub(crate) mod settings;
 pub(crate) mod shares;
 mod slot_ttl;
 mod stall;
@@ -40,6 +41,7 @@ mod telemetry;
 mod tokens;
 mod verbs;
 mod view;
+pub(crate) mod words;
 
 #[cfg(any(test, kani))]
 mod shares_proof_tests;
@@ -48,6 +50,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
+#[cfg(feature = "capture")]
+pub(crate) use self::view::Description;
 use self::{
     capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, plan::Plan,
     queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
@@ -75,7 +79,7 @@ pub(crate) use self::{
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
     telemetry::{BlockingBound, RejectedCount},
-    view::{Description, HistorySample, LabelRow, Sampled, SampledName},
+    view::{HistorySample, LabelRow, Sampled, SampledName},
 };
 use crate::time::Timestamp;
 

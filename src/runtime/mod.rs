@@ -2,14 +2,13 @@
 
 mod admit;
 mod background;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod capture;
 #[cfg(all(test, feature = "processor-clock"))]
 mod clock_tests;
 mod core;
 #[cfg(test)]
 mod flood_tests;
-mod lane_arena;
 #[cfg(test)]
 mod lanes_per_partition_tests;
 mod operate;
@@ -24,9 +23,9 @@ pub use self::admit::{Admit, KeptSlot, LeaseLost, Permit, PermitExpiry, SlotKeep
 pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub(crate) use self::background::{Frame, HistoryView, Row};
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub use self::capture::{
-    Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayError, Replayed, RollingCapture,
+    Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayEngine, ReplayRequest, RollingCapture,
 };
 #[cfg(feature = "config")]
 pub use self::operate::Watch;

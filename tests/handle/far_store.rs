@@ -17,7 +17,7 @@ use tokio::{
 use tower_admission::{
     Admission, Cap, ClassLimits, Reason, Rules, Ticket, WhenFull,
     limit::Fixed,
-    store::{Claim, Claims, Keys, Leases, OnStoreFailure, Refused},
+    store::{Claim, Claims, Keys, LeaseDenied, Leases, OnStoreFailure},
 };
 
 use super::ms;
@@ -62,7 +62,7 @@ async fn work(leases: Leases, claims: Claims, lasts: Duration, takes: Duration, 
                 met.running.fetch_sub(1, Relaxed);
             }
             Err(refused) => {
-                let count = if matches!(refused, Refused::Full { .. }) { &met.full } else { &met.failed };
+                let count = if matches!(refused, LeaseDenied::Full { .. }) { &met.full } else { &met.failed };
                 count.fetch_add(1, Relaxed);
                 sleep(ms(5)).await;
             }

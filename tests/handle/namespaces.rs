@@ -50,7 +50,7 @@ fn in_a_process_of_its_own() {
 /// By how many MiB the memory grows, and how many microseconds the longest turn takes.
 fn run(rule: &str, namespaces: u64) -> (f64, u64) {
     let output = Command::new(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "namespaces::in_a_process_of_its_own", "--nocapture"])
+        .args(["--ignored", "--exact", "handle::namespaces::in_a_process_of_its_own", "--nocapture"])
         .env(CASE, format!("{rule} {namespaces}"))
         .output()
         .unwrap();

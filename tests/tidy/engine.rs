@@ -9,6 +9,7 @@ use std::{
 /// The modules of the engine, and how high each stands. A module imports from lower ones, and from itself: so no room
 /// imports another room, and there is no circle.
 const MODULES: &[(&str, u8)] = &[
+    ("words", 0),
     ("ids", 0),
     ("extras", 0),
     ("stall", 0),
@@ -23,6 +24,7 @@ const MODULES: &[(&str, u8)] = &[
     ("lifecycle", 3),
     ("queue", 3),
     ("quota", 3),
+    ("settings", 2),
     ("slot_ttl", 3),
     ("telemetry", 3),
     ("verbs", 4),

@@ -1,7 +1,7 @@
 //! How heavy the house is, in numbers that grow unless they are watched: a table, printed by
 //!
 //! ```sh
-//! cargo test --test tidy weight -- --nocapture
+//! cargo test --test all weight -- --nocapture
 //! ```
 //!
 //! A ceiling is what there is; a change that needs more of something says so here. It comes down where a change removes some.
@@ -12,43 +12,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{code, is_test};
+use super::{
+    circles::{circles, modules},
+    code, is_test, sources,
+};
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 119_900, 92_000),
-    ("lines without tests, library", 47_070, 35_000),
-    ("lines without tests, engine", 18_470, 14_000),
+    ("lines of Rust, whole repository", 119_970, 92_000),
+    ("lines without tests, library", 47_180, 35_000),
+    ("lines without tests, engine", 19_750, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
-    ("functions in the verbs of the engine", 166, 120),
-    ("methods of telemetry that verbs call", 21, 1),
-    ("methods of rooms for others", 238, 110),
+    ("functions in the verbs of the engine", 164, 120),
+    ("methods of telemetry that verbs call", 9, 1),
+    ("methods of rooms for others", 225, 110),
     ("methods of the widest room", 61, 25),
     ("references to inner objects that rooms hand out", 14, 0),
     ("names of fields in the snapshot and again on the wire", 189, 0),
     ("public types", 211, 190),
     ("files with an `impl TwoPoint`", 2, 1),
-    ("test programs of the workspace", 21, 12),
+    ("test programs of the workspace", 9, 12),
+    ("files in circles of imports, library", 24, 0),
+    ("files in circles of imports, simulator", 0, 0),
 ];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All Rust sources below a folder.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(sources(&path));
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 fn lines(paths: &[PathBuf]) -> usize {
@@ -126,7 +116,7 @@ fn counts() -> Vec<usize> {
     let top = top.filter(|name| !name.to_string_lossy().starts_with('.') && name != "target");
     vec![
         lines(&sources(root())),
-        lines_without_tests("src"),
+        lines_without_tests("src") + lines_without_tests("crates/store/src"),
         lines_without_tests("src/engine"),
         top.count(),
         takes.sum(),
@@ -139,6 +129,8 @@ fn counts() -> Vec<usize> {
         api.lines().filter(is_type).count(),
         law.count(),
         programs(),
+        circles(&modules(&root().join("src"))).len() + circles(&modules(&root().join("crates/store/src"))).len(),
+        circles(&modules(&root().join("crates/simulator/src"))).len(),
     ]
 }
 
@@ -159,11 +151,17 @@ fn twice() -> usize {
 
 /// Programs that the full run of the tests builds, without those of examples.
 fn programs() -> usize {
-    let packages = ["", "crates/cli", "crates/e2e", "crates/simulator", "crates/testkit"];
-    let suites =
-        packages.iter().flat_map(|package| fs::read_dir(root().join(package).join("tests")).into_iter().flatten());
+    let manifest = |package: &str| fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+    let workspace = manifest("");
+    let members = workspace.split("members = [").nth(1).and_then(|it| it.split(']').next()).unwrap();
+    let members = members.split('"').skip(1).step_by(2).filter(|it| *it != "examples");
     let is_suite = |path: PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").exists();
-    suites.filter(|entry| is_suite(entry.as_ref().unwrap().path())).count() + packages.len()
+    let programs = members.chain([""]).map(|package| {
+        let suites = fs::read_dir(root().join(package).join("tests")).into_iter().flatten();
+        let suites = suites.filter(|entry| is_suite(entry.as_ref().unwrap().path())).count();
+        suites + usize::from(!manifest(package).contains("[lib]\ntest = false"))
+    });
+    programs.sum()
 }
 
 #[test]

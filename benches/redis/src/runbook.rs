@@ -17,7 +17,7 @@ use tokio::{
     sync::Barrier,
     time::{Instant, sleep},
 };
-use tower_admission::store::{AdmissionLock, Claim, Claims, Leases, LockCaller, LockRetry, Refused};
+use tower_admission::store::{AdmissionLock, Claim, Claims, Leases, LockCaller, LockRetry, LeaseDenied};
 
 use crate::{
     server::Server,
@@ -263,7 +263,7 @@ impl Process {
                     });
                     Status::Ok
                 }
-                Err(Refused::Full { .. }) => Status::TooMany,
+                Err(LeaseDenied::Full { .. }) => Status::TooMany,
                 Err(_) => Status::Unavailable,
             },
         }

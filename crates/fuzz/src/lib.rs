@@ -5,10 +5,8 @@ pub mod requests;
 pub mod resp;
 pub mod texts;
 
-/// What the shipped `reply.rs` names.
-mod store {
-    pub use tower_admission::store::{StoreError, StoreTime};
-}
+// What the shipped `reply.rs` names.
+use tower_admission::store::{StoreError, StoreTime};
 
 /// A target: its name, and what it does with its input.
 pub type Target = (&'static str, fn(&[u8]));

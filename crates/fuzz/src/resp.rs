@@ -1,7 +1,7 @@
 //! What a server says in place of the answer of a script.
 
 /// As it ships.
-#[path = "../../../src/store/redis/reply.rs"]
+#[path = "../../store/src/redis/reply.rs"]
 mod reply;
 
 use redis::Value;

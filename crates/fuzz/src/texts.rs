@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use admission_simulator::{captured::Captured, scenario::Scenario};
+use admission_simulator::{captured::Captured, replay::replay, scenario::Scenario};
 use tower_admission::{
     Admission,
     configuration::{AdmissionConfig, Sources},
@@ -49,11 +49,11 @@ pub fn environment(data: &[u8]) {
     });
 }
 
-/// A capture, replayed by the library and read by the simulator.
+/// A capture, replayed decision by decision and read as what became of its requests.
 pub fn capture(data: &[u8]) {
     let settings = || Admission::builder().limit(tower_admission::limit::Fixed::new(10)).queue(20);
-    if let Ok(replayed) = settings().replay(data) {
-        assert!(replayed.differences() <= replayed.rows(), "no more rows differ than there are");
+    if let Ok(replayed) = replay(settings(), [], data) {
+        assert!(replayed.differences <= replayed.rows, "no more rows differ than there are");
     }
     text(data, |text| drop(Captured::read(text)));
 }

@@ -8,10 +8,10 @@
 #![allow(dead_code, reason = "a model doesn't need everything, and most copies are for a single model")]
 
 mod engine;
-#[path = "../../../src/outcome.rs"]
+#[path = "../../../src/engine/words/outcome.rs"]
 mod outcome;
 pub mod runtime;
-#[path = "../../../src/time.rs"]
+#[path = "../../../src/engine/words/time.rs"]
 mod time;
 
 /// A deliberate mistake of what is not in the shipped files.

@@ -16,17 +16,12 @@ const ROOMS: &[(&str, &str)] = &[
     ("capacity", "pub"),
     ("clock", "pub"),
     ("config", "pub"),
-    ("criticality", "pub"),
     ("engine", "pub"),
     ("keys", "pub"),
-    ("matching", "pub"),
-    ("outcome", "pub"),
-    ("problem", "pub"),
     ("rejection", "pub"),
     ("runtime", "pub"),
     ("store", "pub"),
     ("ticket", "pub"),
-    ("time", "pub"),
 ];
 
 /// Sends the paths into a crate through a module of this one.
@@ -44,6 +39,9 @@ fn through(text: &str, from: &str, to: &str) -> String {
 }
 
 fn exchange(file: &str, mut text: String) -> String {
+    if file.starts_with("store/") {
+        text = through(&text, "crate::", "crate::store::");
+    }
     for mistake in MISTAKES.iter().filter(|mistake| mistake.file == file) {
         let is_made = format!("crate::explore::makes({:?})", mistake.name);
         for (right, wrong) in mistake.edits {
@@ -52,6 +50,7 @@ fn exchange(file: &str, mut text: String) -> String {
             text = text.replace(right, &wrong.replace("MADE", &is_made));
         }
     }
+    text = through(&text, "tower_admission_store::", "crate::store::");
     text = through(&text, "std::", "crate::std_here::");
     text = through(&text, "tokio::", "crate::tokio_here::");
     for (_, right, here) in EXCHANGES.iter().filter(|(of, ..)| *of == file) {
@@ -86,9 +85,13 @@ fn main() {
         fs::remove_dir_all(&to).expect("the last copy is removed");
     }
     copy(&shipped, &to, "");
+    // A crate of its own is a room here.
+    let store = Path::new(&here).join("../../store/src");
+    copy(&store, &to.join("store"), "store/");
     let mut root = String::new();
     for (room, visibility) in ROOMS {
-        let file = [to.join(format!("{room}.rs")), to.join(room).join("mod.rs")].into_iter().find(|it| it.exists());
+        let files = [format!("{room}.rs"), format!("{room}/mod.rs"), format!("{room}/lib.rs")];
+        let file = files.iter().map(|file| to.join(file)).find(|it| it.exists());
         let file = file.unwrap_or_else(|| panic!("there is no room {room}"));
         writeln!(root, "#[path = {file:?}]\n{visibility} mod {room};").expect("a string grows");
     }
@@ -96,6 +99,7 @@ fn main() {
     writeln!(root, "#[path = {:?}]\npub mod breaker;", to.join("store/redis/breaker.rs")).expect("a string grows");
     fs::write(to.join("root.rs"), root).expect("the file is written");
     println!("cargo::rerun-if-changed={}", shipped.display());
+    println!("cargo::rerun-if-changed={}", store.display());
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=mistakes.rs");
 }

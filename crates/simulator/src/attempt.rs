@@ -3,52 +3,19 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
-use tower_admission::{Outcome, Permit, Rejection, permit::Admit};
+use tower_admission::{Outcome, Permit, Rejection};
 
 use super::{
     random::Stream,
     record::Answer,
-    server::{Abandoned, Job},
-    world::{Event, World},
+    server::Abandoned,
+    world::{Attempt, Call, Event, Stage, WokenList, World},
 };
-
-/// What a client wants, whichever attempt it is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Call {
-    pub(super) tenant: usize,
-    pub(super) number: u64,
-    pub(super) first: u64,
-    pub(super) attempt: u32,
-    /// Nanoseconds as the bits of a float.
-    pub(super) work: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct Attempt {
-    call: Call,
-    arrived: u64,
-    /// Tells this attempt from others that used the same entry.
-    pub(super) serial: u64,
-    stage: Stage,
-    left: bool,
-}
-
-#[derive(Debug)]
-pub(super) enum Stage {
-    Waiting(Admit),
-    /// In the server, or, without a job there, its answer on the way back. Without a permit if the client left and
-    /// took it along.
-    Running(Option<Permit>, Option<Job>),
-    Free,
-}
-
-/// Whose wakers were called: the attempt and its serial number.
-pub(super) type WokenList = Arc<Mutex<Vec<(u32, u64)>>>;
 
 #[derive(Debug)]
 struct Woken {

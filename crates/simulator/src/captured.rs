@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket, WorkerReport};
+use tower_admission::{DrainMode, Mode, Outcome, Ticket, WorkerReport};
 
 use super::{
-    compare::Group,
-    lines::{self, text},
+    lines::{self, Asked, text},
     policy::Policy,
 };
 
@@ -42,14 +41,7 @@ pub struct Request {
     pub at: u64,
     /// Whether it ran already when the capture began, or after a gap: it takes a slot and is not counted.
     pub is_present: bool,
-    pub waits: bool,
-    partition: Option<String>,
-    class: Option<String>,
-    namespace: Option<String>,
-    label: Option<String>,
-    run: Option<String>,
-    criticality: Criticality,
-    deadline: Option<u64>,
+    pub(crate) asked: Asked,
     /// When it got its slot, if it did.
     pub started: Option<u64>,
     /// How long it took; of one that never ran, the time of another one like it. A request that ran yet when the capture ended holds
@@ -58,6 +50,14 @@ pub struct Request {
     pub rejected: Option<String>,
     /// When its client left while it waited.
     pub left: Option<u64>,
+}
+
+/// A partition and a label, which requests have in common.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Group {
+    pub partition: String,
+    pub namespace: String,
+    pub label: Option<String>,
 }
 
 /// How long a request takes to its answer and to the end of that, and how it ends; for ever, where the capture ended before.
@@ -90,10 +90,11 @@ impl Service {
 impl Request {
     /// The partition that it asked for, and its label.
     pub fn group(&self) -> Group {
+        let Asked { partition, namespace, label, .. } = &self.asked;
         Group {
-            partition: self.partition.clone().unwrap_or_else(|| "default".to_owned()),
-            namespace: self.namespace.clone().unwrap_or_default(),
-            label: self.label.clone(),
+            partition: partition.clone().unwrap_or_else(|| "default".to_owned()),
+            namespace: namespace.clone().unwrap_or_default(),
+            label: label.clone(),
         }
     }
 
@@ -104,35 +105,17 @@ impl Request {
 
     /// Whether its answer comes after its deadline, if it starts at this time.
     pub fn is_late(&self, start: u64) -> bool {
-        self.deadline.is_some_and(|deadline| start.saturating_add(self.service.rtt) > deadline)
+        self.asked.deadline.is_some_and(|deadline| start.saturating_add(self.service.rtt) > deadline)
     }
 
     /// What it asks admission for.
-    pub fn ticket(&self) -> Ticket<'static> {
-        let mut ticket = Ticket::new().criticality(self.criticality);
-        type Set = fn(&mut Ticket<'static>, String);
-        let fields: [(&Option<String>, Set); 5] = [
-            (&self.partition, Ticket::set_partition),
-            (&self.class, Ticket::set_class),
-            (&self.namespace, Ticket::set_namespace),
-            (&self.label, Ticket::set_label),
-            (&self.run, Ticket::set_run),
-        ];
-        for (value, set) in fields {
-            if let Some(value) = value {
-                set(&mut ticket, value.clone());
-            }
-        }
-        if let Some(deadline) = self.deadline {
+    pub fn ticket(&self) -> Ticket<'_> {
+        let mut ticket = self.asked.ticket();
+        if let Some(deadline) = self.asked.deadline {
             ticket.limit_timeout(std::time::Duration::from_nanos(deadline.saturating_sub(self.at)));
         }
         ticket
     }
-}
-
-fn mode(word: Option<&str>) -> Result<Mode, String> {
-    let found = [Mode::Enforce, Mode::Observe, Mode::Off].into_iter().find(|mode| Some(mode.as_str()) == word);
-    found.ok_or_else(|| format!("mode: found {word:?}"))
 }
 
 /// The policy of a line, or what there are no words for.
@@ -162,7 +145,7 @@ impl Captured {
         }
         let Reading { mut requests, steps, reloads, missed, until: duration, .. } = reading;
         lend_service(&mut requests);
-        let (mode, limit) = (mode(header["mode"].as_str())?, header["limit"].as_u64().unwrap_or(1));
+        let (mode, limit) = (lines::mode(header["mode"].as_str())?, header["limit"].as_u64().unwrap_or(1));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(Self { policy, mode, limit, is_rolling, missed, duration, requests, steps, reloads })
     }
@@ -213,25 +196,15 @@ impl Reading {
             ("observe" | "finish", Some(request)) => {
                 // A file that was changed may have times that run backwards.
                 let lasted = at.saturating_sub(request.started.unwrap_or(at));
-                if let Some(word) = line["outcome"].as_str() {
-                    request.service.rtt = lasted;
-                    request.service.outcome = match word {
-                        "success" => Outcome::Success,
-                        "overload" => Outcome::Overload,
-                        "ignore" => Outcome::Ignore,
-                        _ => Outcome::Cancelled,
-                    };
+                if let Some(outcome) = lines::outcome(line)? {
+                    (request.service.rtt, request.service.outcome) = (lasted, outcome);
                 }
                 if verb == "finish" {
                     request.service.end_after(lasted);
                 }
             }
-            ("mode", _) => self.steps.push((at, Step::Mode(mode(line["mode"].as_str())?))),
-            ("drain", _) => {
-                let serves = line["serves_waiting"].as_bool().unwrap_or(false);
-                self.steps
-                    .push((at, Step::Drain(if serves { DrainMode::ServeWaiting } else { DrainMode::RejectWaiting })));
-            }
+            ("mode", _) => self.steps.push((at, Step::Mode(lines::mode(line["mode"].as_str())?))),
+            ("drain", _) => self.steps.push((at, Step::Drain(lines::drain(line)))),
             ("worker", _) => self.steps.push((at, Step::Worker(lines::report(line)?))),
             ("worker_gone", _) => self.steps.push((at, Step::WorkerGone(lines::report(line)?))),
             ("reload", _) => self.reloads.push(words(line)?),
@@ -265,18 +238,12 @@ impl Reading {
     }
 
     fn request(&self, at: u64, line: &Value) -> Result<Request, String> {
-        let word = line["criticality"].as_str().unwrap_or("critical");
+        let mut asked = Asked::read(line)?;
+        asked.deadline = asked.deadline.map(|at| at.saturating_sub(self.from));
         Ok(Request {
             at,
             is_present: false,
-            waits: line["waits"].as_bool().unwrap_or(true),
-            partition: text(line, "partition"),
-            class: text(line, "class"),
-            namespace: text(line, "namespace"),
-            label: text(line, "label"),
-            run: text(line, "run"),
-            criticality: Criticality::from_word(word).ok_or_else(|| format!("criticality: found {word:?}"))?,
-            deadline: line["deadline"].as_u64().map(|at| at.saturating_sub(self.from)),
+            asked,
             started: None,
             service: Service { rtt: u64::MAX, held: u64::MAX, outcome: Outcome::Success },
             rejected: None,
@@ -290,7 +257,7 @@ impl Reading {
 /// stays one under another policy.
 fn lend_service(requests: &mut [Request]) {
     let mut alike: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    let kind = |request: &Request| (request.label.clone(), request.class.clone());
+    let kind = |request: &Request| (request.asked.label.clone(), request.asked.class.clone());
     for i in (0..requests.len()).filter(|&i| is_example(&requests[i])) {
         alike.entry(kind(&requests[i])).or_default().push(i);
     }

@@ -3,17 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    captured::Captured,
+    captured::{Captured, Group},
     what_if::{Fate, Fates},
 };
-
-/// A partition and a label, which requests have in common.
-#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Group {
-    pub partition: String,
-    pub namespace: String,
-    pub label: Option<String>,
-}
 
 /// What became of the requests of a group, under one policy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

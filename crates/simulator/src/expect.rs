@@ -3,13 +3,10 @@
 use toml::Table;
 
 use super::{
-    metrics::{METRICS, Report},
+    clients::Clients,
     node::Node,
-    oracle::{Static, best_static},
     policy::Policy,
-    scenario::{Clients, Scenario},
-    tenants::Tenant,
-    windows::{Window, find},
+    windows::{METRICS, Values, Window, find},
 };
 
 /// A range that a metric must be in.
@@ -47,9 +44,9 @@ impl Expectation {
         expectations
     }
 
-    /// What is wrong with a report, if anything is.
-    pub fn violation(&self, report: &Report) -> Option<String> {
-        let value = report.windows[self.window][self.metric];
+    /// What is wrong with the values of all windows, if anything is.
+    pub fn violation(&self, windows: &[Values]) -> Option<String> {
+        let value = windows[self.window][self.metric];
         let holds = value >= self.min && value <= self.max;
         (!holds).then(|| format!("{} is {value:.2}, expected is {} to {}", self.name, self.min, self.max))
     }
@@ -60,9 +57,9 @@ impl Expectation {
 pub struct Control {
     pub name: String,
     pub policy: Policy,
-    clients: Clients,
+    pub clients: Clients,
     /// Whether tenants say neither their label nor how critical they are.
-    anonymous: bool,
+    pub anonymous: bool,
     pub must_fail: Vec<String>,
 }
 
@@ -86,42 +83,4 @@ impl Control {
         node.finish();
         control
     }
-}
-
-/// Whether all holds that must hold, for every seed, and whether each control fails as it must. Says what is wrong.
-pub fn check(scenario: &Scenario) -> Vec<String> {
-    let of_static = METRICS.iter().position(|(name, _)| *name == "of_static");
-    let searches = scenario.expectations.iter().any(|it| Some(it.metric) == of_static);
-    let best = searches.then(|| best_static(scenario, &scenario.seeds));
-    let mut wrong = Vec::new();
-    for (index, &seed) in scenario.seeds.iter().enumerate() {
-        let violations = violations(scenario, &scenario.policy, seed, best.as_ref().map(|best| (best, index)));
-        wrong.extend(violations.iter().map(|(_, violation)| format!("seed {seed}: {violation}")));
-    }
-    for control in &scenario.controls {
-        let seed = scenario.seeds[0];
-        let mut changed = Scenario { clients: control.clients.clone(), ..scenario.clone() };
-        if control.anonymous {
-            changed.tenants.iter_mut().for_each(Tenant::go_anonymous);
-        }
-        let violations = violations(&changed, &control.policy, seed, best.as_ref().map(|best| (best, 0)));
-        for name in &control.must_fail {
-            if !violations.iter().any(|(violated, _)| violated == name) {
-                wrong.push(format!("seed {seed}: {name} must not hold with {:?}, and does", control.name));
-            }
-        }
-    }
-    wrong
-}
-
-/// The names of the expectations that one run violates, and how.
-fn violations(
-    scenario: &Scenario,
-    policy: &Policy,
-    seed: u64,
-    best: Option<(&Static, usize)>,
-) -> Vec<(String, String)> {
-    let report = Report::run(scenario, policy, seed, best);
-    let violated = |it: &Expectation| it.violation(&report).map(|violation| (it.name.clone(), violation));
-    scenario.expectations.iter().filter_map(violated).collect()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_admission::limit::{Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas, Windowed};
 
-use super::node::Node;
+use super::node::{Node, with};
 
 /// All kinds, for `--table` and messages.
 pub const KINDS: [&str; 8] = ["aimd", "fixed", "gradient", "gradient2", "none", "two-point", "vegas", "windowed-aimd"];
@@ -29,20 +29,8 @@ pub fn limit(node: Node<'_>) -> Option<Limit> {
     law
 }
 
-fn time(node: &Node<'_>, key: &str) -> Option<Duration> {
-    node.time(key).map(Duration::from_nanos)
-}
-
-/// `law` with `set` applied if the field is there.
-fn with<L, T>(law: L, value: Option<T>, set: impl FnOnce(L, T) -> L) -> L {
-    match value {
-        Some(value) => set(law, value),
-        None => law,
-    }
-}
-
 fn aimd(node: &Node<'_>) -> Aimd {
-    let law = Aimd::new(time(node, "threshold").unwrap_or(Duration::from_millis(500)));
+    let law = Aimd::new(node.duration("threshold").unwrap_or(Duration::from_millis(500)));
     let law = with(law, node.count("initial", 1..), Aimd::initial);
     let law = with(law, node.count("min", 1..), Aimd::min);
     let law = with(law, node.count("max", 1..), Aimd::max);
@@ -75,9 +63,9 @@ fn vegas(node: &Node<'_>) -> Vegas {
 
 fn windowed<L: tower_admission::limit::LimitAlgorithm>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
     let law = with(law, node.number("percentile", 0.0..=100.0).map(Aggregate::Percentile), Windowed::aggregate);
-    let law = with(law, time(node, "min_time"), Windowed::min_time);
+    let law = with(law, node.duration("min_time"), Windowed::min_time);
     let samples = node.count("min_samples", 1..=1_000_000).and_then(|it| u32::try_from(it).ok());
     let law = with(law, samples, Windowed::min_samples);
-    let law = with(law, time(node, "max_time"), Windowed::max_time);
+    let law = with(law, node.duration("max_time"), Windowed::max_time);
     with(law, node.number("overload_percent", 0.0..=100.0), Windowed::overload_percent)
 }

@@ -1,23 +1,87 @@
-//! Fields of the lines of a capture.
+//! What a line of a capture says.
+
+use std::time::Duration;
 
 use serde_json::Value;
-use tower_admission::WorkerReport;
+use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket, WorkerReport};
+
+use super::node::with;
+
+/// What a request asked admission for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) waits: bool,
+    pub(crate) partition: Option<String>,
+    pub(crate) class: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) label: Option<String>,
+    run: Option<String>,
+    criticality: Criticality,
+    /// When its caller gives up, as the capture counts time.
+    pub(crate) deadline: Option<u64>,
+}
+
+impl Asked {
+    pub(crate) fn read(line: &Value) -> Result<Self, String> {
+        let word = line["criticality"].as_str().unwrap_or("critical");
+        Ok(Self {
+            waits: line["waits"].as_bool().unwrap_or(true),
+            partition: text(line, "partition"),
+            class: text(line, "class"),
+            namespace: text(line, "namespace"),
+            label: text(line, "label"),
+            run: text(line, "run"),
+            criticality: Criticality::from_word(word).ok_or_else(|| format!("criticality: found {word:?}"))?,
+            deadline: line["deadline"].as_u64(),
+        })
+    }
+
+    /// The ticket of such a request, which does not say how long its caller waits.
+    pub(crate) fn ticket(&self) -> Ticket<'_> {
+        let ticket = Ticket::new().criticality(self.criticality);
+        let ticket = with(ticket, self.partition.as_deref(), Ticket::partition);
+        let ticket = with(ticket, self.class.as_deref(), Ticket::class);
+        let ticket = with(ticket, self.namespace.as_deref(), Ticket::namespace);
+        let ticket = with(ticket, self.label.as_deref(), Ticket::label);
+        with(ticket, self.run.as_deref(), Ticket::run)
+    }
+}
 
 pub(crate) fn text(line: &Value, field: &str) -> Option<String> {
     line[field].as_str().map(str::to_owned)
 }
 
+pub(crate) fn mode(word: Option<&str>) -> Result<Mode, String> {
+    let found = [Mode::Enforce, Mode::Observe, Mode::Off].into_iter().find(|mode| Some(mode.as_str()) == word);
+    found.ok_or_else(|| format!("mode: found {word:?}"))
+}
+
+/// How a request ended, if the line says it.
+pub(crate) fn outcome(line: &Value) -> Result<Option<Outcome>, String> {
+    Ok(match line["outcome"].as_str() {
+        None => None,
+        Some("cancelled") => Some(Outcome::Cancelled),
+        Some("ignore") => Some(Outcome::Ignore),
+        Some("overload") => Some(Outcome::Overload),
+        Some("success") => Some(Outcome::Success),
+        Some(word) => return Err(format!("outcome: found {word:?}")),
+    })
+}
+
+pub(crate) fn drain(line: &Value) -> DrainMode {
+    if line["serves_waiting"] == true { DrainMode::ServeWaiting } else { DrainMode::RejectWaiting }
+}
+
 /// What a worker says.
 pub(crate) fn report(line: &Value) -> Result<WorkerReport, String> {
     let name = |field: &str| text(line, field).ok_or_else(|| format!("{field}: is missing"));
-    let slots = usize::try_from(line["slots"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
-    let valid_for = std::time::Duration::from_nanos(line["valid_for"].as_u64().unwrap_or(0));
-    let mut report = WorkerReport::new(name("label")?, name("worker")?).max_concurrent(slots).valid_for(valid_for);
-    if let Some(namespace) = text(line, "namespace") {
-        report = report.namespace(namespace);
+    let number = |field: &str| line[field].as_u64().ok_or_else(|| format!("{field}: is missing"));
+    let report = WorkerReport::new(name("label")?, name("worker")?);
+    let report = with(report, line["namespace"].as_str(), WorkerReport::namespace);
+    let report = with(report, line["class"].as_str(), WorkerReport::class);
+    if line["do"] == "worker_gone" {
+        return Ok(report);
     }
-    Ok(match text(line, "class") {
-        Some(class) => report.class(class),
-        None => report,
-    })
+    let slots = usize::try_from(number("slots")?).unwrap_or(usize::MAX);
+    Ok(report.max_concurrent(slots).valid_for(Duration::from_nanos(number("valid_for")?)))
 }

@@ -6,6 +6,7 @@ use std::{
     fmt::{Debug, Display},
     ops::{Bound, RangeBounds},
     sync::LazyLock,
+    time::Duration,
 };
 
 use toml::{Table, Value};
@@ -201,6 +202,10 @@ impl<'a> Node<'a> {
         nanos
     }
 
+    pub fn duration(&self, key: &str) -> Option<Duration> {
+        self.time(key).map(Duration::from_nanos)
+    }
+
     /// Two times, the first before the second.
     pub fn span(&self, key: &str) -> Option<(u64, u64)> {
         let value = self.get(key)?;
@@ -240,6 +245,14 @@ impl<'a> Node<'a> {
             let names: Vec<_> = known.iter().map(String::as_str).collect();
             self.problem(key, format!("unknown field; known here are {}", names.join(", ")));
         }
+    }
+}
+
+/// `it` with `set` applied if there is a value.
+pub(crate) fn with<L, T>(it: L, value: Option<T>, set: impl FnOnce(L, T) -> L) -> L {
+    match value {
+        Some(value) => set(it, value),
+        None => it,
     }
 }
 

@@ -13,7 +13,7 @@ use tower_admission::{Admission, AdmissionBuilder, Clock, Mode, PartitionMode, p
 
 use super::{
     law,
-    node::{Node, Problems},
+    node::{Node, Problems, with},
     queue,
 };
 
@@ -24,6 +24,10 @@ pub struct VirtualClock(Arc<AtomicU64>);
 impl VirtualClock {
     pub fn set(&self, nanos: u64) {
         self.0.store(nanos, Ordering::Relaxed);
+    }
+
+    pub fn pass(&self, time: Duration) {
+        self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
@@ -129,10 +133,8 @@ impl Policy {
         let node = Node::new(path, &self.0, problems);
         let protects = self.has_limit();
         // Without a law, the handle takes the one that it would take anywhere.
-        if self.0.contains_key("law")
-            && let Some(limit) = law::limit(node.child("law"))
-        {
-            builder = builder.limit(limit);
+        if self.0.contains_key("law") {
+            builder = with(builder, law::limit(node.child("law")), AdmissionBuilder::limit);
         }
         builder = queue::read(&node, builder);
         let modes = [
@@ -150,12 +152,10 @@ impl Policy {
             builder = builder.partition(name, if observes { share.observe() } else { share });
             partition.finish();
         }
-        if let Some(mode) = node.one_of("default_partition_mode", &modes) {
-            builder = builder.default_partition_mode(mode);
-        }
-        if let Some(observe) = node.flag("default_partition_observe") {
-            builder = builder.default_partition_observe(observe);
-        }
+        let mode = node.one_of("default_partition_mode", &modes);
+        builder = with(builder, mode, AdmissionBuilder::default_partition_mode);
+        let observe = node.flag("default_partition_observe");
+        builder = with(builder, observe, AdmissionBuilder::default_partition_observe);
         node.finish();
         (builder, protects)
     }

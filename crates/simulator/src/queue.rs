@@ -1,47 +1,27 @@
 //! The part of a policy that says who waits, in which order, and for how long.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
 
 use tower_admission::{AdmissionBuilder, Discipline, Labels};
 
-use super::node::Node;
-
-type SetTime = fn(AdmissionBuilder, Duration) -> AdmissionBuilder;
+use super::node::{Node, with};
 
 /// Reads the fields of `[policy]` that are about waiting into `builder`.
-pub(crate) fn read(node: &Node<'_>, mut builder: AdmissionBuilder) -> AdmissionBuilder {
-    if let Some(places) = node.count("queue", 0..) {
-        builder = builder.queue(places);
-    }
-    let times: [(&str, SetTime); 5] = [
-        ("admission_timeout", AdmissionBuilder::admission_timeout),
-        ("max_wait", AdmissionBuilder::max_wait),
-        ("wait_timeout", AdmissionBuilder::wait_timeout),
-        ("permit_time_to_live", AdmissionBuilder::permit_time_to_live),
-        ("patience", AdmissionBuilder::patience),
-    ];
-    for (key, set) in times {
-        if let Some(time) = node.time(key).map(Duration::from_nanos) {
-            builder = set(builder, time);
-        }
-    }
-    if let Some(requests) = node.count("max_waiting", 0..) {
-        builder = builder.max_waiting(requests);
-    }
-    if node.flag("shed").unwrap_or(false) {
-        builder = builder.shed();
-    }
-    if let Some(discipline) = discipline(node) {
-        builder = builder.discipline(discipline);
-    }
-    if node.is_text("aging") {
-        builder = match node.one_of("aging", &[("never", ())]) {
-            Some(()) => builder.aging(None),
-            None => builder,
-        };
-    } else if let Some(turns) = small(node, "aging", 1).and_then(NonZeroU32::new) {
-        builder = builder.aging(turns);
-    }
+pub(crate) fn read(node: &Node<'_>, builder: AdmissionBuilder) -> AdmissionBuilder {
+    let builder = with(builder, node.count("queue", 0..), AdmissionBuilder::queue);
+    let builder = with(builder, node.duration("admission_timeout"), AdmissionBuilder::admission_timeout);
+    let builder = with(builder, node.duration("max_wait"), AdmissionBuilder::max_wait);
+    let builder = with(builder, node.duration("wait_timeout"), AdmissionBuilder::wait_timeout);
+    let builder = with(builder, node.duration("permit_time_to_live"), AdmissionBuilder::permit_time_to_live);
+    let builder = with(builder, node.duration("patience"), AdmissionBuilder::patience);
+    let builder = with(builder, node.count("max_waiting", 0..), AdmissionBuilder::max_waiting);
+    let builder = with(builder, node.flag("shed").filter(|shed| *shed), |builder, _| builder.shed());
+    let builder = with(builder, discipline(node), AdmissionBuilder::discipline);
+    let builder = if node.is_text("aging") {
+        with(builder, node.one_of("aging", &[("never", ())]), |builder, ()| builder.aging(None))
+    } else {
+        with(builder, small(node, "aging", 1).and_then(NonZeroU32::new), AdmissionBuilder::aging)
+    };
     builder.labels(labels(node.child("labels")))
 }
 
@@ -52,10 +32,10 @@ fn discipline(node: &Node<'_>) -> Option<Discipline> {
     let discipline = node.child("discipline");
     let kind = if discipline.is_table("burst_credit") { "burst_credit" } else { "adaptive_lifo" };
     let fields = discipline.child(kind);
-    let time = |key| Duration::from_nanos(fields.required(key, fields.time(key)));
+    let time = |key| fields.required(key, fields.duration(key));
     let found = if kind == "burst_credit" {
         let longest = time("longest");
-        let credit = fields.time("credit").map_or(longest, Duration::from_nanos);
+        let credit = fields.duration("credit").unwrap_or(longest);
         Discipline::BurstCredit { longest, standing: time("standing"), credit }
     } else {
         Discipline::AdaptiveLifo { interval: time("interval"), short_wait: time("short_wait") }
@@ -66,36 +46,19 @@ fn discipline(node: &Node<'_>) -> Option<Discipline> {
 }
 
 fn labels(node: Node<'_>) -> Labels {
-    let mut labels = Labels::new();
-    if let Some(requests) = node.count("max_waiting", 0..) {
-        labels = labels.max_waiting(requests);
-    }
-    if let Some(requests) = node.count("max_waiting_per_run", 0..) {
-        labels = labels.max_waiting_per_run(requests);
-    }
-    if let Some(wait) = node.time("max_wait") {
-        labels = labels.max_wait(Duration::from_nanos(wait));
-    }
-    if let Some(requests) = node.count("cap", 0..) {
-        labels = labels.cap(requests);
-    }
-    if let Some(turns) = small(&node, "weight", 0) {
-        labels = labels.weight(turns);
-    }
-    if let Some(count) = node.count("max_labels", 0..) {
-        labels = labels.max_labels(count);
-    }
+    let labels = with(Labels::new(), node.count("max_waiting", 0..), Labels::max_waiting);
+    let labels = with(labels, node.count("max_waiting_per_run", 0..), Labels::max_waiting_per_run);
+    let labels = with(labels, node.duration("max_wait"), Labels::max_wait);
+    let labels = with(labels, node.count("cap", 0..), Labels::cap);
+    let labels = with(labels, small(&node, "weight", 0), Labels::weight);
+    let mut labels = with(labels, node.count("max_labels", 0..), Labels::max_labels);
     let caps = node.child("caps");
     for name in caps.keys() {
-        if let Some(requests) = caps.count(name, 0..) {
-            labels = labels.label_cap(name, requests);
-        }
+        labels = with(labels, caps.count(name, 0..), |labels, requests| labels.label_cap(name, requests));
     }
     let weights = node.child("weights");
     for name in weights.keys() {
-        if let Some(turns) = small(&weights, name, 0) {
-            labels = labels.label_weight(name, turns);
-        }
+        labels = with(labels, small(&weights, name, 0), |labels, turns| labels.label_weight(name, turns));
     }
     node.finish();
     labels

@@ -217,7 +217,7 @@ impl Run<'_> {
     fn arrive(&mut self, i: usize) {
         let request = &self.captured.requests[i];
         // It ran already: it gets a slot at once or not at all.
-        if !request.waits || request.is_present {
+        if !request.asked.waits || request.is_present {
             let answer = self.admission.try_admit(request.ticket());
             return self.decided(i, answer);
         }

@@ -1,6 +1,35 @@
-//! Parts of the time, and of the tenants, that are measured.
+//! Parts of the time, and of the tenants, that are measured, and what is measured of them.
 
-use super::{metrics::metric, node::Node, tenants::Tenant};
+use super::{node::Node, tenants::Tenant};
+
+/// What is measured for each window, and what it means.
+pub const METRICS: [(&str, &str); 19] = [
+    ("goodput", "answers within the deadline, as % of perfect admission"),
+    ("of_static", "the same, as % of the best limit that never moves"),
+    ("served", "requests that arrived and were answered in time, by whichever attempt, in %"),
+    ("rejected", "attempts that were rejected, in %"),
+    ("false_rejected", "attempts rejected while perfect admission rejected none, in %"),
+    ("late", "admitted attempts that missed the deadline, in %"),
+    ("p50", "latency of admitted attempts, waits included, in ms"),
+    ("p99", "the same"),
+    ("p99_ratio", "p99, relative to the run in which some tenants are silent"),
+    ("wait_p99", "wait of admitted attempts for a slot, in ms"),
+    ("wait_ratio", "the same, relative to that run"),
+    ("settle", "s until goodput stays within 10 % of what it is at the end of the window"),
+    ("recover", "s until 95 % of what perfect admission serves is served, and stays so"),
+    ("jain", "Jain's index over the tenants' goodput, each relative to its max-min fair share"),
+    ("worst_tenant", "the smallest of these shares, in %"),
+    ("neighbours", "the same, of tenants that ask for no more than their fair share only"),
+    ("limit", "mean over the window; 0 without a limit"),
+    ("limit_end", "at the end of the window"),
+    ("in_flight", "requests that hold a slot, mean over the window"),
+];
+
+pub type Values = [f64; METRICS.len()];
+
+pub fn metric(name: &str) -> Option<usize> {
+    METRICS.iter().position(|(it, _)| *it == name)
+}
 
 #[derive(Clone, Debug)]
 pub struct Window {

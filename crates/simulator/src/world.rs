@@ -4,18 +4,21 @@
 //! slot is a `Permit` that is finished when the server is done or dropped when the client leaves, and whatever the
 //! handle wants to do by time it says by `next_wakeup` and does in `tick`.
 
-use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{Arc, Mutex},
+};
 
-use tower_admission::{Admission, Clock};
+use tower_admission::{Admission, Clock, Permit, permit::Admit};
 
 use super::{
     arrivals::{Arrival, Generator},
-    attempt::{Attempt, Call, WokenList},
     policy::{Policy, VirtualClock},
     random::Stream,
     record::{Record, STEP},
     scenario::Scenario,
-    server::{Abandoned, Server},
+    server::{Abandoned, Job, Server},
     timeline::Moment,
 };
 
@@ -35,6 +38,39 @@ pub(super) enum Event {
     /// A piece of time is over.
     Sample,
 }
+
+/// What a client wants, whichever attempt it is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Call {
+    pub(super) tenant: usize,
+    pub(super) number: u64,
+    pub(super) first: u64,
+    pub(super) attempt: u32,
+    /// Nanoseconds as the bits of a float.
+    pub(super) work: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) call: Call,
+    pub(super) arrived: u64,
+    /// Tells this attempt from others that used the same entry.
+    pub(super) serial: u64,
+    pub(super) stage: Stage,
+    pub(super) left: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    Waiting(Admit),
+    /// In the server, or, without a job there, its answer on the way back. Without a permit if the client left and
+    /// took it along.
+    Running(Option<Permit>, Option<Job>),
+    Free,
+}
+
+/// Whose wakers were called: the attempt and its serial number.
+pub(super) type WokenList = Arc<Mutex<Vec<(u32, u64)>>>;
 
 pub(super) struct World<'a> {
     pub(super) scenario: &'a Scenario,

@@ -11,8 +11,9 @@ use tower_admission::{
     Admission, AdmissionBuilder, Cap, ClassLimits, Rules, Ticket, WhenFull,
     limit::Fixed,
     store::{
-        Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
+        Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
         LockRequest, Locked, MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
+        StoreFuture,
     },
 };
 
@@ -97,7 +98,7 @@ impl Moody {
         asked.iter().sum()
     }
 
-    fn answer<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+    fn answer<'a, T: Send + 'a>(&'a self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         let number = self.count();
         let Some((limit, takes)) = &self.0.far else { return answer };
         let half = takes(number) / 2;
@@ -128,7 +129,7 @@ pub fn ticket() -> Ticket<'static> {
 }
 
 impl Store for Moody {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         match self.mood() {
             Mood::Up | Mood::Evicting => self.answer(self.0.store.acquire(request)),
             Mood::Quiet(until) => {
@@ -139,36 +140,36 @@ impl Store for Moody {
         }
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         self.answer(self.0.store.renew(leases))
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         self.answer(self.0.store.release(leases))
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         self.answer(self.0.store.reserve(request))
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         self.answer(self.0.store.draw(rate, most))
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         self.0.store.lock(request)
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         self.0.store.extend(lock)
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         self.0.store.unlock(lock)
     }
 
-    fn settle(&self, debt: PendingRelease) {
-        self.0.store.settle(debt);
+    fn release_later(&self, debt: PendingRelease) {
+        self.0.store.release_later(debt);
     }
 
     fn notices(&self) -> Notices {

@@ -19,6 +19,7 @@ pub(in crate::config) fn warnings(plan: &Plan, values: &AdmissionConfig, largest
     let limit = plan.law.limit();
     let single = [
         without_effect(plan, values),
+        without_captures(values, cfg!(feature = "capture")),
         values.patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
         endless(&plan.line, plan.queue, values.patience),
         values.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
@@ -56,6 +57,11 @@ fn without_effect(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn without_captures(values: &AdmissionConfig, has_feature: bool) -> Option<String> {
+    let is_missed = values.capture_last.is_some() && !has_feature;
+    is_missed.then(|| "capture_last has no effect: the program was built without the feature capture".to_owned())
 }
 
 fn impatient(line: &Bound, queue: bool, patience: Duration) -> Option<String> {
@@ -241,6 +247,10 @@ mod tests {
             assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
         }
         assert_eq!(warning(Settings::default()), "");
+        let captured = AdmissionConfig { capture_last: Some(seconds(60)), ..AdmissionConfig::default() };
+        let is_missed = |values, has_feature| without_captures(values, has_feature).is_some();
+        assert!(is_missed(&captured, false) && !is_missed(&captured, true));
+        assert!(!is_missed(&AdmissionConfig::default(), false));
     }
 
     #[test]

@@ -217,10 +217,7 @@ impl Setting for QueueSize {
     }
 
     fn write(&self) -> Value {
-        match self {
-            Self::Fixed(size) => size.write(),
-            Self::SquareRoot => Value::text("square_root"),
-        }
+        self.fixed().map_or_else(|| Value::text("square_root"), |size| size.write())
     }
 
     fn schema() -> Json {

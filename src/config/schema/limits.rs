@@ -15,9 +15,9 @@ use crate::config::load::{
     problems::ConfigProblem,
     value::{Node, Origin, Value, join},
 };
-use crate::{
-    config::settings::limits::{Cap, ClassLimits, Rate, Sharing},
-    engine::rules::{RateMode, WhenFull},
+use crate::engine::{
+    rules::{RateMode, WhenFull},
+    settings::limits::{Cap, ClassLimits, Rate, Sharing},
 };
 
 /// An override for one label, whose name may contain colons: one `[[label_overrides]]` of a file.

@@ -19,7 +19,8 @@ pub use self::{
     times::{parse_time, write_time},
 };
 use crate::{
-    config::{AdmissionConfig, ClassLimits, ForAll, Rules, Settings, load::nearest::nearest, settings::rules::OTHERS},
+    config::{AdmissionConfig, ClassLimits, ForAll, Rules, Settings, load::nearest::nearest},
+    engine::settings::rules::OTHERS,
     problem::BuildError,
 };
 

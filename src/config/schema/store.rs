@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::setting::{At, Setting};
 use crate::config::load::value::Value;
 use crate::{
-    config::{OnStoreFailureConfig, StoreUrl, settings::limits::Sharing},
+    config::{OnStoreFailureConfig, StoreUrl},
     engine::rules::OnStoreFailure,
+    engine::settings::limits::Sharing,
 };
 
 impl Setting for OnStoreFailureConfig {
@@ -62,12 +63,12 @@ pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
 
 /// Writes what a rule says about the store.
 pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
-    let (word, instances) = match sharing.when_gone {
-        None => (None, None),
-        Some(OnStoreFailure::FailClosed) => (Some(OnStoreFailureConfig::FailClosed), None),
-        Some(OnStoreFailure::FailOpen) => (Some(OnStoreFailureConfig::FailOpen), None),
-        Some(OnStoreFailure::LocalShare { instances }) => (Some(OnStoreFailureConfig::LocalShare), Some(instances)),
-    };
+    let word = sharing.when_gone.map(|it| match it.alone() {
+        None => OnStoreFailureConfig::FailClosed,
+        Some(None) => OnStoreFailureConfig::FailOpen,
+        Some(Some(_)) => OnStoreFailureConfig::LocalShare,
+    });
+    let instances = sharing.when_gone.and_then(OnStoreFailure::alone).flatten();
     let fields = [
         sharing.local.then(|| ("local", true.write())),
         word.map(|word| ("when_gone", word.write())),

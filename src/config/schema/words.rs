@@ -93,20 +93,11 @@ impl Setting for Discipline {
     }
 
     fn write(&self) -> Value {
-        match self {
-            Self::AdaptiveLifo { interval, short_wait } => Value::table([
-                ("kind", Value::text(self.as_str())),
-                ("interval", interval.write()),
-                ("short_wait", short_wait.write()),
-            ]),
-            Self::BurstCredit { longest, standing, credit } => Value::table([
-                ("kind", Value::text(self.as_str())),
-                ("longest", longest.write()),
-                ("standing", standing.write()),
-                ("credit", credit.write()),
-            ]),
-            Self::Fair | Self::Fifo => Value::text(self.as_str()),
+        let (kind, times) = (Value::text(self.as_str()), self.times());
+        if times.is_empty() {
+            return kind;
         }
+        Value::table([("kind", kind)].into_iter().chain(times.into_iter().map(|(name, time)| (name, time.write()))))
     }
 
     fn schema() -> Json {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{derived::Derived, labels::Labels};
 #[cfg(feature = "config")]
-use super::{limits::ClassLimits, share::Share, store::StoreConfig};
+use super::{ClassLimits, share::Share, store::StoreConfig};
+use super::{derived::Derived, labels::Labels};
 use crate::config::declare::settings;
 #[cfg(feature = "config")]
 use crate::config::schema::{LabelOverride, LimitConfig};
@@ -166,7 +166,7 @@ macro_rules! layer_settings {
                 /// `admission capture --last 5m` fetches it after the fact, and `admission simulate --replay` says what
                 /// would have become of the requests under other settings: see
                 /// [introspection](crate::docs::introspection#rolling-captures). While it runs, each request takes a
-                /// turn: none takes the quiet path. Needs the feature `introspect`.
+                /// turn: none takes the quiet path. Needs the feature `capture`.
                 pub capture_last: Option<Duration> = None => |time: Duration| Some(time),
                 /// How much memory that capture may take, in bytes.
                 ///

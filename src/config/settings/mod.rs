@@ -3,8 +3,6 @@
 pub(super) mod derived;
 pub(super) mod labels;
 pub(super) mod layer;
-pub(super) mod limits;
-pub(super) mod rules;
 mod share;
 #[cfg(feature = "config")]
 mod store;
@@ -16,10 +14,9 @@ use self::layer::AdmissionConfig;
 pub use self::store::{OnStoreFailureConfig, StoreConfig, StoreUrl};
 pub use self::{
     labels::{LabelConfig, Labels},
-    limits::{Cap, ClassLimits, Rate},
-    rules::Rules,
     share::{Share, percent},
 };
+pub use crate::engine::settings::{Cap, ClassLimits, Rate, Rules};
 use crate::engine::{
     limit::{Fixed, Limit, TwoPoint},
     rules::OnStoreFailure,
@@ -61,7 +58,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns for how long back a capture remembers, and in how many bytes, if there is to be one.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn capture(&self) -> Option<(std::time::Duration, usize)> {
         self.values.capture_last.map(|last| (last, self.values.capture_max_bytes))
     }

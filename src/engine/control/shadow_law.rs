@@ -22,7 +22,9 @@ pub(crate) struct ShadowLaw {
     panics: u64,
 }
 
-/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`](crate::AdmissionBuilder::shadow_limit).
+/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`][shadow_limit].
+///
+/// [shadow_limit]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shadow_limit
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]

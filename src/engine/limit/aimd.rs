@@ -2,10 +2,10 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, range_problems};
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use crate::time::nanos;
 use crate::{
     outcome::Outcome,
@@ -107,7 +107,7 @@ impl Aimd {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl Aimd {
     pub(super) fn parameters(&self) -> Option<Vec<(&'static str, Number)>> {
         let (min, max) = (Number::Count(self.min), Number::Count(self.max));

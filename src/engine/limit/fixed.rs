@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitState, Reference, Sample};
 use crate::problem::Problem;
@@ -18,7 +18,7 @@ impl Fixed {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl Fixed {
     pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
         vec![("limit", Number::Count(self.0))]

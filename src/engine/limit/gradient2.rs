@@ -56,6 +56,17 @@ pub enum QueueSize {
     SquareRoot,
 }
 
+#[cfg(feature = "config")]
+impl QueueSize {
+    /// Returns the number, if it is always the same.
+    pub(crate) const fn fixed(self) -> Option<u32> {
+        match self {
+            Self::Fixed(requests) => Some(requests),
+            Self::SquareRoot => None,
+        }
+    }
+}
+
 /// A mean at first, an exponential average afterwards.
 #[derive(Clone, Debug)]
 struct Average {

@@ -2,21 +2,13 @@
 
 use std::any::Any;
 
-use super::{Aggregate, Aimd, Fixed, TwoPoint, Windowed};
+use super::{Aggregate, Aimd, Fixed, Number, TwoPoint, Windowed};
 
 /// A law that can be written down, in the words of the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) kind: &'static str,
     pub(crate) fields: Vec<(&'static str, Number)>,
-}
-
-/// A parameter of a law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Number {
-    Count(usize),
-    Nanos(u64),
-    Real(f64),
 }
 
 impl Known {

@@ -7,7 +7,7 @@ mod basis;
 mod fixed;
 mod gradient;
 mod gradient2;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod known;
 mod netflix_window;
 mod state;
@@ -29,8 +29,8 @@ pub use basis::LimitInputs;
 pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
-#[cfg(feature = "introspect")]
-pub(crate) use known::{Known, Number};
+#[cfg(feature = "capture")]
+pub(crate) use known::Known;
 pub use netflix_window::NetflixWindow;
 pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
@@ -38,6 +38,15 @@ pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
 
 use crate::{outcome::Outcome, problem::Problem, time::Timestamp};
+
+/// A parameter of a law, as a capture tells it.
+#[cfg(feature = "capture")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Count(usize),
+    Nanos(u64),
+    Real(f64),
+}
 
 /// What one finished request, or one window of them, says about load.
 #[derive(Clone, Debug)]
@@ -115,28 +124,36 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
-    /// Returns the name of the law's kind. On a [reload](crate::Admission::reload) a law of the same kind goes on where
+    /// Returns the name of the law's kind. On a [reload][reload] a law of the same kind goes on where
     /// the last one was.
+    ///
+    /// [reload]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.reload
     fn kind(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
 
     /// Returns one in how many requests has to be timed while no request waits and the limit does not bind, where the
-    /// settings [ask](crate::AdmissionBuilder::time_one_in) for that many. A law that needs the sample of each request answers 1,
+    /// settings [ask][time_one_in] for that many. A law that needs the sample of each request answers 1,
     /// as laws do unless they say otherwise. As soon as the limit binds, each request is timed.
+    ///
+    /// [time_one_in]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.time_one_in
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         let _ = asked;
         NonZeroU32::MIN
     }
 
     /// Returns the numbers that the present limit was judged by, as far as they can be told. Asked when the limit has
-    /// moved, for the [journal](crate::Admission::journal), and each second.
+    /// moved, for the [journal][journal], and each second.
+    ///
+    /// [journal]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.journal
     fn inputs(&self) -> LimitInputs {
         LimitInputs::default()
     }
 
     /// Returns what the law does with its limit, and within which bounds, as far as it can be told. Asked each second, and when
-    /// an operator [looks](crate::docs::introspection).
+    /// an operator [looks][docs::introspection].
+    ///
+    /// [docs::introspection]: https://docs.rs/tower-admission/latest/tower_admission/docs/introspection/index.html
     fn state(&self) -> LimitState {
         LimitState::default()
     }
@@ -159,7 +176,7 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
 #[derive(Debug)]
 pub struct Limit {
     law: Box<dyn LimitAlgorithm>,
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     known: Option<Known>,
 }
 
@@ -170,7 +187,7 @@ impl Limit {
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
     pub fn per_sample(law: impl LimitAlgorithm + 'static) -> Self {
         Self {
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             known: Known::of(&law),
             law: Box::new(law),
         }
@@ -181,7 +198,7 @@ impl Limit {
     }
 
     /// Returns the kind and settings of the law, if they can be written down.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }

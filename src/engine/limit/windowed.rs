@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
 use crate::{
@@ -53,6 +53,8 @@ struct Window {
     successes: u32,
     cancelled: u32,
     overloads: u32,
+    /// Requests for which timed ones stand, and that brought no sample.
+    untimed: u32,
     total_nanos: u128,
     values: Thinned,
 }
@@ -122,7 +124,7 @@ impl<L: LimitAlgorithm> Windowed<L> {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl<L> Windowed<L> {
     pub(super) const fn law(&self) -> &L {
         &self.law
@@ -232,6 +234,7 @@ impl Window {
             successes: 0,
             cancelled: 0,
             overloads: 0,
+            untimed: 0,
             total_nanos: 0,
             values: Thinned::new(if keep { 1_024 } else { 0 }),
         }
@@ -263,7 +266,10 @@ impl Window {
             // Only a lower bound: it can show that the window is slower than it seems, never that it is faster.
             Outcome::Cancelled if sample.rtt.is_none() || rtt < self.mean() => return,
             Outcome::Cancelled => self.cancelled += 1,
-            Outcome::Success => self.successes += 1,
+            Outcome::Success => {
+                self.successes += 1;
+                self.untimed = self.untimed.saturating_add(sample.weight.saturating_sub(1));
+            }
             Outcome::Ignore => return,
         }
         if sample.outcome != Outcome::Overload {
@@ -286,7 +292,8 @@ impl Window {
             Aggregate::Mean => self.mean(),
             Aggregate::Percentile(percentile) => self.values.percentile(percentile),
         };
-        let overloaded = f64::from(self.overloads) * 100.0 >= f64::from(self.samples()) * overload_percent;
+        let weight = self.samples().saturating_add(self.untimed);
+        let overloaded = f64::from(self.overloads) * 100.0 >= f64::from(weight) * overload_percent;
         let outcome = match (overloaded && self.overloads > 0, self.successes) {
             (true, _) => Outcome::Overload,
             (false, 0) => Outcome::Cancelled,
@@ -301,7 +308,7 @@ impl Window {
             running: self.running,
             outcome,
             refused: false,
-            weight: self.samples(),
+            weight,
         })
     }
 }

@@ -5,6 +5,11 @@ const MS: u64 = 1_000_000;
 
 /// Feeds one sample that ends at `end` ms after `rtt` ms.
 fn feed<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: Outcome) -> usize {
+    feed_for(law, end, rtt, outcome, 1)
+}
+
+/// The same where the sample stands for `weight` requests.
+fn feed_for<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: Outcome, weight: u32) -> usize {
     law.on_sample(&Sample {
         start: Timestamp::from_nanos((end - rtt) * MS),
         end: Timestamp::from_nanos(end * MS),
@@ -13,7 +18,7 @@ fn feed<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcome: O
         running: 1_000,
         outcome,
         refused: false,
-        weight: 1,
+        weight,
     });
     law.limit()
 }
@@ -64,6 +69,24 @@ fn low_traffic_still_closes_windows_by_age_and_forgets_what_is_stale() {
     }
     assert_eq!(feed(&mut law, 12_010, 10, Outcome::Success), 101, "three samples, closed when the fourth came");
     assert_eq!(feed(&mut law, 60_000, 10, Outcome::Success), 101, "the fourth alone was 48 s old: forgotten");
+}
+
+/// Of a thousand requests a second one in a hundred is an overload, and one in eight is timed: overloads bring a sample each.
+#[test]
+fn overloads_are_weighed_against_all_requests_and_not_against_the_timed_ones() {
+    let limit_with = |weight| {
+        let mut law = law();
+        for request in 0..4_000 {
+            if request % 100 == 50 {
+                feed_for(&mut law, 1_000 + request, 10, Outcome::Overload, 1);
+            } else if request % 8 == 0 {
+                feed_for(&mut law, 1_000 + request, 10, Outcome::Success, weight);
+            }
+        }
+        law.limit()
+    };
+    assert!(limit_with(8) >= 100, "1 % of overloads is less than 5 %: {}", limit_with(8));
+    assert!(limit_with(1) <= 80, "control: 1 in 13 samples is an overload: {}", limit_with(1));
 }
 
 #[test]

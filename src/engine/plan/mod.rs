@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
+pub(crate) mod matching;
 pub(crate) mod rules;
 
 use self::rules::RulesPlan;
@@ -54,6 +55,18 @@ impl Discipline {
             Self::Fair => "fair",
             Self::AdaptiveLifo { .. } => "adaptive_lifo",
             Self::BurstCredit { .. } => "burst_credit",
+        }
+    }
+
+    /// Returns the settings that only some of them have, by name.
+    #[cfg(any(feature = "config", feature = "capture"))]
+    pub(crate) fn times(self) -> Vec<(&'static str, Duration)> {
+        match self {
+            Self::Fifo | Self::Fair => Vec::new(),
+            Self::AdaptiveLifo { interval, short_wait } => vec![("interval", interval), ("short_wait", short_wait)],
+            Self::BurstCredit { longest, standing, credit } => {
+                vec![("longest", longest), ("standing", standing), ("credit", credit)]
+            }
         }
     }
 }

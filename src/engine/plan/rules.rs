@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
+pub(crate) use tower_admission_store::OnStoreFailure;
+
 /// What a rule does with a request when it is full.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -10,8 +12,10 @@ pub enum WhenFull {
     Queue,
     /// The request is rejected.
     Reject,
-    /// The request is answered as if there were no work for it, 204 [unless set](crate::response::Rejections::nothing):
+    /// The request is answered as if there were no work for it, 204 [unless set][nothing]:
     /// "no task" for a long poll.
+    ///
+    /// [nothing]: https://docs.rs/tower-admission/latest/tower_admission/response/struct.Rejections.html#method.nothing
     RespondEmpty,
 }
 
@@ -49,23 +53,14 @@ pub enum RateMode {
     },
 }
 
-/// What a rule does while the store can't be asked. An explicit choice, since each has its price.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum OnStoreFailure {
-    /// Fail closed: no request is admitted. The rule is never exceeded, and no work is done.
-    #[default]
-    FailClosed,
-    /// Fail open: every request is admitted. The rule doesn't count, so it may be exceeded.
-    FailOpen,
-    /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
-    ///
-    /// Together the processes stay within the bound while that number is right. Requests that the store granted before
-    /// are not counted against the share, so while those run there may be as many again.
-    LocalShare {
-        /// Processes that share the rule.
-        instances: NonZeroU32,
-    },
+impl RateMode {
+    /// Returns how many starts are allowed at once; none in a window.
+    pub(crate) const fn burst(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Minute => None,
+            Self::Smooth { burst } => Some(burst),
+        }
+    }
 }
 
 /// A bound, and what happens when it is full.
@@ -256,16 +251,5 @@ impl RulesPlan {
         ways.sort_unstable();
         ways.dedup();
         ways.into_iter().map(|(_, word)| word).collect()
-    }
-}
-
-impl OnStoreFailure {
-    /// Returns what becomes of requests, as a word, after how strict it is.
-    pub(crate) const fn way(self) -> (u8, &'static str) {
-        match self {
-            Self::FailClosed => (0, "refuse"),
-            Self::LocalShare { .. } => (1, "local_share"),
-            Self::FailOpen => (2, "admit"),
-        }
     }
 }

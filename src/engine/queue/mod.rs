@@ -163,19 +163,19 @@ impl WaitQueue {
     }
 
     /// Like `get`, for a key that may be stale.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         self.flows.find(key)
     }
 
     /// Returns all places that are in use.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.flows.keys()
     }
 
     /// Returns how many places are in use, including those of waiters that were answered and have not asked yet.
-    #[cfg(any(test, feature = "introspect"))]
+    #[cfg(any(test, feature = "capture"))]
     pub(crate) const fn entries(&self) -> usize {
         self.flows.len()
     }

@@ -84,7 +84,7 @@ impl Waiters {
     }
 
     /// Like `get`, for a key that may be stale.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         let entry = self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation);
         entry.map(|entry| &entry.waiter)
@@ -105,13 +105,13 @@ impl Waiters {
         Key { index, generation: self.entries[index as usize].links.generation }
     }
 
-    #[cfg(any(test, feature = "introspect"))]
+    #[cfg(any(test, feature = "capture"))]
     pub(crate) const fn len(&self) -> usize {
         self.entries.len() - self.vacant
     }
 
     /// Returns every waiter that was inserted and not removed since.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn keys(&self) -> Vec<Key> {
         let mut vacant = vec![false; self.entries.len()];
         let mut next = self.free.unwrap_or(NONE);

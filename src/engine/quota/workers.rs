@@ -46,7 +46,7 @@ impl Workers {
     }
 
     /// Returns each worker, how many requests it can take, and until when its word holds.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn reports(&self) -> impl Iterator<Item = (&str, usize, Timestamp)> {
         self.list.iter().map(|worker| (&*worker.id, worker.slots, worker.until))
     }

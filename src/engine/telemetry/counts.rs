@@ -1,6 +1,6 @@
 //! What happened to the requests of a partition.
 
-use super::histogram::Histogram;
+use super::Histogram;
 use crate::{outcome::Outcome, rejection::Reason};
 
 /// What happened in a partition since the handle was made.

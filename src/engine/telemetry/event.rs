@@ -1,13 +1,50 @@
-//! Events that telemetry records: what became of a request, and what changed.
+//! Events: everything that the engine tells telemetry of requests and changes, in the order in which it happens.
+
+use std::time::Duration;
 
 use crate::{
-    engine::{limit::LimitInputs, plan::Mode, tokens::StoreChange},
+    engine::{
+        ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
+        limit::LimitInputs,
+        plan::Mode,
+        tokens::{RequestRef, StoreChange},
+    },
+    outcome::Outcome,
     rejection::Reason,
 };
 
-/// What became of a request.
+/// What happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
+    /// A request came.
+    Arrived { partition: PartitionId, label: LabelId },
+    /// A request came that has this class of rules.
+    Met(RuleClassId),
+    /// A request was admitted as it came.
+    Admitted(RequestRef),
+    /// Something else became of a request.
+    Decided(RequestRef, Decided),
+    /// A request ended after this time. The label is that of the request, unless its slot is not counted or was taken back before:
+    /// the label may be forgotten by then.
+    Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
+    /// So many requests ended in a time that is not known.
+    EndedUntimed { partition: PartitionId, outcome: Outcome, count: u64 },
+    /// The trailers of a request told of an overload after its sample was taken.
+    EndedLate(PartitionId),
+    /// So many requests without a label came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
+    /// 0 takes back requests that were counted before they gave up.
+    AdmittedUnlisted { partition: PartitionId, count: i64 },
+    /// A request that was admitted to a lent slot while so many requests ran. So many more ended in the same time.
+    Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
+    /// So many requests without a label came and were rejected, and are listed nowhere.
+    RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
+    /// Something changed.
+    Changed(ChangeEvent),
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decided {
     /// The request was admitted as it came, uncounted by the limit, because decisions don't bind.
     LetThrough,
     /// The request took a slot as it came, and has to ask a store before it runs.

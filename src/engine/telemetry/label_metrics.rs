@@ -168,11 +168,6 @@ impl AllLabelMetrics {
         labels.for_each(|(entry, name)| self.find(entry, name, plans));
     }
 
-    /// Returns how many labels have metrics, the shared ones included.
-    pub(super) const fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// Returns the metrics of all labels, the shared ones first: the cap that settings give each, its counts, and the entry of its
     /// label unless that is forgotten.
     pub(super) fn iter(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {

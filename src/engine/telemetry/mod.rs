@@ -1,7 +1,7 @@
 //! Telemetry: counts by partition and by label, times, and the journal of decisions and changes.
 //!
-//! Each decision is recorded once, with [`Telemetry::record`]. Requests that were admitted, rejected or cancelled and
-//! waiters add up to the requests that arrived.
+//! What happened comes in by one door, [`Telemetry::take`]. Requests that were admitted, rejected or cancelled and waiters add up
+//! to the requests that arrived.
 
 mod classes_seen;
 mod counts;
@@ -9,7 +9,6 @@ mod event;
 #[cfg(feature = "introspect")]
 mod followed;
 mod health_state;
-mod histogram;
 mod journal;
 mod label_metrics;
 mod label_window;
@@ -19,7 +18,6 @@ mod rejected_by;
 #[cfg(feature = "introspect")]
 mod sampled;
 mod totals;
-mod unlisted;
 mod verdict;
 
 use std::time::Duration;
@@ -28,6 +26,8 @@ pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, 
 #[cfg(feature = "introspect")]
 use self::sampled::TimeKind;
 pub use self::verdict::Verdict;
+pub(crate) use tower_admission_store::Histogram;
+
 use self::{
     classes_seen::ClassesSeen,
     health_state::HealthState,
@@ -37,8 +37,7 @@ use self::{
 };
 pub(crate) use self::{
     counts::Counts,
-    event::{Blocker, BlockingBound, ChangeEvent, Event, Gauges},
-    histogram::Histogram,
+    event::{Blocker, BlockingBound, ChangeEvent, Decided, Event, Gauges},
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
     label_window::LabelWindow,
@@ -113,44 +112,75 @@ impl Telemetry {
         self.reloads
     }
 
-    /// Counts a request that arrived.
-    #[inline]
-    pub(crate) fn arrived(&mut self, partition: PartitionId, label: LabelId) {
-        self.counts[partition.index()].arrived += 1;
-        self.tally(label, |metrics| metrics.requests += 1);
+    /// Takes what happened, and the state of the handle then: the only way in which the engine tells anything of requests.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Timestamp, event: Event, gauges: Gauges) {
+        match event {
+            Event::Arrived { partition, label } => {
+                self.counts[partition.index()].arrived += 1;
+                self.tally(label, |metrics| metrics.requests += 1);
+            }
+            Event::Met(class) => self.classes_seen.note(class),
+            Event::Admitted(request) => {
+                self.counts[request.partition.index()].admitted += 1;
+                self.count_admitted(request.label);
+                self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+            }
+            Event::Decided(request, decided) => self.decided(now, request, decided, gauges),
+            Event::Ended { partition, label, metrics, outcome, rtt } => {
+                self.ended(partition, label, metrics, outcome, rtt);
+            }
+            Event::EndedUntimed { partition, outcome, count } => *self.counts[partition.index()].of(outcome) += count,
+            Event::EndedLate(partition) => self.counts[partition.index()].late_overloads += 1,
+            Event::AdmittedUnlisted { partition, count } => {
+                let counts = &mut self.counts[partition.index()];
+                counts.arrived = counts.arrived.wrapping_add_signed(count);
+                counts.admitted = counts.admitted.wrapping_add_signed(count);
+            }
+            Event::Listed { request, in_flight, rtt, alike } => {
+                let gauges = Gauges { in_flight: in_flight as usize, ..gauges };
+                self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+                if alike > 0 {
+                    self.counts[request.partition.index()].rtt.record_many(rtt, alike.into());
+                }
+            }
+            Event::RejectedUnlisted { partition, reason, count } => {
+                let counts = &mut self.counts[partition.index()];
+                counts.arrived += count;
+                counts.rejected[reason.index()] += count;
+                self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
+                #[cfg(feature = "introspect")]
+                self.count_rejected_plainly(partition, reason, count);
+            }
+            Event::Changed(event) => self.journal.changed(now, event, gauges),
+        }
     }
 
-    /// Notes that a request had this class of rules.
+    /// Takes what became of a request.
     #[inline]
-    pub(crate) const fn see_class(&mut self, class: RuleClassId) {
-        self.classes_seen.note(class);
-    }
-
-    /// Records what became of a request.
-    #[inline]
-    pub(crate) fn record(&mut self, now: Timestamp, request: RequestRef, event: Event, gauges: Gauges) {
+    fn decided(&mut self, now: Timestamp, request: RequestRef, decided: Decided, gauges: Gauges) {
         let counts = &mut self.counts[request.partition.index()];
         let nothing = Blocker::NOTHING;
-        let (code, request, blocker) = match event {
-            Event::LetThrough => {
+        let (code, request, blocker) = match decided {
+            Decided::LetThrough => {
                 counts.admitted += 1;
                 return;
             }
-            Event::Asks => return self.count_admitted(request.label),
-            Event::GaveBack => {
+            Decided::Asks => return self.count_admitted(request.label),
+            Decided::GaveBack => {
                 let totals = self.totals_mut(request.label);
                 totals.admitted = totals.admitted.saturating_sub(1);
                 return;
             }
-            Event::Queued(blocker) => (DecisionCode::QUEUED, request, blocker),
-            Event::Granted { asks } => {
+            Decided::Queued(blocker) => (DecisionCode::QUEUED, request, blocker),
+            Decided::Granted { asks } => {
                 self.count_admitted(request.label);
                 if asks {
                     return;
                 }
                 (DecisionCode::GRANTED, request, nothing)
             }
-            Event::Claimed { waited, asked } => {
+            Decided::Claimed { waited, asked } => {
                 counts.admitted += 1;
                 if waited {
                     let wait = now.since(request.since);
@@ -166,7 +196,7 @@ impl Telemetry {
                     (true, false) => (DecisionCode::ADMITTED, RequestRef { since: now, ..request }, nothing),
                 }
             }
-            Event::Rejected { reason, blocker, timed_out } => {
+            Decided::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
                 let totals = self.totals_mut(request.label);
                 totals.rejected[Fares::of(reason) as usize] += 1;
@@ -180,30 +210,22 @@ impl Telemetry {
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
                 (code, request, blocker)
             }
-            Event::Cancelled => {
+            Decided::Cancelled => {
                 counts.cancelled_waiting += 1;
                 self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
                 (DecisionCode::CANCELLED, request, nothing)
             }
-            Event::DryRun { reject: None, blocker } => {
+            Decided::DryRun { reject: None, blocker } => {
                 counts.would_queue += 1;
                 (DecisionCode::WOULD_QUEUE, request, blocker)
             }
-            Event::DryRun { reject: Some(reason), blocker } => {
+            Decided::DryRun { reject: Some(reason), blocker } => {
                 counts.would_reject[reason.index()] += 1;
                 self.totals_mut(request.label).would_reject += 1;
                 (DecisionCode::would_reject(reason), request, blocker)
             }
         };
         self.journal.decided(now, code, request, blocker, gauges);
-    }
-
-    /// Records that a request was admitted as it came.
-    #[inline(always)]
-    pub(crate) fn admitted(&mut self, now: Timestamp, request: RequestRef, gauges: Gauges) {
-        self.counts[request.partition.index()].admitted += 1;
-        self.count_admitted(request.label);
-        self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
     }
 
     /// Requests without a label are counted by partition only.
@@ -214,11 +236,6 @@ impl Telemetry {
         }
     }
 
-    /// Records that something changed.
-    pub(crate) fn change(&mut self, now: Timestamp, event: ChangeEvent, gauges: Gauges) {
-        self.journal.changed(now, event, gauges);
-    }
-
     /// Whether there is a journal, so that it is worth finding out what was in the way of a request.
     #[inline]
     pub(crate) const fn keeps_journal(&self) -> bool {
@@ -226,18 +243,12 @@ impl Telemetry {
     }
 
     /// Returns the entry before which the journal holds no decision any more, and the newest entry.
-    pub(crate) fn journal_range(&self) -> (u64, u64) {
+    pub(crate) const fn journal_range(&self) -> (u64, u64) {
         (self.journal.forgotten_until(), self.journal.sequence())
     }
 
-    /// Returns the newest entry of the journal.
-    pub(crate) const fn newest_entry(&self) -> u64 {
-        self.journal.sequence()
-    }
-
-    /// Counts how a request of a partition ended, and how long it took. The label is that of the request, unless its slot is not
-    /// counted or was taken back before: the label may be forgotten by then.
-    pub(crate) fn ended(
+    #[inline(always)]
+    fn ended(
         &mut self,
         partition: PartitionId,
         label: LabelId,
@@ -262,11 +273,6 @@ impl Telemetry {
                 }
             });
         }
-    }
-
-    /// Counts an overload that trailers told of after the sample of the request was taken.
-    pub(crate) fn ended_late(&mut self, partition: PartitionId) {
-        self.counts[partition.index()].late_overloads += 1;
     }
 
     pub(crate) fn counts(&self, partition: PartitionId) -> &Counts {
@@ -326,11 +332,6 @@ impl Telemetry {
         }
     }
 
-    /// Returns how many labels have metrics, the shared ones included.
-    pub(crate) const fn label_metrics_count(&self) -> usize {
-        self.label_metrics.len()
-    }
-
     /// Returns the metrics of all labels, the shared ones first.
     pub(crate) fn label_metrics(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {
         self.label_metrics.iter()
@@ -352,15 +353,23 @@ impl Telemetry {
     }
 
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
-    /// `is_below` says which partitions run fewer requests than their share.
-    pub(crate) fn judge(&mut self, now: Timestamp, inputs: HealthInputs, is_below: impl Fn(PartitionId) -> bool) {
+    /// `is_below` says which partitions run fewer requests than their share. Returns whether callers leave a partition for the first
+    /// time.
+    pub(crate) fn judge(
+        &mut self,
+        now: Timestamp,
+        inputs: HealthInputs,
+        is_below: impl Fn(PartitionId) -> bool,
+    ) -> bool {
         #[cfg(feature = "introspect")]
         let is_second_over = self.is_second_over(now);
+        let had_left = self.leaving().1.len();
         self.health.judge(now, inputs, &self.counts, &self.totals, is_below);
         #[cfg(feature = "introspect")]
         if is_second_over {
             self.follow_labels(now);
         }
+        self.leaving().1.len() > had_left
     }
 
     /// Returns the state of the handle in a word, and since when.

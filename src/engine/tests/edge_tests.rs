@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::{
-    config::{Cap, ClassLimits, Rules},
     engine::{
         Arrival, Ask, Engine, PartitionId, StoreState, Subject,
         limit::{Fixed, Limit},
         plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
         rules::OnStoreFailure,
+        settings::{Cap, ClassLimits, Rules},
         shares::WHOLE,
     },
     time::Timestamp,

@@ -9,8 +9,10 @@ use crate::engine::{
     shares::WHOLE,
 };
 use crate::{
-    config::{Cap, ClassLimits, Rate, Rules},
-    engine::rules::WhenFull,
+    engine::{
+        rules::WhenFull,
+        settings::{Cap, ClassLimits, Rate, Rules},
+    },
     outcome::Outcome,
     time::Timestamp,
 };

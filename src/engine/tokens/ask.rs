@@ -2,8 +2,10 @@
 
 use crate::{
     criticality::Criticality,
-    engine::ids::{ClassId, PartitionId},
-    keys::{self, LabelKey},
+    engine::{
+        ids::{ClassId, PartitionId},
+        words::{NO_LABEL, hash_of},
+    },
     time::Timestamp,
 };
 
@@ -33,16 +35,16 @@ pub(crate) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// The subject of requests without a label, where rules hold for these as well.
-    pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None, hash: keys::NO_LABEL };
+    pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None, hash: NO_LABEL };
 
     /// Returns the subject of a request with a label.
     pub(crate) fn new(namespace: &'a str, label: &'a str, run: Option<&'a str>) -> Self {
-        Self { namespace, label, run, hash: keys::hash_of(namespace, label) }
+        Self { namespace, label, run, hash: hash_of(namespace, label) }
     }
 
-    /// Returns the subject of a request whose label is known by its key.
-    pub(crate) fn of(key: &'a LabelKey, run: Option<&'a str>) -> Self {
-        Self { namespace: key.namespace(), label: key.name(), run, hash: key.hash() }
+    /// Returns the subject of a request with a label whose hash was computed before.
+    pub(crate) const fn hashed(namespace: &'a str, label: &'a str, hash: u64, run: Option<&'a str>) -> Self {
+        Self { namespace, label, run, hash }
     }
 
     /// Returns the hash of namespace and label.

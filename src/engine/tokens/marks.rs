@@ -63,7 +63,7 @@ impl Marks {
 
     /// Returns the level and what the request exceeds, which tell its slot from others; not whether it was abandoned, which comes
     /// later.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn fingerprint(self) -> u8 {
         (self.0 & !Self::ABANDONED.0) >> LEVEL_SHIFT
     }

@@ -85,7 +85,7 @@ impl Slot {
     }
 
     /// Returns what tells the slot from others. To the engine, slots with the same fingerprint are the same.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn fingerprint(&self) -> [u64; 4] {
         let who = (self.in_flight as u64) << 32 | self.label.index() as u64;
         let (partition, class) = (self.partition.number() as u64, self.class.number() as u64);

@@ -18,6 +18,8 @@ pub(crate) enum StoreState {
 }
 
 impl StoreState {
+    pub(crate) const ALL: [Self; 5] = [Self::Up, Self::Evicting, Self::Failing, Self::Quiet, Self::Down];
+
     /// Returns the code.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -66,7 +66,7 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Whether the waiter holds a slot that it has not fetched yet.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) const fn has_slot(&self) -> bool {
         matches!(self.stage, Stage::Granted { .. })
     }

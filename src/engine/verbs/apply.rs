@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, LabelId, Level, TtlId},
-        telemetry::Event,
+        telemetry::{Decided, Event},
         tokens::{
             Arrival, Ask, Claim, DryRunOutcome, Holder, Marks, Place, RequestRef, SharedRules, Slot, Spot, Stage,
         },
@@ -89,7 +89,7 @@ impl Engine {
                 return self.begin_remote(now, ask, holder, in_flight, rules);
             }
         }
-        self.telemetry.admitted(now, RequestRef::new(now, ask.partition, label), self.gauges());
+        self.tell(now, Event::Admitted(RequestRef::new(now, ask.partition, label)));
         #[cfg(test)]
         self.check();
         let slot = if PLAIN {
@@ -111,11 +111,11 @@ impl Engine {
         rules: Arc<SharedRules>,
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
-        self.record(now, request, Event::Asks);
+        self.record(now, request, Decided::Asks);
         match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
-                self.record(now, request, Event::GaveBack);
+                self.record(now, request, Decided::GaveBack);
                 self.release(&holder);
                 Arrival::Reject(self.reject(now, ask, holder.label, &Obstacle::new(Reason::QueueFull), false))
             }
@@ -130,7 +130,7 @@ impl Engine {
             return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
         };
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
-        self.record(now, self.request_of(now, ask, label), Event::Queued(blocker));
+        self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
         observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
         if self.quotas.has_rules() {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that

@@ -4,6 +4,7 @@ use crate::{
     engine::{
         Engine,
         ids::{ClassId, LabelId, LabelMetricsId, RuleClassId},
+        telemetry::Event,
         tokens::{Arrival, Ask, Marks, Slot, Subject},
     },
     time::Timestamp,
@@ -61,7 +62,7 @@ impl Engine {
     #[inline]
     fn come_as<const MAY_WAIT: bool, const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let label = self.label_of::<PLAIN>(now, ask);
-        self.telemetry.arrived(ask.partition, label);
+        self.tell(now, Event::Arrived { partition: ask.partition, label });
         self.catch_up::<PLAIN>(now);
         let decision = self.decide::<PLAIN>(now, ask, label, MAY_WAIT);
         self.apply::<PLAIN>(now, ask, label, decision, MAY_WAIT)
@@ -100,7 +101,7 @@ impl Engine {
     pub(in crate::engine) fn label_of<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> LabelId {
         let class = if PLAIN { RuleClassId::OTHERS } else { self.quotas.class_of(ask.class) };
         if class != RuleClassId::OTHERS {
-            self.telemetry.see_class(class);
+            self.tell(now, Event::Met(class));
         }
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),

@@ -4,20 +4,12 @@ use crate::{
     engine::{
         Engine,
         ids::Key,
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Claim, Marks},
         verbs::decide::TurnDecision,
     },
     time::Timestamp,
 };
-
-/// The turn of a waiter.
-#[derive(Clone, Copy, Debug)]
-struct Turn {
-    key: Key,
-    /// Whether a waiter came earlier whose partition is below its share too.
-    passes_over: bool,
-}
 
 impl Engine {
     /// Restores what holds after every verb: no waiter may run, and none at the gate may wait in line.
@@ -33,7 +25,7 @@ impl Engine {
             self.queue.choose_order(now);
             loop {
                 match self.next_to_run() {
-                    Some(turn) => self.take_turn(now, turn),
+                    Some((key, passes_over)) => self.take_turn(now, key, passes_over),
                     None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
                     // Where no waiter in line may run, a waiter that comes in from the gate may.
                     None => match self.next_to_enter() {
@@ -56,15 +48,15 @@ impl Engine {
     }
 
     /// Does what was decided about the waiter whose turn it is.
-    fn take_turn(&mut self, now: Timestamp, turn: Turn) {
-        match self.decide_turn(now, turn.key) {
-            TurnDecision::Run => self.grant(now, turn),
-            TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(turn.key).label, &full),
-            TurnDecision::Reject(obstacle) => self.end_wait(now, turn.key, &obstacle),
+    fn take_turn(&mut self, now: Timestamp, key: Key, passes_over: bool) {
+        match self.decide_turn(now, key) {
+            TurnDecision::Run => self.grant(now, key, passes_over),
+            TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(key).label, &full),
+            TurnDecision::Reject(obstacle) => self.end_wait(now, key, &obstacle),
         }
     }
 
-    fn grant(&mut self, now: Timestamp, Turn { key, passes_over }: Turn) {
+    fn grant(&mut self, now: Timestamp, key: Key, passes_over: bool) {
         let waiter = *self.queue.get(key);
         let mut holder = waiter.holder();
         holder.marks = self.observe_turn(now, key);
@@ -77,7 +69,7 @@ impl Engine {
         let in_flight = self.take_slots(&mut holder, 1);
         self.quotas.granted(now, &holder);
         let asks = self.needs_remote(holder.label).is_some();
-        self.record(now, waiter.request(), Event::Granted { asks });
+        self.record(now, waiter.request(), Decided::Granted { asks });
         if !holder.marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, holder.partition);
         }
@@ -87,10 +79,10 @@ impl Engine {
 
     /// Returns the waiter that takes the next free slot. Of the partitions below their share it is the waiter of the partition
     /// that uses the smallest part of its share, and every other time at least the waiter that came first. Else it is the waiter
-    /// whose turn it is among all that may run.
-    fn next_to_run(&self) -> Option<Turn> {
+    /// whose turn it is among all that may run. Returns with it whether a waiter came earlier whose partition is below its share too.
+    fn next_to_run(&self) -> Option<(Key, bool)> {
         if !self.lifecycle.enforces() {
-            return self.queue.anyone().map(|key| Turn { key, passes_over: false });
+            return self.queue.anyone().map(|key| (key, false));
         }
         if self.capacity.is_closed_to_all() {
             return None;
@@ -103,14 +95,14 @@ impl Engine {
         let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
         let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
             let (_, (key, _)) = candidates().min_by_key(|&(_, (_, rank))| rank)?;
-            return Some(Turn { key, passes_over: false });
+            return Some((key, false));
         };
         if self.queue.was_passed_over() {
-            return Some(Turn { key: oldest, passes_over: false });
+            return Some((oldest, false));
         }
         let (_, key, _) =
             owed.min_by(|one, other| self.capacity.compare_use(one.0, other.0).then_with(|| one.2.cmp(&other.2)))?;
-        Some(Turn { key, passes_over: key != oldest })
+        Some((key, key != oldest))
     }
 
     /// Returns the waiter that came to the gate first, if there is room for it in line.

@@ -13,7 +13,7 @@ use crate::{
         Engine,
         ids::{Key, LabelId},
         plan::rules::WhenFull,
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Ask, DryRunOutcome, ExhaustedRule, Marks, RequestRef, Slot},
         verbs::decide::Obstacle,
     },
@@ -46,7 +46,7 @@ impl Engine {
             None => engine.blocker_of_slot(now, partition, label),
         });
         let reject = reject.map(|obstacle| obstacle.reason);
-        self.record(now, request, Event::DryRun { reject, blocker });
+        self.record(now, request, Decided::DryRun { reject, blocker });
     }
 
     /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
@@ -74,7 +74,7 @@ impl Engine {
     pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
         let request = self.request_of(now, ask, label);
         let (waits, dry_run) = self.tell_dry_run(request, ask, true);
-        self.record(now, request, Event::LetThrough);
+        self.record(now, request, Decided::LetThrough);
         let marks = self.controller.enter_shadow(waits);
         Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }

@@ -7,6 +7,7 @@ use crate::{
     engine::{
         Engine,
         ids::{ClassId, LabelId, Level, PartitionId, TtlId},
+        telemetry::Event,
         tokens::{Ask, Holder, Marks, Refusal, Settled, Slot},
         verbs::decide::Decision,
     },
@@ -75,7 +76,7 @@ impl Engine {
     /// Takes lent slots back, and counts the requests that were admitted to them.
     pub(crate) fn settle(&mut self, settled: Settled) {
         let Settled { partition, admitted, back, left, busy_since } = settled;
-        self.telemetry.admitted_unlisted(partition, admitted);
+        self.tell(self.now, Event::AdmittedUnlisted { partition, count: admitted });
         let back = back as usize;
         self.capacity.take_back(partition, Level::of(Criticality::default()), back, left > 0, busy_since);
         self.quotas.ended_plainly(back);
@@ -106,7 +107,8 @@ impl Engine {
 
     /// Counts requests that were rejected by a [standing refusal](Self::standing_refusal).
     pub(crate) fn count_rejected(&mut self, partition: PartitionId, reason: Reason, count: u64) {
-        self.telemetry.rejected_unlisted(self.capacity.in_force(partition), reason, count);
+        let partition = self.capacity.in_force(partition);
+        self.tell(self.now, Event::RejectedUnlisted { partition, reason, count });
         if count > 0 {
             self.controller.rejected(reason, self.capacity.is_full());
         }
@@ -125,7 +127,7 @@ impl Engine {
     /// Counts requests on lent slots that ended in a time that is not known: they were not timed, or their samples were
     /// overrun by later ones.
     pub(crate) fn count_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
-        self.telemetry.ended_untimed(partition, outcome, count);
+        self.tell(self.now, Event::EndedUntimed { partition, outcome, count });
     }
 
     /// Returns one in how many requests has to be timed while all is quiet: a power of two.
@@ -143,11 +145,8 @@ impl Engine {
         is_observed: bool,
     ) -> Slot {
         let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
-        let mut slot = slot.until(deadline);
-        if is_observed {
-            slot.marks = slot.marks.with(Marks::OBSERVED);
-        }
-        slot
+        let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
+        Slot { deadline, marks, ..slot }
     }
 }
 

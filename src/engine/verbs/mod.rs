@@ -27,7 +27,7 @@ use crate::{
     engine::{
         Engine,
         extras::Extras,
-        telemetry::{ChangeEvent, Event, Gauges},
+        telemetry::{ChangeEvent, Decided, Event, Gauges},
         tokens::RequestRef,
     },
     time::Timestamp,
@@ -58,14 +58,20 @@ impl Engine {
         Gauges { limit: self.capacity.limit(), in_flight: self.capacity.running(), waiting: self.queue.len() }
     }
 
-    /// Records what became of a request.
-    #[inline]
-    fn record(&mut self, now: Timestamp, request: RequestRef, event: Event) {
-        self.telemetry.record(now, request, event, self.gauges());
+    /// Tells what happened.
+    #[inline(always)]
+    fn tell(&mut self, now: Timestamp, event: Event) {
+        self.telemetry.take(now, event, self.gauges());
     }
 
-    /// Records that something changed.
+    /// Tells what became of a request.
+    #[inline]
+    fn record(&mut self, now: Timestamp, request: RequestRef, decided: Decided) {
+        self.tell(now, Event::Decided(request, decided));
+    }
+
+    /// Tells that something changed.
     fn note_change(&mut self, now: Timestamp, event: ChangeEvent) {
-        self.telemetry.change(now, event, self.gauges());
+        self.tell(now, Event::Changed(event));
     }
 }

@@ -8,8 +8,8 @@ use crate::{
         control::Step,
         ids::{AbandonedKind, LabelId, LabelMetricsId},
         limit::Sample,
-        telemetry::{ChangeEvent, Gauges, short},
-        tokens::{Marks, RequestSample, Slot},
+        telemetry::{ChangeEvent, Event, short},
+        tokens::{Marks, RequestRef, RequestSample, Slot},
     },
     outcome::Outcome,
     time::Timestamp,
@@ -25,26 +25,32 @@ impl Engine {
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
         let (label, metrics) = (self.label_that_ends(slot), self.label_metrics_of(slot));
-        self.learn_one(now, &slot.sample(now, outcome, 0), label, metrics);
+        self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
     }
 
     /// Takes samples of requests on lent slots.
     pub(crate) fn learn(&mut self, samples: &[RequestSample]) {
         for sample in samples {
             let now = self.advance(sample.end);
-            let gauges = Gauges { in_flight: sample.in_flight as usize, ..self.gauges() };
-            self.telemetry.list_admitted(sample.start, sample.partition, gauges);
-            let alike = u64::from(sample.weight.saturating_sub(1));
-            self.telemetry.times_alike(sample.partition, sample.end.since(sample.start), alike);
-            self.learn_one(now, sample, LabelId::DEFAULT, LabelMetricsId::NONE);
+            let &RequestSample { partition, start, end, in_flight, weight, .. } = sample;
+            let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
+            let request = RequestRef::new(start, partition, LabelId::DEFAULT);
+            self.tell(now, Event::Listed { request, in_flight, rtt, alike });
+            self.learn_one(now, sample, rtt, LabelId::DEFAULT, LabelMetricsId::NONE);
         }
     }
 
-    #[inline]
-    fn learn_one(&mut self, now: Timestamp, sample: &RequestSample, label: LabelId, metrics: LabelMetricsId) {
+    #[inline(always)]
+    fn learn_one(
+        &mut self,
+        now: Timestamp,
+        sample: &RequestSample,
+        rtt: Duration,
+        label: LabelId,
+        metrics: LabelMetricsId,
+    ) {
         let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
-        let rtt = sample.end.since(start);
-        self.telemetry.ended(partition, label, metrics, outcome, rtt);
+        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
         let (rtt, outcome) = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => (Some(rtt), outcome),
@@ -79,16 +85,20 @@ impl Engine {
 
     /// Takes note of an overload that a request on a lent slot met which was not timed.
     pub(crate) fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        let now = self.advance(now);
-        self.telemetry.ended_untimed(slot.partition, Outcome::Overload, 1);
-        self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
+        let (partition, outcome) = (slot.partition, Outcome::Overload);
+        self.learn_overload(now, slot, Event::EndedUntimed { partition, outcome, count: 1 });
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
     /// and brings no round-trip time.
     pub(crate) fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+        self.learn_overload(now, slot, Event::EndedLate(slot.partition));
+    }
+
+    #[cold]
+    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
         let now = self.advance(now);
-        self.telemetry.ended_late(slot.partition);
+        self.tell(now, event);
         self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
     }
 
@@ -113,7 +123,8 @@ impl Engine {
         if is_kept { slot.label } else { LabelId::DEFAULT }
     }
 
-    /// Gives the law a sample, and does what it says.
+    /// Asks the law what follows from a sample.
+    #[inline(always)]
     fn ask_law(&mut self, now: Timestamp, sample: &RequestSample, rtt: Option<Duration>, outcome: Outcome) {
         let &RequestSample { start, in_flight, running, weight, .. } = sample;
         // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
@@ -122,8 +133,12 @@ impl Engine {
         }
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
-        let sample = Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight };
-        match self.controller.sample(&sample, self.capacity.limit()) {
+        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight });
+    }
+
+    fn obey_law(&mut self, sample: &Sample) {
+        let now = sample.end;
+        match self.controller.sample(sample, self.capacity.limit()) {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {

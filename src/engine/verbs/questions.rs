@@ -37,12 +37,7 @@ impl Engine {
     /// Returns the rule because of which a request of a label is rejected rather than queued.
     #[inline]
     pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        if !self.quotas.has_rules() {
-            return None;
-        }
-        let which = self.rules_in_force();
-        let stops = || self.quotas.exhausted(now, label, which).filter(|full| full.when_full != WhenFull::Queue);
-        self.quotas.pending_exhausted(label, which).or_else(stops)
+        self.blocking_rule(now, label).filter(|full| full.when_full != WhenFull::Queue)
     }
 
     /// Returns the reason to reject a request that doesn't wait.
@@ -107,13 +102,8 @@ impl Engine {
         if !is_label_free || self.capacity.may_run(ask.partition, Ask::COST) {
             return None;
         }
-        self.claim_of_partition(ask.partition)
-    }
-
-    /// The same as far as the partition goes.
-    pub(super) fn claim_of_partition(&self, partition: PartitionId) -> Option<Claim> {
-        let waiting = self.queue.in_line_of(partition) + self.queue.at_gate_of(partition);
-        self.capacity.claim(partition, waiting, self.estimates.reservation_time())
+        let waiting = self.queue.in_line_of(ask.partition) + self.queue.at_gate_of(ask.partition);
+        self.capacity.claim(ask.partition, waiting, self.estimates.reservation_time())
     }
 
     /// Whether a request may run, as far as slots and its label go.

@@ -4,7 +4,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, LabelId},
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Ask, Refusal, RequestRef},
         verbs::decide::Obstacle,
     },
@@ -48,7 +48,7 @@ impl Engine {
     pub(super) fn record_rejected(&mut self, now: Timestamp, request: RequestRef, obstacle: &Obstacle) {
         let blocker = self.if_noted(|engine| engine.blocker(now, request.partition, request.label, obstacle));
         let Obstacle { reason, timed_out, .. } = *obstacle;
-        self.record(now, request, Event::Rejected { reason, blocker, timed_out });
+        self.record(now, request, Decided::Rejected { reason, blocker, timed_out });
         self.controller.rejected(reason, self.capacity.is_full());
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         ids::{Key, TtlId},
-        telemetry::{ChangeEvent, Event, HealthInputs},
+        telemetry::{ChangeEvent, Decided, HealthInputs},
         tokens::{Marks, Place, Refusal, Slot, Stage},
     },
     time::Timestamp,
@@ -34,7 +34,7 @@ impl Engine {
                         self.lifecycle.store_mut().note_time(now, now.since(waiter.since));
                     }
                 }
-                self.record(now, waiter.request(), Event::Claimed { waited: until.is_some(), asked });
+                self.record(now, waiter.request(), Decided::Claimed { waited: until.is_some(), asked });
                 let slot = self.slot(now, waiter.class, waiter.holder(), in_flight).until(waiter.caller_deadline);
                 Ok(Slot { dry_run: waiter.dry_run, ..slot })
             }
@@ -64,7 +64,7 @@ impl Engine {
             Stage::Refused(_) => {}
         }
         if !matches!(waiter.stage, Stage::Refused(_)) {
-            self.record(now, waiter.request(), Event::Cancelled);
+            self.record(now, waiter.request(), Decided::Cancelled);
         }
         self.queue.remove(key);
         self.dispatch(now);
@@ -175,9 +175,7 @@ impl Engine {
             is_store_slow: self.quotas.has_shared_rules() && lifecycle.store().slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
         };
-        let had_left = telemetry.leaving().1.len();
-        telemetry.judge(now, inputs, |partition| capacity.partition(partition).is_owed());
-        if telemetry.leaving().1.len() > had_left {
+        if telemetry.judge(now, inputs, |partition| capacity.partition(partition).is_owed()) {
             self.note_change(now, ChangeEvent::CallersLeave);
         }
     }

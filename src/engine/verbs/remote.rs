@@ -16,7 +16,7 @@ use crate::{
         Engine,
         ids::{Key, LabelId},
         plan::rules::WhenFull,
-        telemetry::Event,
+        telemetry::Decided,
         tokens::{Counted, Place, Refusal, SharedRules, Stage},
         verbs::decide::Obstacle,
     },
@@ -131,7 +131,7 @@ impl Engine {
         let waiter = *self.queue.get(key);
         let holder = waiter.holder();
         self.queue.unmark(key);
-        self.record(now, waiter.request(), Event::GaveBack);
+        self.record(now, waiter.request(), Decided::GaveBack);
         self.quotas.refund(now, &holder);
         self.release(&holder);
         holder.label

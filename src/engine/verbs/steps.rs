@@ -73,7 +73,7 @@ impl Engine {
 
     /// Takes a waiter out of the line or the gate, unless its wait ended before.
     pub(super) fn leave(&mut self, key: Key) {
-        if let Some(left) = self.queue.leave(key, self.telemetry.newest_entry()) {
+        if let Some(left) = self.queue.leave(key, self.telemetry.journal_range().1) {
             let throttle = self.quotas.left(left.label, left.is_over_quota, left.start);
             self.throttle(left.label, throttle);
         }

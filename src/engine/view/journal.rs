@@ -31,7 +31,7 @@ impl Engine {
 
     /// Returns the number of the newest entry.
     pub(crate) const fn journal_newest(&self) -> u64 {
-        self.telemetry.newest_entry()
+        self.telemetry.journal_range().1
     }
 
     fn names(&self, entry: u64, record: &Record) -> Names<'_> {

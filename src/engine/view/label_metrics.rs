@@ -34,8 +34,8 @@ impl LabelMetricsView {
 
 impl Engine {
     /// Returns how many labels have metrics, the shared ones included.
-    pub(crate) const fn label_metrics_count(&self) -> usize {
-        self.telemetry.label_metrics_count()
+    pub(crate) fn label_metrics_count(&self) -> usize {
+        self.telemetry.label_metrics().count()
     }
 
     /// Returns the metrics of up to `count` labels from `from` on, the shared ones first. They are copied, so a reader of many

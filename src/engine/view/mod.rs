@@ -1,6 +1,6 @@
 //! Views of an engine, which change nothing.
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod capture;
 #[cfg(feature = "introspect")]
 mod history;
@@ -17,9 +17,10 @@ mod unmet;
 mod verdict;
 mod waiter;
 
+#[cfg(feature = "capture")]
+pub(crate) use self::capture::Description;
 #[cfg(feature = "introspect")]
 pub(crate) use self::{
-    capture::Description,
     history::{HistorySample, Sampled, SampledName},
     label::LabelRow,
 };

@@ -50,7 +50,9 @@ pub struct Snapshot {
     pub reloads: u64,
     /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
     pub discipline: Cow<'static, str>,
-    /// Requests that have ended while their work [goes on](crate::policy::Abandoned). They count as in flight.
+    /// Requests that have ended while their work [goes on][Abandoned]. They count as in flight.
+    ///
+    /// [Abandoned]: https://docs.rs/tower-admission/latest/tower_admission/policy/enum.Abandoned.html
     pub abandoned: usize,
     /// Slots that expired and were taken back while their holders went on.
     pub overdue: u64,
@@ -79,7 +81,9 @@ pub struct Snapshot {
 #[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
-    /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`](crate::store::Health).
+    /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`][Health].
+    ///
+    /// [Health]: https://docs.rs/tower-admission/latest/tower_admission/store/enum.Health.html
     pub state: Cow<'static, str>,
     /// Time for which the store has been down, in seconds; else 0.
     pub down_seconds: f64,
@@ -101,6 +105,13 @@ pub struct StoreSnapshot {
     pub leases_lost: u64,
     /// Time until a store that is quiet grants again, in seconds; else 0.
     pub grants_after_seconds: f64,
+}
+
+impl StoreSnapshot {
+    /// Returns the snapshot of a store in this state that was never asked.
+    pub(crate) fn of(state: &'static str) -> Self {
+        Self { state: state.into(), ..Self::default() }
+    }
 }
 
 /// The state of one partition.

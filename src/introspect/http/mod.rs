@@ -1,5 +1,6 @@
 //! Paths, methods and answers.
 
+#[cfg(feature = "capture")]
 mod capture;
 mod guard;
 mod query;
@@ -64,6 +65,7 @@ pub struct Introspection {
     identity: Identity,
     guard: Guard,
     workers: Option<Token>,
+    #[cfg(feature = "capture")]
     captures: Option<Token>,
 }
 
@@ -88,6 +90,7 @@ impl Admission {
             identity: Identity::now(),
             guard: Guard::default(),
             workers: None,
+            #[cfg(feature = "capture")]
             captures: None,
         }
     }
@@ -143,6 +146,8 @@ impl Introspection {
     ///
     /// A capture names each request of the last minutes by partition, label, class and run. The token is sent in plain
     /// text: between machines, put TLS in front.
+    #[cfg(feature = "capture")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     pub fn serve_captures(mut self, token: impl AsRef<str>) -> Self {
         self.captures = Token::new(token.as_ref());
         self
@@ -168,6 +173,7 @@ impl Introspection {
                 _ => Err(Problem::method("POST")),
             };
         }
+        #[cfg(feature = "capture")]
         if parts == (Some("capture"), None, None)
             && let Some(token) = &self.captures
         {

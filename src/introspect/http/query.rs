@@ -170,6 +170,7 @@ fn span(key: &str, value: &str) -> Result<Duration, Problem> {
 }
 
 /// How much of a capture is wanted, or how much is to be captured.
+#[cfg(feature = "capture")]
 #[derive(Debug, Default)]
 pub(super) struct CaptureQuery {
     /// In seconds.
@@ -177,6 +178,7 @@ pub(super) struct CaptureQuery {
     pub(super) max_bytes: Option<usize>,
 }
 
+#[cfg(feature = "capture")]
 impl CaptureQuery {
     pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
         const LONGEST: u64 = 86_400;

@@ -13,18 +13,19 @@ use http::{
         REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
     },
 };
+use http_body::Body;
 use serde::Serialize;
 
-use crate::{admission::BodyData, runtime::CapturedLines};
+use crate::admission::BodyData;
+#[cfg(feature = "capture")]
+use crate::runtime::CapturedLines;
 
 /// An answer before it is known whether its body is wanted.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
-    /// Lines that are made as they are sent, instead of the body.
-    lines: Option<CapturedLines>,
+    body: BodyData,
 }
 
 /// Why there is no answer, as problem details (RFC 9457).
@@ -90,7 +91,7 @@ impl From<Problem> for Reply {
         let title = status.canonical_reason().unwrap_or("Problem");
         let details = Details { r#type: "about:blank", title, status: status.as_u16(), detail: &detail };
         let body = serde_json::to_vec(&details).unwrap_or_default();
-        let mut answer = Self::new(status, "application/problem+json", body.into());
+        let mut answer = Self::new(status, "application/problem+json", BodyData::new(body.into()));
         for (name, value) in headers {
             answer.headers.append(name, value);
         }
@@ -99,7 +100,7 @@ impl From<Problem> for Reply {
 }
 
 impl Reply {
-    fn new(status: StatusCode, content_type: &'static str, body: Bytes) -> Self {
+    fn new(status: StatusCode, content_type: &'static str, body: BodyData) -> Self {
         let headers = [
             (CONTENT_TYPE, content_type),
             (CACHE_CONTROL, "no-store"),
@@ -107,28 +108,29 @@ impl Reply {
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         ];
         let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-        Self { status, headers, body, lines: None }
+        Self { status, headers, body }
     }
 
     pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
-            Ok(body) => Self::new(status, "application/json", body.into()).tagged(),
+            Ok(body) => Self::tagged(status, "application/json", body.into()),
             Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into(),
         }
     }
 
     /// A document that is part of the program.
     pub(super) fn document(content_type: &'static str, text: &'static str) -> Self {
-        Self::new(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes())).tagged()
+        Self::tagged(StatusCode::OK, content_type, Bytes::from_static(text.as_bytes()))
     }
 
     /// The lines of a capture, however many: their length is not known before they are sent.
+    #[cfg(feature = "capture")]
     pub(super) fn lines(lines: CapturedLines) -> Self {
-        Self { lines: Some(lines), ..Self::new(StatusCode::OK, "application/x-ndjson", Bytes::new()) }
+        Self::new(StatusCode::OK, "application/x-ndjson", BodyData::lines(lines))
     }
 
     pub(super) fn no_content() -> Self {
-        let mut answer = Self::new(StatusCode::NO_CONTENT, "text/plain", Bytes::new());
+        let mut answer = Self::new(StatusCode::NO_CONTENT, "text/plain", BodyData::empty());
         answer.headers.remove(CONTENT_TYPE);
         answer
     }
@@ -147,13 +149,14 @@ impl Reply {
 
     /// The tag says whether the client has this body already: a poller then saves the transfer. `no-store` keeps caches
     /// away, not the client's own memory.
-    fn tagged(mut self) -> Self {
+    fn tagged(status: StatusCode, content_type: &'static str, body: Bytes) -> Self {
         let mut hasher = DefaultHasher::new();
-        hasher.write(&self.body);
+        hasher.write(&body);
+        let mut answer = Self::new(status, content_type, BodyData::new(body));
         if let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", hasher.finish())) {
-            self.headers.insert(ETAG, tag);
+            answer.headers.insert(ETAG, tag);
         }
-        self
+        answer
     }
 
     /// The response to a request with these headers; without a body for HEAD, and where the client has it already.
@@ -162,14 +165,12 @@ impl Reply {
         if known {
             self.status = StatusCode::NOT_MODIFIED;
             self.headers.remove(CONTENT_TYPE);
-        } else if self.status != StatusCode::NO_CONTENT && self.lines.is_none() {
-            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+        } else if self.status != StatusCode::NO_CONTENT
+            && let Some(length) = self.body.size_hint().exact()
+        {
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        let body = match self.lines {
-            _ if known || is_head => BodyData::empty(),
-            Some(lines) => BodyData::lines(lines),
-            None => BodyData::new(self.body),
-        };
+        let body = if known || is_head { BodyData::empty() } else { self.body };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;

@@ -5,7 +5,7 @@ use crate::{
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
-        wire::{CaptureStatus, Overview, Partition, PartitionSection, Partitions},
+        wire::{Overview, Partition, PartitionSection, Partitions},
     },
     runtime::Admission,
     time::Timestamp,
@@ -14,7 +14,6 @@ use crate::{
 /// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.
 pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
     let (snapshot, partitions, now) = look(admission);
-    let capture = admission.rolling_capture().map(CaptureStatus::from);
     (
         Overview {
             identity: None,
@@ -23,7 +22,10 @@ pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery)
             utilisation: snapshot.utilisation(),
             partitions,
             labels: label_page(admission, query),
-            capture,
+            #[cfg(feature = "capture")]
+            capture: admission.rolling_capture().map(Into::into),
+            #[cfg(not(feature = "capture"))]
+            capture: None,
             snapshot,
         },
         now,

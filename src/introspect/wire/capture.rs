@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "capture")]
 use crate::runtime::CaptureState;
 
-/// How a rolling capture stands; see [`CaptureState`](crate::capture::CaptureState).
+/// How a [rolling capture](crate::docs::introspection#rolling-captures) of the server stands.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(default)]
@@ -25,6 +26,7 @@ pub struct CaptureStatus {
     pub missed: u64,
 }
 
+#[cfg(feature = "capture")]
 impl From<CaptureState> for CaptureStatus {
     fn from(it: CaptureState) -> Self {
         Self {

@@ -124,7 +124,7 @@ impl Shared {
     ) -> Arrived {
         let now = self.time.now();
         let subject = match ticket.label_key() {
-            Some(key) => Some(Subject::of(key, ticket.run_name())),
+            Some(key) => Some(key.subject(ticket.run_name())),
             None => ticket.label_name().map(|it| Subject::new(ticket.namespace_name(), it, ticket.run_name())),
         };
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));

@@ -13,8 +13,7 @@ use super::{
 use crate::runtime::{
     background::{self, Since},
     core::{Along, LentSlot, SlotNumber, SlotRef, discard},
-    lane_arena::LaneArena,
-    shared::Shared,
+    shared::{LaneArena, Shared},
 };
 use crate::{
     engine::{DryRunOutcome, PartitionId, TtlId},
@@ -68,7 +67,7 @@ pub(super) struct OwnSlot {
 pub(super) struct SpecialSlot {
     own: OwnSlot,
     ttl: Option<TtlId>,
-    lease: Option<Box<store::Held>>,
+    lease: Option<Box<store::LeaseGuard>>,
     /// Where the slot is left when its request ends before its work.
     shelf: Option<Arc<SlotShelf>>,
     /// Whether it was left there.
@@ -119,7 +118,7 @@ impl SlotGuard {
     }
 
     /// Like `self`, with the lease of shared rules.
-    pub(in crate::runtime) fn leased(mut self, lease: Box<store::Held>) -> Self {
+    pub(in crate::runtime) fn leased(mut self, lease: Box<store::LeaseGuard>) -> Self {
         match std::mem::replace(&mut self.source, SlotSource::Nothing) {
             SlotSource::Own(own) => {
                 self.source = SlotSource::Special(Box::new(SpecialSlot { lease: Some(lease), ..SpecialSlot::of(own) }))

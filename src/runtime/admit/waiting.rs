@@ -17,7 +17,7 @@ use crate::runtime::{
 use crate::{
     engine::{NoRoom, Place, Refusal, SharedBound, SharedRules, rules::WhenFull},
     rejection::Rejection,
-    store::{self, Refused, StoreError},
+    store::{self, LeaseDenied},
     time::Timestamp,
 };
 
@@ -126,7 +126,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     }
 
     /// Admits the request, since the store has granted its claims.
-    fn admit(&mut self, lease: Box<store::Held>) -> Result<SlotGuard, Option<Rejection>> {
+    fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Result<SlotGuard, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
         let answer =
@@ -209,18 +209,12 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                         Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
                         Err(None) => {}
                     },
-                    Err(Refused::Full { claim, retry_after }) => {
+                    Err(LeaseDenied::Full { claim, retry_after }) => {
                         if let Some(rejection) = self.no_room(&rules, claim, retry_after) {
                             return Poll::Ready(Err(rejection));
                         }
                     }
-                    Err(Refused::Store(error)) => {
-                        let retry_after = match error {
-                            StoreError::Restarted { retry_after } => Some(retry_after),
-                            _ => None,
-                        };
-                        return Poll::Ready(Err(self.reject_without_store(retry_after)));
-                    }
+                    Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
             }
             match self.look(cx) {

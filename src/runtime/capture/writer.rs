@@ -88,15 +88,6 @@ fn about(line: &mut CaptureRow, worker: Worker) {
     (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
 }
 
-pub(super) const fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Cancelled => "cancelled",
-        Outcome::Ignore => "ignore",
-        Outcome::Overload => "overload",
-        Outcome::Success => "success",
-    }
-}
-
 pub(super) const fn answer_word(reason: Option<Reason>) -> &'static str {
     match reason {
         None => "slot",
@@ -125,7 +116,7 @@ impl Names {
             Step::Overload { slot } => says(Verb::Overload, self.find(slot, true).map(|(.., id)| id)),
             Step::Finish { slot, outcome } => {
                 let id = self.take(slot, outcome.is_none());
-                Brief { outcome: outcome.map(outcome_word), ..says(Verb::Finish, id) }
+                Brief { outcome: outcome.map(Outcome::as_str), ..says(Verb::Finish, id) }
             }
             Step::Tick => says(Verb::Tick, None),
             _ => return None,
@@ -135,7 +126,7 @@ impl Names {
     fn observed(&mut self, verb: Verb, (slot, was_observed): ([u64; 4], bool), outcome: Outcome) -> Brief {
         let id = self.take(slot, was_observed);
         self.slots.extend(id.map(|id| (slot, true, id)));
-        Brief { verb, id, gets: None, outcome: Some(outcome_word(outcome)) }
+        Brief { verb, id, gets: None, outcome: Some(outcome.as_str()) }
     }
 
     /// Returns the limit, if it moved.

@@ -1,8 +1,8 @@
 //! What is there when a record begins in the middle: slots, waiters and workers, in words.
 
 use super::{
+    request::{Arrive, Gets, Worker},
     slots::Slots,
-    tape::{Arrive, Gets, Worker},
 };
 use crate::{
     engine::{Description, Engine, PartitionId, plan::Mode},

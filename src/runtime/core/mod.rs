@@ -2,7 +2,7 @@
 //! the runtime.
 
 mod abandoned_slots;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod checkpoint;
 mod drivers;
 mod foreign;
@@ -10,22 +10,20 @@ mod lock;
 mod partition_names;
 mod quiet;
 mod recorded;
+#[cfg(feature = "capture")]
+mod request;
 mod slots;
 mod standing_refusals;
 mod state;
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 mod tape;
 mod turn;
 mod wakers;
 
-#[cfg(feature = "introspect")]
-pub(in crate::runtime) use self::checkpoint::{Checkpoint, Present};
 #[cfg(test)]
 pub(in crate::runtime) use self::quiet::{be_thread, force_lanes_per_partition};
-#[cfg(not(feature = "introspect"))]
+#[cfg(not(feature = "capture"))]
 pub(in crate::runtime) use self::recorded::SettingsText;
-#[cfg(feature = "introspect")]
-pub(in crate::runtime) use self::tape::{Arrive, Cut, End, Gets, PAUSE, Row, Step, Tape, Worker, deadline};
 pub(crate) use self::turn::Core;
 pub(in crate::runtime) use self::{
     abandoned_slots::Along,
@@ -35,4 +33,10 @@ pub(in crate::runtime) use self::{
     quiet::{Lanes, LentSlot, Next, lanes_per_partition_here},
     slots::{SlotNumber, SlotRef},
     state::State,
+};
+#[cfg(feature = "capture")]
+pub(in crate::runtime) use self::{
+    checkpoint::{Checkpoint, Present},
+    request::{Arrive, Gets, Worker},
+    tape::{Cut, End, PAUSE, Row, Step, Tape, deadline},
 };

@@ -6,8 +6,11 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-#[cfg(feature = "introspect")]
-use super::tape::{Reload, Step, Tape, Worker};
+#[cfg(feature = "capture")]
+use super::{
+    request::Worker,
+    tape::{Reload, Step},
+};
 use super::{slots::SlotNumber, state::State};
 use crate::{
     clock::TimeSource,
@@ -21,34 +24,28 @@ use crate::{
 };
 
 /// Settings as text, or the setting that there is no text for.
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 pub(in crate::runtime) type SettingsText = Result<serde_json::Value, String>;
 /// Nothing: there is no capture that would want them.
-#[cfg(not(feature = "introspect"))]
+#[cfg(not(feature = "capture"))]
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct SettingsText;
 
 /// Notes an input of the engine, while a capture runs.
-#[cfg(feature = "introspect")]
-#[inline]
-fn note(tape: &mut Option<Box<Tape>>, step: impl FnOnce() -> Step) {
-    if let Some(tape) = tape {
-        tape.note(step());
-    }
+macro_rules! note {
+    ($state:ident, $step:expr) => {
+        #[cfg(feature = "capture")]
+        if let Some(tape) = &mut $state.tape {
+            tape.note($step);
+        }
+    };
 }
 
 impl State {
-    /// Notes the input of the engine in this turn, while a capture runs.
-    #[cfg(feature = "introspect")]
-    #[inline]
-    fn note(&mut self, step: impl FnOnce() -> Step) {
-        note(&mut self.tape, step);
-    }
-
     /// Begins the row of a turn, if a capture runs.
     #[inline]
     pub(super) fn open_row(&mut self) {
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         if let Some(tape) = &mut self.tape {
             tape.open(self.engine.pending_notices());
         }
@@ -57,7 +54,7 @@ impl State {
     /// Completes the row of a turn, after its results are known.
     #[inline]
     pub(super) fn close_row(&mut self) {
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         if let Some(tape) = &mut self.tape
             && !tape.close(&self.engine, &self.slots)
         {
@@ -91,18 +88,16 @@ impl State {
 
     #[inline]
     fn note_arrival(&mut self, waits: bool, ask: &Ask<'_>, ticket: &Ticket<'_>, arrival: &Arrival) {
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::arrive(waits, ticket, ask, arrival.into()));
-        #[cfg(not(feature = "introspect"))]
+        note!(self, Step::arrive(waits, ticket, ask, arrival.into()));
+        #[cfg(not(feature = "capture"))]
         let _ = (self, waits, ask, ticket, arrival);
     }
 
     /// Returns the answer to a waiter, if its wait ended.
     pub(in crate::runtime) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let answer = self.engine.claim(now, place);
-        #[cfg(feature = "introspect")]
-        if let Poll::Ready(answer) = &answer {
-            self.note(|| Step::claim(place, answer));
+        if let Poll::Ready(_answer) = &answer {
+            note!(self, Step::claim(place, _answer));
         }
         answer
     }
@@ -110,15 +105,13 @@ impl State {
     /// Cancels the wait of a waiter that leaves.
     pub(in crate::runtime) fn cancel(&mut self, now: Timestamp, place: &Place) {
         self.engine.cancel(now, place);
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::leave(place));
+        note!(self, Step::leave(place));
     }
 
     /// Takes the outcome of a request; its slot stays taken.
     pub(in crate::runtime) fn observe(&mut self, now: Timestamp, number: SlotNumber, outcome: Outcome) {
         let Some(slot) = self.slots.get_mut(number) else { return };
-        #[cfg(feature = "introspect")]
-        note(&mut self.tape, || Step::Observe { slot: slot.fingerprint(), outcome });
+        note!(self, Step::Observe { slot: slot.fingerprint(), outcome });
         self.engine.observe(now, slot, outcome);
     }
 
@@ -131,8 +124,7 @@ impl State {
         outcome: Outcome,
     ) -> Option<(AbandonedKind, Timestamp, bool)> {
         let slot = self.slots.get_mut(number)?;
-        #[cfg(feature = "introspect")]
-        note(&mut self.tape, || Step::Abandon { slot: slot.fingerprint(), was_observed: slot.is_observed(), outcome });
+        note!(self, Step::Abandon { slot: slot.fingerprint(), was_observed: slot.is_observed(), outcome });
         let kind = self.engine.abandon(now, slot, outcome);
         Some((kind, slot.start, slot.is_counted()))
     }
@@ -140,8 +132,7 @@ impl State {
     /// Takes an overload that showed after the work was observed.
     pub(in crate::runtime) fn observe_late_overload(&mut self, now: Timestamp, number: SlotNumber) {
         let Some(slot) = self.slots.get_mut(number) else { return };
-        #[cfg(feature = "introspect")]
-        note(&mut self.tape, || Step::Overload { slot: slot.fingerprint() });
+        note!(self, Step::Overload { slot: slot.fingerprint() });
         self.engine.observe_late_overload(now, slot);
     }
 
@@ -153,8 +144,7 @@ impl State {
         sample: Option<(Timestamp, Outcome)>,
     ) {
         let Some(mut slot) = self.slots.take(number) else { return };
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Finish { slot: slot.fingerprint(), outcome: sample.map(|(_, outcome)| outcome) });
+        note!(self, Step::Finish { slot: slot.fingerprint(), outcome: sample.map(|(_, outcome)| outcome) });
         let (engine, slot) = (&mut self.engine, &mut slot);
         if let Some((now, outcome)) = sample {
             engine.observe(now, slot, outcome);
@@ -168,22 +158,19 @@ impl State {
     /// Moves the time on.
     pub(in crate::runtime) fn tick(&mut self, now: Timestamp) {
         self.engine.tick(now);
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Tick);
+        note!(self, Step::Tick);
     }
 
     /// Sets whether decisions bind from now on.
     pub(in crate::runtime) fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         self.engine.set_mode(now, mode);
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Mode(mode));
+        note!(self, Step::Mode(mode));
     }
 
     /// Begins to drain: no request is admitted any more.
     pub(in crate::runtime) fn close(&mut self, now: Timestamp, serves_waiting: bool) {
         self.engine.close(now, serves_waiting);
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Drain { serves_waiting });
+        note!(self, Step::Drain { serves_waiting });
     }
 
     /// Notes how many requests a worker can take, and for how long.
@@ -195,8 +182,7 @@ impl State {
         worker: &str,
         (slots, valid_for): (usize, Duration),
     ) -> bool {
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Worker(Worker::new(subject, class, worker, slots, valid_for)));
+        note!(self, Step::Worker(Worker::new(subject, class, worker, slots, valid_for)));
         self.engine.report_worker(now, class, subject, worker, slots, valid_for)
     }
 
@@ -208,8 +194,7 @@ impl State {
         subject: &Subject<'_>,
         worker: &str,
     ) {
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::WorkerGone(Worker::new(subject, class, worker, 0, Duration::ZERO)));
+        note!(self, Step::WorkerGone(Worker::new(subject, class, worker, 0, Duration::ZERO)));
         self.engine.remove_worker(now, class, subject, worker);
     }
 
@@ -221,9 +206,8 @@ impl State {
         settings_text: SettingsText,
     ) -> Vec<Arc<str>> {
         let added = self.engine.reload(now, plan);
-        #[cfg(feature = "introspect")]
-        self.note(|| Step::Reload(Box::new(Reload { settings_text, added: added.clone() })));
-        #[cfg(not(feature = "introspect"))]
+        note!(self, Step::Reload(Box::new(Reload { settings_text, added: added.clone() })));
+        #[cfg(not(feature = "capture"))]
         let _ = settings_text;
         added
     }

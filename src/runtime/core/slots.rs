@@ -58,7 +58,7 @@ impl Slots {
     }
 
     /// Returns all slots.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().flatten()
     }

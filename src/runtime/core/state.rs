@@ -10,7 +10,7 @@ use super::{
     standing_refusals::StandingRefusals,
     wakers::Wakers,
 };
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::{checkpoint::Checkpoint, tape::Tape};
 use crate::{
     clock::TimeSource,
@@ -44,7 +44,7 @@ pub(crate) struct State {
     #[cfg(test)]
     pub(super) never_lends: bool,
     /// Record of all inputs of the engine, while a capture runs.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(in crate::runtime) tape: Option<Box<Tape>>,
 }
 
@@ -62,7 +62,7 @@ impl State {
             never_lends: false,
             wakers: Wakers::default(),
             schedule: Schedule::default(),
-            #[cfg(feature = "introspect")]
+            #[cfg(feature = "capture")]
             tape: None,
         }
     }
@@ -84,9 +84,9 @@ impl State {
     /// Lends free slots, if all is quiet and no capture wants to see each request.
     #[inline]
     pub(super) fn lend(&mut self, lanes: &Lanes) {
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let may_lend = self.tape.is_none();
-        #[cfg(not(feature = "introspect"))]
+        #[cfg(not(feature = "capture"))]
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// Records the inputs of the engine from now on, unless they are recorded already. Returns what is there now.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(in crate::runtime) fn record(&mut self, tape: Tape) -> Option<Checkpoint> {
         if self.tape.is_some() {
             return None;
@@ -165,7 +165,9 @@ impl State {
 
     /// Returns the present state.
     pub(in crate::runtime) fn snapshot(&self) -> Snapshot {
-        Snapshot { abandoned: self.abandoned.len() + self.kept, ..self.engine.snapshot() }
+        let mut snapshot = self.engine.snapshot();
+        snapshot.abandoned = self.abandoned.len() + self.kept;
+        snapshot
     }
 
     /// Notes that a slot is not kept any more for work that outlived its request, or that it is.

@@ -13,7 +13,7 @@ use std::{
 use crate::config::AdmissionConfig;
 use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 use crate::{
-    clock::{Clock, TimeSource},
+    clock::TimeSource,
     config::{Derived, Labels, Rules, Settings, Share, layer_settings, setters},
     engine::{
         Engine,
@@ -21,7 +21,7 @@ use crate::{
         plan::{Discipline, Mode, PartitionMode},
     },
     problem::BuildError,
-    store::{AdmissionLock, Keys, Leases, OnStoreFailure},
+    store::{AdmissionLock, Clock, Keys, Leases, OnStoreFailure},
     time::nanos,
 };
 
@@ -182,11 +182,11 @@ impl AdmissionBuilder {
     pub fn build(self) -> Result<Admission, BuildError> {
         let mode = self.settings.values.mode;
         let name = Some(self.settings.values.name.clone()).filter(|name| !name.is_empty());
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let policy = self.settings.describe();
         #[cfg(feature = "config")]
         let store = self.settings.sharing.store.clone();
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let capture = self.settings.capture();
         let drain_after = nanos(self.settings.values.drain_after);
         let (plan, warnings) = self.settings.into_plan()?;
@@ -202,14 +202,14 @@ impl AdmissionBuilder {
         let shared = shared.with_lock(self.admission_lock);
         #[cfg(feature = "config")]
         let shared = shared.with_origin(self.origin);
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let shared = shared.described(policy);
         let admission = Admission { shared: shared.share() };
         admission.shared.drain_after.store(drain_after, Ordering::Relaxed);
         if mode != Mode::default() {
             admission.set_mode(mode);
         }
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         admission.shared.capture_as_configured(capture);
         Ok(admission)
     }

@@ -47,12 +47,12 @@ impl Admission {
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
         let origin = settings.origin;
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let settings_text = settings.settings.describe();
-        #[cfg(not(feature = "introspect"))]
+        #[cfg(not(feature = "capture"))]
         let settings_text = crate::runtime::core::SettingsText;
         let mut settings = settings.settings;
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         let capture = settings.capture();
         settings.sharing.is_shared = is_shared;
         let drain_after = nanos(settings.values.drain_after);
@@ -65,7 +65,7 @@ impl Admission {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         lock(&shared.policy).clone_from(&settings_text);
         let added = shared.reload(plan, settings_text);
         shared.add_partitions(added);
@@ -77,7 +77,7 @@ impl Admission {
         }
         drop(known);
         shared.tell_now();
-        #[cfg(feature = "introspect")]
+        #[cfg(feature = "capture")]
         shared.capture_as_configured(capture);
         Ok(())
     }

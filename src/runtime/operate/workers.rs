@@ -24,10 +24,10 @@ use crate::{engine::Subject, ticket::normal};
 pub struct WorkerReport {
     namespace: String,
     label: String,
-    class: Option<String>,
+    pub(in crate::runtime) class: Option<String>,
     worker: String,
-    max_concurrent: usize,
-    valid_for: Duration,
+    pub(in crate::runtime) max_concurrent: usize,
+    pub(in crate::runtime) valid_for: Duration,
 }
 
 impl WorkerReport {
@@ -68,9 +68,10 @@ impl WorkerReport {
         self
     }
 
-    fn subject(&self) -> Option<Subject<'_>> {
+    /// Returns what it is about and who says it, if it names both.
+    pub(in crate::runtime) fn names(&self) -> Option<(Subject<'_>, &str)> {
         let namespace = normal(&self.namespace).unwrap_or_default();
-        Some(Subject::new(namespace, normal(&self.label)?, None))
+        Some((Subject::new(namespace, normal(&self.label)?, None), normal(&self.worker)?))
     }
 }
 
@@ -81,7 +82,7 @@ impl Admission {
     ///
     /// Returns false if the report could not be noted: its label is empty, or the label has 10,000 workers already.
     pub fn report_worker(&self, report: &WorkerReport) -> bool {
-        let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return false };
+        let Some((subject, worker)) = report.names() else { return false };
         self.shared.drive_here();
         self.shared.with_engine(|state, time| {
             let now = time.now();
@@ -92,7 +93,7 @@ impl Admission {
 
     /// Forgets a worker that stops.
     pub fn remove_worker(&self, report: &WorkerReport) {
-        let (Some(subject), Some(worker)) = (report.subject(), normal(&report.worker)) else { return };
+        let Some((subject, worker)) = report.names() else { return };
         let class = report.class.as_deref();
         self.shared.with_engine(|state, time| state.remove_worker(time.now(), class, &subject, worker));
     }

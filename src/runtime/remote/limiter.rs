@@ -19,11 +19,8 @@ use super::{
 #[cfg(feature = "config")]
 use crate::{config::StoreConfig, problem::BuildError};
 use crate::{
-    engine::{
-        Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState,
-        rules::{RateMode, WhenFull},
-    },
-    store::{self, Claim, Claims, Health, Key, Keys, Leases, Refused, StoreError},
+    engine::{Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState, rules::WhenFull},
+    store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},
 };
 
 /// The state of the store that was noted last.
@@ -97,7 +94,7 @@ impl RemoteLimiter {
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::Held>> {
+    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::LeaseGuard>> {
         let claims = self.claims(rules)?;
         let held = self.leases.admit_from_here(&claims)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +106,7 @@ impl RemoteLimiter {
         let (leases, claims) = (self.leases.clone(), self.claims(&rules));
         let own = Arc::clone(&rules);
         let answer = async move {
-            let claims = claims.ok_or_else(|| Refused::Store(StoreError::Configuration("claims".to_owned())))?;
+            let claims = claims.ok_or_else(|| LeaseDenied::Store(StoreError::Configuration("claims".to_owned())))?;
             let waits = |claim: usize| own.rules.get(claim).is_some_and(|rule| rule.when_full == WhenFull::Queue);
             leases.ask(&claims, waits).await.map(Box::new)
         };
@@ -120,35 +117,29 @@ impl RemoteLimiter {
         let counter = match answer {
             Ok(held) if held.is_without_store() => &self.without_store,
             Ok(_) => &self.granted,
-            Err(Refused::Full { .. }) => &self.full,
-            Err(Refused::Store(_)) => &self.failed,
+            Err(LeaseDenied::Full { .. }) => &self.full,
+            Err(_) => &self.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(in crate::runtime) fn snapshot(&self) -> StoreSnapshot {
         let health = self.leases.health();
-        let (mut failures, mut probes, mut down, mut quiet) = (0, 0, 0.0, 0.0);
+        let mut told = StoreSnapshot::of(health.as_str());
         match health {
-            Health::Up | Health::Evicting => {}
-            Health::Failing { failures: in_a_row } => failures = in_a_row,
-            Health::Quiet { remaining } => quiet = remaining.as_secs_f64(),
-            Health::Down { since, probes: in_vain } => (probes, down) = (in_vain, since.as_secs_f64()),
+            Health::Failing { failures } => told.failures_in_a_row = failures,
+            Health::Quiet { remaining } => told.grants_after_seconds = remaining.as_secs_f64(),
+            Health::Down { since, probes } => (told.failed_probes, told.down_seconds) = (probes, since.as_secs_f64()),
+            _ => {}
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        StoreSnapshot {
-            state: health.as_str().into(),
-            down_seconds: down,
-            failures_in_a_row: failures,
-            failed_probes: probes,
-            granted: read(&self.granted),
-            full: read(&self.full),
-            failed: read(&self.failed),
-            from_local_share: read(&self.from_here),
-            without_store: read(&self.without_store),
-            leases_lost: self.leases.lost(),
-            grants_after_seconds: quiet,
-        }
+        told.granted = read(&self.granted);
+        told.full = read(&self.full);
+        told.failed = read(&self.failed);
+        told.from_local_share = read(&self.from_here);
+        told.without_store = read(&self.without_store);
+        told.leases_lost = self.leases.lost();
+        told
     }
 }
 
@@ -165,10 +156,8 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
         let claim = match rule.bound {
             SharedBound::Cap(bound) => Claim::cap(keys.cap(namespace, &scope, name), bound),
             SharedBound::Rate(rate) => {
-                let mode = match rate.mode {
-                    RateMode::Minute => store::RateMode::Bucket,
-                    RateMode::Smooth { burst } => store::RateMode::Smooth { burst },
-                };
+                let smooth = |burst| store::RateMode::Smooth { burst };
+                let mode = rate.mode.burst().map_or(store::RateMode::Bucket, smooth);
                 Claim::rate(keys.rate(namespace, &scope, name), rate.max, mode)
             }
         };

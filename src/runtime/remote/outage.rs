@@ -41,12 +41,11 @@ impl Shared {
             // Locked until the state is noted: otherwise an earlier state could be noted after a later one.
             let mut noted = lock(&limiter.noted.state);
             let health = limiter.health();
-            let (state, lasts) = match health {
-                Health::Up => (StoreState::Up, Duration::ZERO),
-                Health::Evicting => (StoreState::Evicting, Duration::ZERO),
-                Health::Failing { .. } => (StoreState::Failing, Duration::ZERO),
-                Health::Quiet { remaining } => (StoreState::Quiet, remaining),
-                Health::Down { since, .. } => (StoreState::Down, since),
+            let state = state(health);
+            let lasts = match health {
+                Health::Quiet { remaining } => remaining,
+                Health::Down { since, .. } => since,
+                _ => Duration::ZERO,
             };
             if std::mem::replace(&mut *noted, state) == state {
                 return;
@@ -62,11 +61,34 @@ impl Shared {
     }
 }
 
+/// The state that the engine knows by the same code.
+fn state(health: Health) -> StoreState {
+    StoreState::ALL.into_iter().find(|state| state.as_str() == health.as_str()).unwrap_or_default()
+}
+
 /// What is noted as soon as a request or a reader sees it: that a store is down, or quiet.
 const fn at_once(health: Health) -> u8 {
     match health {
         Health::Down { .. } => 2,
         Health::Quiet { .. } => 1,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_health_of_a_store_is_a_state_of_the_engine() {
+        let (remaining, since) = (Duration::ZERO, Duration::ZERO);
+        let all = [
+            Health::Up,
+            Health::Evicting,
+            Health::Failing { failures: 1 },
+            Health::Quiet { remaining },
+            Health::Down { since, probes: 0 },
+        ];
+        assert_eq!(all.map(state), StoreState::ALL);
     }
 }

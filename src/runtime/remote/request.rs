@@ -9,10 +9,10 @@ use std::{
 
 use crate::{
     engine::SharedRules,
-    store::{self, Refused},
+    store::{self, LeaseDenied},
 };
 
-pub(super) type LeaseResult = Result<Box<store::Held>, Refused>;
+pub(super) type LeaseResult = Result<Box<store::LeaseGuard>, LeaseDenied>;
 
 /// A question to the store.
 pub(in crate::runtime) struct RemoteRequest {

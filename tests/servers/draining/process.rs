@@ -50,7 +50,7 @@ impl Full {
     pub(crate) async fn start(stack: &str, leave: &str, crowd: Crowd) -> Self {
         let Crowd { running, waiting } = crowd;
         let told = format!("{stack} {leave} {running} {waiting}");
-        let mut process = Process::start("draining::process::server", ROLE, &told);
+        let mut process = Process::start("servers::draining::process::server", ROLE, &told);
         let address = process.says("listens on").await.parse().unwrap();
         Self { process, address }
     }

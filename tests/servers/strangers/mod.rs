@@ -19,7 +19,7 @@ const CASE: &str = "STRANGERS_CASE";
 fn run(flood: Flood) -> Report {
     let program = env::current_exe().unwrap();
     let output = Command::new(program)
-        .args(["--ignored", "--exact", "strangers::in_a_process_of_its_own", "--nocapture"])
+        .args(["--ignored", "--exact", "servers::strangers::in_a_process_of_its_own", "--nocapture"])
         .env(CASE, flood.to_string())
         .output()
         .unwrap();

@@ -12,6 +12,7 @@ use tower::{ServiceBuilder, service_fn};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
 use crate::{
+    servers::uploads::answer,
     support::{
         at_rest, bounded,
         client::{Client, Version, get},
@@ -19,7 +20,6 @@ use crate::{
         probe::Probe,
         server::Server,
     },
-    uploads::answer,
 };
 
 type Outgoing = UnsyncBoxBody<Bytes, Infallible>;

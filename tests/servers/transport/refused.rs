@@ -19,8 +19,8 @@ use tower_admission::{
 
 use super::read_all;
 use crate::{
+    servers::uploads::answer,
     support::{bounded, eventually, server::Server},
-    uploads::answer,
 };
 
 const PIECE: usize = 1 << 16;

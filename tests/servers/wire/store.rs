@@ -8,8 +8,9 @@ use std::sync::{
 use tower_admission::{
     AdmissionBuilder,
     store::{
-        Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
+        Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Keys, Lease, Leases, LockAnswer,
         LockRequest, Locked, MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
+        StoreFuture,
     },
 };
 
@@ -25,45 +26,45 @@ struct Leaves {
     asked: AtomicBool,
 }
 
-fn unavailable<T: Send + 'static>() -> Answer<'static, T> {
+fn unavailable<T: Send + 'static>() -> StoreFuture<'static, T> {
     Box::pin(async { Err(StoreError::Unavailable) })
 }
 
 impl Store for Leaves {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         if self.asked.swap(true, Ordering::Relaxed) { unavailable() } else { self.store.acquire(request) }
     }
 
-    fn renew<'a>(&'a self, _: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, _: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         unavailable()
     }
 
-    fn release<'a>(&'a self, _: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, _: &'a [Lease]) -> StoreFuture<'a, Released> {
         unavailable()
     }
 
-    fn reserve<'a>(&'a self, _: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, _: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         unavailable()
     }
 
-    fn draw<'a>(&'a self, _: &'a Claim, _: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, _: &'a Claim, _: u32) -> StoreFuture<'a, DrawOutcome> {
         unavailable()
     }
 
-    fn lock<'a>(&'a self, _: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, _: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         unavailable()
     }
 
-    fn extend<'a>(&'a self, _: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, _: &'a Locked) -> StoreFuture<'a, bool> {
         unavailable()
     }
 
-    fn unlock<'a>(&'a self, _: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, _: &'a Locked) -> StoreFuture<'a, bool> {
         unavailable()
     }
 
-    fn settle(&self, debt: PendingRelease) {
-        self.store.settle(debt);
+    fn release_later(&self, debt: PendingRelease) {
+        self.store.release_later(debt);
     }
 
     fn notices(&self) -> Notices {

@@ -12,7 +12,7 @@ use admission_testkit::grpc::{Served, Unary};
 use serde_json::Value;
 use tower_admission::{Admission, ClassLimits, Rate, Rules, limit::Fixed};
 
-use crate::serve;
+use super::serve;
 
 const PACKAGES: [&str; 2] = ["grpcio==1.85.3", "grpcio-status==1.85.3"];
 

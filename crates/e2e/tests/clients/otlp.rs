@@ -16,7 +16,7 @@ use otlp_sdk::trace::SdkTracerProvider;
 use tonic::{Request, Response, Status};
 use tower_admission::{Admission, Ticket, limit::Fixed};
 
-use crate::serve;
+use super::serve;
 
 /// Counts the spans that are delivered.
 struct Collector(Arc<AtomicUsize>);

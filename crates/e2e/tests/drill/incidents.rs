@@ -10,7 +10,7 @@ use tower_admission::{
     store::{AfterRestart, Keys, Leases, RedisStore},
 };
 
-use crate::{
+use super::{
     browser::Browser,
     clients::Clients,
     process::Server,

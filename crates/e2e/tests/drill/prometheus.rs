@@ -16,7 +16,7 @@ use hyper_util::{
 };
 use serde_json::Value;
 
-use crate::npm;
+use super::npm;
 
 #[derive(Debug)]
 pub(crate) struct Prometheus {

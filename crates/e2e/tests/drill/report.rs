@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf};
 
-use crate::{clients::Truth, incidents::Incident, told::Told};
+use super::{clients::Truth, incidents::Incident, told::Told};
 
 /// Where pictures and the table go.
 pub(crate) fn folder() -> Option<PathBuf> {

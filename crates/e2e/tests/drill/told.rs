@@ -8,7 +8,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
-use crate::{browser::Browser, clients::Truth, incidents::Incident, prometheus::Alert};
+use super::{browser::Browser, clients::Truth, incidents::Incident, prometheus::Alert};
 
 /// What is told of one server.
 #[derive(Debug, Default)]

@@ -28,7 +28,7 @@ use tower_admission::{
     policy::{Abandoned, Policy},
 };
 
-use crate::{
+use super::{
     backend::Backend,
     clients::{PATIENCE, TENANTS},
 };
@@ -77,7 +77,7 @@ pub(crate) struct Told {
 impl Server {
     pub(crate) async fn start(set: Set) -> Self {
         let Set { partitions, limit, abandoned } = set;
-        let mut process = Process::start("server::server", ROLE, &format!("{partitions} {limit} {abandoned}"));
+        let mut process = Process::start("flood::server::server", ROLE, &format!("{partitions} {limit} {abandoned}"));
         let said = process.says("listens on").await;
         let (web, grpc) = said.split_once(' ').unwrap();
         let (web, grpc) = (web.parse().unwrap(), grpc.parse().unwrap());

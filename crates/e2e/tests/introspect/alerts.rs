@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::npm;
+use super::npm;
 
 const TESTS: &str = include_str!("alerts.test.yaml");
 

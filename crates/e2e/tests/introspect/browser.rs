@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
-use crate::npm;
+use super::npm;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tower_admission::{Admission, Cap, ClassLimits, Rate, Rules, WhenFull, limit::Fixed};
 
-use crate::support::{Site, Still};
+use super::support::{Site, Still};
 
 /// The payload as documented, but for locks: caps are counted in this process, which needs none.
 fn documented() -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tower_admission::{Admission, Ticket, limit::Fixed, percent};
 
-use crate::{
+use super::{
     browser::Browser,
     page::accessibility,
     stage::{Stage, shop},

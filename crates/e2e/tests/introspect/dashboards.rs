@@ -13,7 +13,7 @@ use tower_admission::{
     store::{AdmissionLock, Keys, Leases, LockCaller, MemoryStore},
 };
 
-use crate::{npm, support::Site};
+use super::{npm, support::Site};
 
 /// The buckets that the documentation recommends.
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{browser::Browser, process::Server};
+use super::{browser::Browser, process::Server};
 
 const LINK: &str = "document.getElementById('link').textContent";
 const STATE: &str = "document.getElementById('state').textContent";

@@ -5,7 +5,7 @@ use http::{Method, Request, StatusCode, header::WWW_AUTHENTICATE};
 use serde_json::Value;
 use tower_admission::{Admission, introspection::Introspection, limit::Fixed};
 
-use crate::{
+use super::{
     browser::Browser,
     support::{Site, TOKEN},
 };

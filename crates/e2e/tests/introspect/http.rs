@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tower_admission::{Admission, ClassLimits, Rules, Ticket, limit::Fixed};
 
-use crate::support::{Site, TOKEN};
+use super::support::{Site, TOKEN};
 
 fn admission() -> Admission {
     Admission::builder().limit(Fixed::new(10)).rules(Rules::new().class("job", ClassLimits::new())).build().unwrap()

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde_json::{Value, json};
 use tower_admission::{Admission, Labels, limit::Fixed};
 
-use crate::support::{Site, Still};
+use super::support::{Site, Still};
 
 fn numbers(page: &Value) -> Vec<u64> {
     page["entries"].as_array().unwrap().iter().map(|it| it["sequence"].as_u64().unwrap()).collect()

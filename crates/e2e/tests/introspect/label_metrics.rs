@@ -230,7 +230,7 @@ async fn waits_for_the_lock_are_published_and_bounded() {
     let admission = Admission::builder().name("api").limit(Fixed::new(5)).lock_metrics(&lock).build().unwrap();
     let caller = || LockCaller::new("one").counted_as("gold", "start");
     let guard = lock.acquire(caller()).await.unwrap();
-    lock.acquire(caller().patience(Duration::from_millis(500))).await.unwrap_err();
+    lock.acquire(caller().max_wait(Duration::from_millis(500))).await.unwrap_err();
     drop(guard);
     let recorder = recorder();
     let read = || {

@@ -12,7 +12,7 @@ use tower_admission::{
     store::{Keys, Leases},
 };
 
-use crate::{
+use super::{
     npm,
     support::{Site, Still},
 };

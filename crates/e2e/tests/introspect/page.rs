@@ -13,7 +13,7 @@ use tower_admission::{
     store::{Keys, Leases},
 };
 
-use crate::{browser::Browser, npm, support::Site};
+use super::{browser::Browser, npm, support::Site};
 
 /// Clients that ask again and again, rejected or not, until they are dropped.
 fn load(site: &Arc<Site>, clients: usize, pause: Duration, headers: [(&'static str, &'static str); 2]) -> JoinSet<()> {

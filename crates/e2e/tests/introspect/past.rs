@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use serde_json::Value;
 use tower_admission::{Mode, Ticket};
 
-use crate::{
+use super::{
     browser::Browser,
     stage::{Stage, shop},
     support::Site,

@@ -4,7 +4,7 @@ use admission_testkit::process::{Process, say};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tower_admission::{Admission, Labels, limit::Fixed};
 
-use crate::support::Site;
+use super::support::Site;
 
 /// What tells this test binary to be a server.
 const ROLE: &str = "TOWER_ADMISSION_PAGE_SERVER";
@@ -30,7 +30,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(name: &str) -> Self {
-        let mut process = Process::start("process::server", ROLE, name);
+        let mut process = Process::start("introspect::process::server", ROLE, name);
         let said = process.says("listens on").await;
         let (url, app) = said.split_once(' ').unwrap();
         let (url, app) = (url.to_owned(), app.to_owned());

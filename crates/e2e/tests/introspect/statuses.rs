@@ -8,7 +8,7 @@ use tower_admission::{
     Admission, AdmissionBuilder, ClassLimits, DrainMode, Labels, Rate, Rules, limit::Fixed, percent,
 };
 
-use crate::support::{Site, Still};
+use super::support::{Site, Still};
 
 fn ten() -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(10)).queue(100)

@@ -2,7 +2,7 @@
 
 use tower_admission::{Admission, Ticket, limit::Fixed};
 
-use crate::{browser::Browser, support::Site};
+use super::{browser::Browser, support::Site};
 
 const LINK: &str = "document.getElementById('link').textContent";
 

@@ -13,7 +13,7 @@ use tower_admission::{
     store::{Keys, Leases, OnStoreFailure},
 };
 
-use crate::support::Site;
+use super::support::Site;
 
 /// One slot, and no waiting.
 fn single_slot() -> AdmissionBuilder {

@@ -15,7 +15,7 @@ use tower_admission::{
     store::{Keys, Leases},
 };
 
-use crate::{browser::Browser, support::Site};
+use super::{browser::Browser, support::Site};
 
 const WEB: [(&str, &str); 2] = [("x-tenant", "web"), ("x-label", "shop\u{202e}-7")];
 

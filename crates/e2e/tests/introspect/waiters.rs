@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tower_admission::{Admission, Labels, limit::Fixed};
 
-use crate::support::{Site, Still};
+use super::support::{Site, Still};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_waiter_has_a_place_and_an_obstacle() {

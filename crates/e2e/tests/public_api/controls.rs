@@ -7,6 +7,17 @@ const ROOT: &str = "
     pub use crate::engine::{Law, Mode, Reading as Sample, start};
     pub mod limit { pub use crate::engine::inner::*; }
     #[cfg(test)] pub mod only_in_tests;
+    pub use tower_admission_store as store;
+";
+const STORE: &str = "
+    mod inner {
+        pub struct Cell;
+        impl Cell { pub fn get(&self) {} #[doc(hidden)] pub fn raw(&self) {} }
+        pub struct Raw;
+    }
+    #[doc(hidden)]
+    pub use self::inner::Raw;
+    pub use crate::inner::Cell;
 ";
 const ENGINE: &str = "
     pub(crate) mod inner;
@@ -91,6 +102,11 @@ struct limit::Range
     impl Default
 
 fn start(of: Mode) -> Reading
+
+mod store
+
+struct store::Cell
+    fn get(&self)
 ";
 
 /// What is listed of the crate with one piece of it replaced.
@@ -100,6 +116,7 @@ fn with(piece: &str, by: &str) -> String {
         "lib.rs" => Some(ROOT.replace(piece, by)),
         "engine.rs" => Some(ENGINE.replace(piece, by)),
         "engine/inner/mod.rs" => Some(INNER.replace(piece, by)),
+        "tower_admission_store/lib.rs" => Some(STORE.to_owned()),
         _ => None,
     })
 }
@@ -188,6 +205,7 @@ fn code_that_moves_to_another_file_changes_nothing() {
             Some(ENGINE.replace("pub(crate) mod inner;", "pub(crate) mod inner { pub use super::deep::*; } mod deep;"))
         }
         "engine/deep.rs" => Some(INNER.to_owned()),
+        "tower_admission_store/lib.rs" => Some(STORE.to_owned()),
         _ => None,
     });
     assert_eq!(changes(EXPECTED, &moved), [""; 0]);

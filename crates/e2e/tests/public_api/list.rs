@@ -7,9 +7,9 @@ use syn::{
     punctuated::Punctuated, token::Comma,
 };
 
-use crate::{
+use super::{
     text::line,
-    tree::{Files, Place, Target, Tree, attributes, compiled, holds, is_public, leaves, name},
+    tree::{Files, Place, Target, Tree, attributes, compiled, holds, is_hidden, is_public, leaves, name},
 };
 
 /// All that a crate exports, with all features.
@@ -33,6 +33,7 @@ impl Lister<'_> {
         let under = |name: &str| [public, &[name.to_owned()]].concat();
         for (number, item) in self.tree.module(at).items.iter().enumerate() {
             match item {
+                item if is_hidden(attributes(item)) => {}
                 Item::Mod(it) if is_public(&it.vis) => {
                     let inner = it.ident.to_string();
                     self.export(&[at, std::slice::from_ref(&inner)].concat(), &under(&inner));
@@ -236,7 +237,7 @@ fn of_trait(member: &TraitItem) -> Option<String> {
 /// A public method or constant; `bounds` are those of its block.
 fn inherent(member: &ImplItem, bounds: &str) -> Option<String> {
     match member {
-        ImplItem::Fn(it) if is_public(&it.vis) && compiled(&it.attrs) => {
+        ImplItem::Fn(it) if is_public(&it.vis) && compiled(&it.attrs) && !is_hidden(&it.attrs) => {
             Some(line(&it.sig) + bounds + &marks(&it.attrs))
         }
         ImplItem::Const(it) if is_public(&it.vis) && compiled(&it.attrs) => {

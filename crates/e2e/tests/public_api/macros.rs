@@ -8,7 +8,7 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-use crate::rules::apply;
+use super::rules::apply;
 
 /// The macros of the crate, by name.
 pub(crate) type Definitions = BTreeMap<String, TokenStream>;

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Attribute, ImplItem, Item, Meta, UseTree, Visibility, punctuated::Punctuated, token::Comma};
+use syn::{Attribute, ImplItem, Item, Meta, Path, UseTree, Visibility, punctuated::Punctuated, token::Comma};
 
-use crate::macros::{self, Definitions};
+use super::macros::{self, Definitions};
 
 /// Where files come from: the disk, or the snippet of a test.
 pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Crates of which the facade exports something. Each counts as a private module of it, with its own `crate`.
+const PARTS: [&str; 1] = ["tower_admission_store"];
 
 /// A module, with what its macros write.
 #[derive(Default)]
@@ -37,6 +40,11 @@ impl Tree {
     pub(crate) fn read(files: Files<'_>) -> Self {
         let text = files("lib.rs").expect("a crate has a root");
         let mut root = Module::read(&text, "", files);
+        for part in PARTS {
+            let folder = format!("{part}/");
+            let text = files(&format!("{folder}lib.rs"));
+            root.modules.extend(text.map(|text| (part.to_owned(), Module::read(&text, &folder, files))));
+        }
         let mut known = Definitions::new();
         root.collect_macros(&mut known);
         root.expand(&known);
@@ -77,9 +85,15 @@ impl Tree {
         }
         let Some((first, rest)) = path.split_first() else { return Some(Target::Module(from.to_vec())) };
         match first.as_str() {
-            "crate" => return self.look(&[], rest, depth + 1),
+            "crate" => {
+                let is_part = from.first().is_some_and(|part| PARTS.contains(&part.as_str()));
+                return self.look(if is_part { &from[..1] } else { &[] }, rest, depth + 1);
+            }
             "self" => return self.look(from, rest, depth + 1),
             "super" => return self.look(&from[..from.len().checked_sub(1)?], rest, depth + 1),
+            part if PARTS.contains(&part) && self.root.modules.contains_key(part) => {
+                return self.look(&[part.to_owned()], rest, depth + 1);
+            }
             _ => {}
         }
         let module = self.module(from);
@@ -198,6 +212,12 @@ pub(crate) fn leaves(tree: &UseTree) -> Vec<Leaf> {
 /// Whether an item is there with all features, outside of tests.
 pub(crate) fn compiled(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|it| it.path().is_ident("cfg")).all(|it| it.parse_args().is_ok_and(|meta| holds(&meta)))
+}
+
+/// Whether an item is for other crates of the project, and no promise.
+pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
+    let mut docs = attributes.iter().filter(|it| it.path().is_ident("doc"));
+    docs.any(|it| it.parse_args().is_ok_and(|it: Path| it.is_ident("hidden")))
 }
 
 /// Whether a condition holds with all features, outside of tests.

@@ -7,7 +7,7 @@ use tower_admission::store::{
     RedisStore, StoreError, Token,
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
 
 pub(crate) async fn cluster() -> Server {
     cluster_with(&[]).await
@@ -48,7 +48,7 @@ async fn all_that_is_asked_belongs_together() {
     let queue = LockRetry::Queue { first: ms(5), longest: ms(50) };
     let lock = AdmissionLock::builder().retry(queue).build(shared(store(&server)), keys());
     let guard = lock.acquire(LockCaller::new("acme")).await.unwrap();
-    assert!(lock.acquire(LockCaller::new("acme").patience(ms(50))).await.is_err());
+    assert!(lock.acquire(LockCaller::new("acme").max_wait(ms(50))).await.is_err());
     assert!(guard.release().await.unwrap());
 }
 
@@ -69,7 +69,7 @@ async fn after_an_empty_restart_a_node_is_quiet() {
     let builder = RedisStore::cluster([url.as_str()], keys()).timeout(Duration::from_secs(5));
     let store = shared(builder.after_restart(AfterRestart::Quiet(Duration::from_secs(3_600))).build().unwrap());
     let one = claims([cap("x", 1)]);
-    let request = crate::support::request(&one, ms(300));
+    let request = super::support::request(&one, ms(300));
     let Err(StoreError::Restarted { retry_after }) = store.acquire(&request).await else { panic!("it grants") };
     assert!(retry_after > Duration::from_secs(3_000), "{retry_after:?}");
     // A lease that it doesn't know is taken down again, and keeps its place.

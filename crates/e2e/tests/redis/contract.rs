@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tower_admission::store::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
-    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, Token, contract,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
+    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreFuture, Token, contract,
 };
 
-use crate::support::{acquire, cap, claims, number, server::Server, shared};
+use super::support::{acquire, cap, claims, number, server::Server, shared};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -32,32 +32,32 @@ async fn redis_keeps_what_a_store_promises() {
 struct Careless(MemoryStore);
 
 impl Store for Careless {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         self.0.acquire(request)
     }
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         self.0.renew(leases)
     }
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         self.0.release(leases)
     }
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         self.0.reserve(request)
     }
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         self.0.draw(rate, most)
     }
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         self.0.lock(request)
     }
-    fn extend<'a>(&'a self, _: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, _: &'a Locked) -> StoreFuture<'a, bool> {
         Box::pin(async { Ok(true) })
     }
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         self.0.unlock(lock)
     }
-    fn settle(&self, pending: PendingRelease) {
-        self.0.settle(pending);
+    fn release_later(&self, pending: PendingRelease) {
+        self.0.release_later(pending);
     }
     fn notices(&self) -> Notices {
         self.0.notices()

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_admission::store::{Leases, MemoryStore, Store};
 
-use crate::support::{acquire, cap, claims, ledger::Ledger, server::Server, shared};
+use super::support::{acquire, cap, claims, ledger::Ledger, server::Server, shared};
 
 async fn crowd(stores: Vec<Arc<dyn Store>>, ledger: &Ledger) {
     let seven = claims([cap("seven", 7)]);

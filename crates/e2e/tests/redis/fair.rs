@@ -11,7 +11,7 @@ use std::{
 use tokio::{task::JoinHandle, time::sleep};
 use tower_admission::store::{Claims, Leases, Store};
 
-use crate::support::{cap, claims, ledger::Ledger, ms, server::Server, shared, soak};
+use super::support::{cap, claims, ledger::Ledger, ms, server::Server, shared, soak};
 
 /// A process with a store, a connection and a local share of its own, and clients that never stop.
 struct Busy {

@@ -10,9 +10,9 @@ use std::{
 
 use redis::Value;
 use tokio::time::{Instant, sleep};
-use tower_admission::store::{AfterRestart, Health, Leases, RedisStore, Refused, Store, StoreError};
+use tower_admission::store::{AfterRestart, Health, LeaseDenied, Leases, RedisStore, Store, StoreError};
 
-use crate::support::{
+use super::support::{
     acquire, cap, claims, eventually, keys, ledger::Ledger, ms, proxy::Proxy, repeats, request, server::Server, shared,
     soak,
 };
@@ -69,7 +69,7 @@ impl Crowd {
                                 drop(entry);
                                 drop(held);
                             }
-                            Err(Refused::Full { .. }) => sleep(ms(2)).await,
+                            Err(LeaseDenied::Full { .. }) => sleep(ms(2)).await,
                             Err(_) => {
                                 failed.fetch_add(1, Ordering::Relaxed);
                                 sleep(ms(2)).await;

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tower_admission::store::{
-    AdmissionLock, AfterRestart, Claim, Health, Held, Keys, Leases, LockCaller, LockFailure, OnStoreFailure,
-    RedisStore, Refused, Store, StoreError,
+    AdmissionLock, AfterRestart, Claim, Health, Keys, LeaseDenied, LeaseGuard, Leases, LockCaller, LockFailure,
+    OnStoreFailure, RedisStore, Store, StoreError,
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
 
 /// A server that takes connections and never says anything. Returns its address and what keeps it.
 fn dead() -> (String, std::net::TcpListener) {
@@ -94,13 +94,13 @@ async fn probes_are_few_however_many_ask() {
     assert!((20..=70).contains(&probes), "{probes}");
 }
 
-async fn admitted(leases: &Leases, claim: Claim) -> Result<Vec<Held>, Refused> {
+async fn admitted(leases: &Leases, claim: Claim) -> Result<Vec<LeaseGuard>, LeaseDenied> {
     let claims = claims([claim]);
     let mut held = Vec::new();
     for _ in 0..20 {
         match leases.admit(&claims).await {
             Ok(one) => held.push(one),
-            Err(Refused::Full { claim: 0, .. }) => break,
+            Err(LeaseDenied::Full { claim: 0, .. }) => break,
             Err(error) => return Err(error),
         }
     }
@@ -111,7 +111,7 @@ async fn admitted(leases: &Leases, claim: Claim) -> Result<Vec<Held>, Refused> {
 async fn each_rule_does_what_it_says_while_the_store_is_gone() {
     let leases = Leases::builder().build(shared(store(&nowhere())));
     let local = OnStoreFailure::LocalShare { instances: number(3) };
-    assert!(matches!(admitted(&leases, cap("closed", 9)).await, Err(Refused::Store(_))));
+    assert!(matches!(admitted(&leases, cap("closed", 9)).await, Err(LeaseDenied::Store(_))));
     let open = admitted(&leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen)).await.unwrap();
     assert_eq!(open.len(), 20);
     assert!(open[0].is_without_store());
@@ -153,7 +153,7 @@ async fn nor_does_anybody_in_a_line_behind_others() {
                 let (leases, lock, one) = (leases.clone(), lock.clone(), one.clone());
                 tokio::spawn(async move {
                     let began = Instant::now();
-                    assert!(matches!(leases.admit(&one).await, Err(Refused::Store(_))));
+                    assert!(matches!(leases.admit(&one).await, Err(LeaseDenied::Store(_))));
                     let asked = began.elapsed();
                     assert!(lock.acquire(LockCaller::new("acme")).await.is_err());
                     (asked, began.elapsed() - asked)

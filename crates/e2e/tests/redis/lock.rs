@@ -7,7 +7,7 @@ use tower_admission::store::{
     AdmissionLock, AfterRestart, LockBuilder, LockCaller, LockFailure, LockRetry, MemoryStore, RedisStore, Store,
 };
 
-use crate::support::{bounded, eventually, keys, ledger::Ledger, ms, proxy::Proxy, server::Server, shared};
+use super::support::{bounded, eventually, keys, ledger::Ledger, ms, proxy::Proxy, server::Server, shared};
 
 const POLICIES: [LockRetry; 3] = [
     LockRetry::Fixed(ms(10)),
@@ -56,7 +56,7 @@ async fn who_does_not_get_it_is_told_after_the_wait_budget_or_its_own_patience()
         let held = lock.acquire(ACME).await.unwrap();
         for (patience, budget) in [(Duration::MAX, ms(2_000)), (ms(300), ms(300))] {
             let began = Instant::now();
-            let error = lock.acquire(ACME.patience(patience)).await.unwrap_err();
+            let error = lock.acquire(ACME.max_wait(patience)).await.unwrap_err();
             assert_eq!((began.elapsed(), error.waited()), (budget, budget), "{retry:?}");
             assert_eq!(error.failure(), &LockFailure::Busy);
             assert_eq!(error.to_string(), "concurrency gate unavailable");
@@ -75,7 +75,7 @@ async fn it_is_not_renewed_unless_asked() {
     sleep(ms(9_000)).await;
     assert!(first.extend().await.unwrap());
     sleep(ms(9_000)).await;
-    assert!(lock.acquire(ACME.patience(ms(500))).await.is_err(), "it was extended");
+    assert!(lock.acquire(ACME.max_wait(ms(500))).await.is_err(), "it was extended");
     assert!(first.remaining() < ms(501));
     let second = lock.acquire(ACME).await.unwrap();
     assert_eq!(first.remaining(), Duration::ZERO);
@@ -91,7 +91,7 @@ async fn organisations_do_not_wait_for_each_other() {
     let _acme = lock.acquire(ACME).await.unwrap();
     assert!(lock.acquire(LockCaller::new("umbrella")).await.is_ok());
     assert_eq!(server.ask(&["EXISTS", "test:admission:acme"]).await, Ok(redis::Value::Int(1)), "the key as documented");
-    assert!(lock.acquire(ACME.patience(ms(50))).await.is_err(), "control");
+    assert!(lock.acquire(ACME.max_wait(ms(50))).await.is_err(), "control");
 }
 
 #[tokio::test]

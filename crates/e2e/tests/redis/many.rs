@@ -10,9 +10,9 @@ use std::{
 
 use redis::Value;
 use tokio::time::{Instant, sleep};
-use tower_admission::store::{AfterRestart, Claim, Claims, Held, Leases, RedisStore, Refused};
+use tower_admission::store::{AfterRestart, Claim, Claims, LeaseDenied, LeaseGuard, Leases, RedisStore};
 
-use crate::support::{claims, eventually, keys, ms, number, proxy::Proxy, server::Server, shared, soak};
+use super::support::{claims, eventually, keys, ms, number, proxy::Proxy, server::Server, shared, soak};
 
 /// A cap in a namespace of its own.
 fn of(namespace: usize, bound: u32) -> Claims {
@@ -41,7 +41,7 @@ async fn held(server: &Server) -> i64 {
 }
 
 /// Admits one request in each namespace, some at a time.
-async fn one_of_each(leases: &Leases, namespaces: usize) -> Vec<Held> {
+async fn one_of_each(leases: &Leases, namespaces: usize) -> Vec<LeaseGuard> {
     let tasks: Vec<_> = (0..32)
         .map(|task| {
             let leases = leases.clone();
@@ -79,7 +79,7 @@ async fn what_is_given_back_in_one_namespace_does_not_wait_for_others() {
                     namespace = (namespace + 1) % 200;
                     match leases.admit(&of(namespace, 8)).await {
                         Ok(held) => drop(held),
-                        Err(Refused::Full { .. }) => drop(counts[1].fetch_add(1, Ordering::Relaxed)),
+                        Err(LeaseDenied::Full { .. }) => drop(counts[1].fetch_add(1, Ordering::Relaxed)),
                         Err(error) => panic!("{error}"),
                     }
                     counts[0].fetch_add(1, Ordering::Relaxed);
@@ -168,7 +168,7 @@ async fn so_they_are_over_a_slow_connection() {
 async fn so_they_are_in_a_cluster() {
     let proxy = Proxy::start(0).await;
     let announced = proxy.port().to_string();
-    let server = crate::cluster::cluster_with(&["--cluster-announce-port", &announced]).await;
+    let server = super::cluster::cluster_with(&["--cluster-announce-port", &announced]).await;
     proxy.lead_to(server.port());
     proxy.delay(ms(5));
     let store = RedisStore::cluster([proxy.url().as_str()], keys()).after_restart(AfterRestart::Grant);

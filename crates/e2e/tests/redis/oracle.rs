@@ -17,7 +17,7 @@ use tower_admission::{
     },
 };
 
-use crate::support::{cap, keys, ms, number, rate, server::Server, soak};
+use super::support::{cap, keys, ms, number, rate, server::Server, soak};
 
 /// The time of the server, as of its last answer.
 #[derive(Clone, Debug, Default)]

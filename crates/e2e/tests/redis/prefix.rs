@@ -6,7 +6,7 @@ use tower_admission::store::{
     AdmissionLock, AfterRestart, Claim, Claims, Keys, Leases, LockCaller, LockRetry, RateMode, RedisStore,
 };
 
-use crate::support::{eventually, ms, number, server::Server, shared};
+use super::support::{eventually, ms, number, server::Server, shared};
 
 /// The user of the documentation.
 const RULES: &[&str] = &[
@@ -60,7 +60,7 @@ async fn everything(store: RedisStore, keys: &Keys) -> Result<(), String> {
         // Longer than an expiry: they are renewed, while others wait.
         let other = Leases::builder().local_shares(local_shares).wait_budget(ms(600)).build(store.clone());
         let refused = other.wait(&all).await;
-        if !matches!(refused, Err(tower_admission::store::Refused::Full { .. })) {
+        if !matches!(refused, Err(tower_admission::store::LeaseDenied::Full { .. })) {
             return Err(said(&refused));
         }
         if leases.lost() > 0 {
@@ -72,7 +72,7 @@ async fn everything(store: RedisStore, keys: &Keys) -> Result<(), String> {
     for retry in [LockRetry::Fixed(ms(5)), LockRetry::Queue { first: ms(5), longest: ms(50) }] {
         let lock = AdmissionLock::builder().retry(retry).build(store.clone(), keys.clone());
         let mut guard = lock.acquire(LockCaller::new("acme")).await.map_err(|error| said(error.failure()))?;
-        assert!(lock.acquire(LockCaller::new("acme").patience(ms(50))).await.is_err());
+        assert!(lock.acquire(LockCaller::new("acme").max_wait(ms(50))).await.is_err());
         guard.extend().await.map_err(|error| said(&error))?;
         guard.release().await.map_err(|error| said(&error))?;
     }
@@ -112,7 +112,7 @@ async fn the_quiet_time_is_no_shorter_than_the_longest_expiry() {
         Leases::builder().expiry(ms(3_000)).build(shared(store))
     };
     let (holder, newcomer) = (process(), process());
-    let one = crate::support::claims([crate::support::cap("one", 1)]);
+    let one = super::support::claims([super::support::cap("one", 1)]);
     server.end_quiet("test").await;
     let held = holder.admit(&one).await.unwrap();
     server.ask(&["FLUSHALL"]).await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 use tokio::io::AsyncReadExt;
 use tower_admission::store::{AfterRestart, Claim, Leases, RedisStore};
 
-use crate::support::{
+use super::support::{
     bounded, cap, claims, eventually, keys,
     ledger::{Ledger, Remote},
     ms, number,
@@ -47,7 +47,7 @@ impl Worker {
 
     fn start_by(mut command: Command, role: &str, server: &Server, ledger: u16, number: u64) -> Self {
         let child = command
-            .args(["--exact", "processes::worker", "--nocapture"])
+            .args(["--exact", "redis::processes::worker", "--nocapture"])
             .env(ROLE, format!("{role} {} {ledger} {number}", server.url()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -282,7 +282,7 @@ async fn what_a_killed_holder_held_comes_back_after_one_expiry() {
     let server = Server::start().await;
     let leases = Leases::builder().build(shared(server.store()));
     let eight = claims([Claim::cap(keys().cap("acme", "label", "eight"), number(8))]);
-    for _ in 0..crate::support::repeats() {
+    for _ in 0..super::support::repeats() {
         let holder = Holder::start(&server).await;
         assert!(leases.admit(&eight).await.is_err());
         let killed = tokio::time::Instant::now();
@@ -308,7 +308,7 @@ async fn a_holder_that_was_stopped_for_two_expiries_learns_of_its_loss_and_touch
     let server = Server::start().await;
     let leases = Leases::builder().build(shared(server.store()));
     let eight = claims([cap("eight", 8)]);
-    for _ in 0..crate::support::repeats() {
+    for _ in 0..super::support::repeats() {
         let mut holder = Holder::start(&server).await;
         signal(&holder.worker.0, "-STOP");
         let mut held = Vec::new();

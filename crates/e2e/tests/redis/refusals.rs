@@ -10,12 +10,12 @@ use tower_admission::{
     Admission, Cap, ClassLimits, Reason, Rules, Ticket,
     snapshot::LabelStatus,
     store::{
-        AfterRestart, Claim, Health, Held, Leases, LockRequest, Locked, OnStoreFailure, RedisStore, Refused, Store,
-        StoreError, Token,
+        AfterRestart, Claim, Health, LeaseDenied, LeaseGuard, Leases, LockRequest, Locked, OnStoreFailure, RedisStore,
+        Store, StoreError, Token,
     },
 };
 
-use crate::support::{cap, claims, eventually, keys, ms, number, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, server::Server, shared};
 
 const EXPIRY: Duration = ms(1_200);
 
@@ -28,13 +28,13 @@ fn third() -> OnStoreFailure {
     OnStoreFailure::LocalShare { instances: number(3) }
 }
 
-async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<Held>, Refused> {
+async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<LeaseGuard>, LeaseDenied> {
     let claims = claims([claim]);
     let mut held = Vec::new();
     while held.len() < most {
         match leases.admit(&claims).await {
             Ok(one) => held.push(one),
-            Err(Refused::Full { .. }) => break,
+            Err(LeaseDenied::Full { .. }) => break,
             Err(error) => return Err(error),
         }
     }
@@ -45,10 +45,10 @@ async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<Held
 async fn is_gone(leases: &Leases, what: &str) -> StoreError {
     let open = admitted(leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen), 12).await;
     let open = open.unwrap_or_else(|error| panic!("{what}: open answers {error}"));
-    assert!(open.len() == 12 && open.iter().all(Held::is_without_store), "{what}");
+    assert!(open.len() == 12 && open.iter().all(LeaseGuard::is_without_store), "{what}");
     let share = admitted(leases, cap("share", 10).when_gone(third()), 12).await.unwrap();
     assert_eq!(share.len(), 3, "{what}: 10 / 3, rounded down");
-    let Err(Refused::Store(error)) = admitted(leases, cap("closed", 9), 1).await else { panic!("{what}: closed") };
+    let Err(LeaseDenied::Store(error)) = admitted(leases, cap("closed", 9), 1).await else { panic!("{what}: closed") };
     assert!(error.is_gone(), "{what}: {error:?}");
     assert_ne!(leases.health(), Health::Up, "{what}");
     error
@@ -265,7 +265,7 @@ async fn control_a_key_of_others_is_not_a_server_that_is_gone() {
     server.ask(&["SET", open.key().as_str(), "1"]).await.unwrap();
     for _ in 0..20 {
         let refused = admitted(&leases, open.clone(), 1).await.unwrap_err();
-        assert_eq!(refused, Refused::Store(StoreError::Refused("WRONGTYPE".to_owned())));
+        assert_eq!(refused, LeaseDenied::Store(StoreError::Refused("WRONGTYPE".to_owned())));
     }
     assert!(admitted(&leases, cap("other", 9), 1).await.is_ok());
     assert_eq!(leases.health(), Health::Up);

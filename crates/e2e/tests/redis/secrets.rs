@@ -7,7 +7,7 @@ use tower_admission::store::{
     AdmissionLock, Claim, Claims, Keys, Leases, LockCaller, RateMode, RedisStore, Store, Token,
 };
 
-use crate::support::{ms, number, proxy::Proxy, request, server::Server, shared};
+use super::support::{ms, number, proxy::Proxy, request, server::Server, shared};
 
 const PASSWORD: &str = "planted-password";
 const API_KEY: &str = "planted-api-key";
@@ -44,7 +44,7 @@ async fn use_all(server: &Server, keys: &Keys) -> String {
     seen += &format!("{:?}{leases:?}", leases.admit(&claims).await);
     let lock = AdmissionLock::builder().build(store.clone(), keys.clone());
     let guard = lock.acquire(LockCaller::new(API_KEY)).await.unwrap();
-    seen += &format!("{guard:?}{lock:?}{:?}", lock.acquire(LockCaller::new(API_KEY).patience(ms(1))).await);
+    seen += &format!("{guard:?}{lock:?}{:?}", lock.acquire(LockCaller::new(API_KEY).max_wait(ms(1))).await);
     seen += &format!("{store:?}{:?}", Token::random());
     seen + &keys_in(server).await
 }
@@ -72,7 +72,7 @@ async fn passwords_are_seen_nowhere() {
         seen += &format!("{builder:?}");
         match builder.build() {
             Ok(store) => {
-                let claims = Claims::new(vec![crate::support::cap("x", 1)]).unwrap();
+                let claims = Claims::new(vec![super::support::cap("x", 1)]).unwrap();
                 let answer = store.acquire(&request(&claims, ms(100))).await;
                 seen += &format!("{store:?}{answer:?}");
                 seen += &answer.err().map_or_else(String::new, |error| error.to_string());
@@ -96,16 +96,16 @@ async fn no_time_of_day_is_sent() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.port()).await;
     let store =
-        RedisStore::builder(&proxy.url(), crate::support::keys()).timeout(Duration::from_secs(5)).build().unwrap();
+        RedisStore::builder(&proxy.url(), super::support::keys()).timeout(Duration::from_secs(5)).build().unwrap();
     server.end_quiet("test").await;
     let leases = Leases::builder().local_shares(true).build(shared(store.clone()));
-    let claims = crate::support::claims([
-        crate::support::cap("x", 9),
-        crate::support::rate("x", 9, RateMode::Smooth { burst: number(9) }),
+    let claims = super::support::claims([
+        super::support::cap("x", 9),
+        super::support::rate("x", 9, RateMode::Smooth { burst: number(9) }),
     ]);
     let held = leases.admit(&claims).await.unwrap();
     store.acquire(&request(&claims, ms(60_000))).await.unwrap();
-    let lock = AdmissionLock::builder().build(shared(store), crate::support::keys());
+    let lock = AdmissionLock::builder().build(shared(store), super::support::keys());
     assert!(lock.acquire(LockCaller::new("acme")).await.unwrap().release().await.unwrap());
     drop(held);
     // Tokens are hexadecimal, so some of their digits may look like a time by chance; tell them apart by length.

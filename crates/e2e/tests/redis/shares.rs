@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_admission::store::{Leases, MemoryStore, Refused, Store};
+use tower_admission::store::{LeaseDenied, Leases, MemoryStore, Store};
 
-use crate::support::{cap, claims, eventually, ledger::Ledger, ms, rate, server::Server, shared, soak};
+use super::support::{cap, claims, eventually, ledger::Ledger, ms, rate, server::Server, shared, soak};
 
 fn leases(store: Arc<dyn Store>) -> Leases {
     Leases::builder().local_shares(true).expiry(ms(2_000)).build(store)
@@ -73,7 +73,7 @@ async fn what_one_process_does_not_use_another_gets_when_it_waits() {
         held.push(rich.wait(&ten).await.unwrap());
     }
     assert_eq!(rich.local_share(key), (10, 10));
-    assert!(matches!(poor.admit(&ten).await, Err(Refused::Full { claim: 0, .. })));
+    assert!(matches!(poor.admit(&ten).await, Err(LeaseDenied::Full { claim: 0, .. })));
     held.clear();
     assert_eq!(rich.local_share(key).1, 0, "used by nobody, and on their way back, as the other one was refused");
     let got = poor.wait(&ten).await;

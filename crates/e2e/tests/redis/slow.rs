@@ -7,9 +7,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{Instant, sleep},
 };
-use tower_admission::store::{AfterRestart, Claims, Health, Leases, OnStoreFailure, RateMode, RedisStore, Refused};
+use tower_admission::store::{AfterRestart, Claims, Health, LeaseDenied, Leases, OnStoreFailure, RateMode, RedisStore};
 
-use crate::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
 
 /// Passes everything on to a server, and its answers so much later.
 async fn delayed(server: &Server, by: Duration) -> String {
@@ -142,7 +142,7 @@ async fn local_shares_stand_at_every_round_trip_that_the_time_limit_allows() {
                                 sleep(ms(20)).await;
                             }
                             Err(refused) => {
-                                gone += usize::from(matches!(refused, Refused::Store(_)));
+                                gone += usize::from(matches!(refused, LeaseDenied::Store(_)));
                                 ledger.attempt();
                                 sleep(ms(5)).await;
                             }

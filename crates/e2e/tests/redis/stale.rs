@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tower_admission::store::{AfterRestart, Leases, RedisStore, Refused, Store, StoreError};
+use tower_admission::store::{AfterRestart, LeaseDenied, Leases, RedisStore, Store, StoreError};
 
-use crate::support::{acquire, cap, claims, eventually, keys, ms, proxy::Proxy, request, server::Server, shared, soak};
+use super::support::{acquire, cap, claims, eventually, keys, ms, proxy::Proxy, request, server::Server, shared, soak};
 
 const EXPIRY: Duration = ms(2_000);
 
@@ -64,7 +64,7 @@ async fn beside_four(fault: Fault, after_restart: AfterRestart, local_shares: bo
     while back.elapsed() < EXPIRY + EXPIRY / 2 {
         match newcomer.admit(&four).await {
             Ok(one) => more.push(one),
-            Err(error) => told |= matches!(error, Refused::Store(StoreError::Restarted { .. })),
+            Err(error) => told |= matches!(error, LeaseDenied::Store(StoreError::Restarted { .. })),
         }
         tokio::time::sleep(ms(5)).await;
     }

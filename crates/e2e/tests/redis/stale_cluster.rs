@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower_admission::store::{AfterRestart, Leases, RedisStore};
 
-use crate::{
+use super::{
     cluster::{cluster, id, second_node, text},
     support::{cap, claims, eventually, keys, ms, server::Server, shared},
 };

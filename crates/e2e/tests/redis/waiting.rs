@@ -6,9 +6,9 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use tower_admission::store::{Leases, MemoryStore, Refused};
+use tower_admission::store::{LeaseDenied, Leases, MemoryStore};
 
-use crate::support::{acquire, bounded, cap, claims, eventually, ms, server::Server, shared};
+use super::support::{acquire, bounded, cap, claims, eventually, ms, server::Server, shared};
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_ends_with_its_budget() {
@@ -17,7 +17,7 @@ async fn the_wait_ends_with_its_budget() {
         let one = claims([cap("one", 1)]);
         let _held = leases.admit(&one).await.unwrap();
         let began = Instant::now();
-        assert!(matches!(leases.wait(&one).await, Err(Refused::Full { claim: 0, .. })));
+        assert!(matches!(leases.wait(&one).await, Err(LeaseDenied::Full { claim: 0, .. })));
         assert_eq!(began.elapsed(), ms(2_000));
         assert_eq!(leases.waiting(one.as_slice()[0].key()), 0);
     }

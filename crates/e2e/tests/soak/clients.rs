@@ -26,7 +26,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-use crate::{
+use super::{
     bounded,
     grpc::Caller,
     ms,

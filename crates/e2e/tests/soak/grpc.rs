@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tonic::{Status, Streaming, body::Body, client::Grpc as GrpcClient, server::Grpc, transport::Endpoint};
 use tower::service_fn;
 
-use crate::{ms, server::Handlers};
+use super::{ms, server::Handlers};
 
 /// `Say` answers once after some milliseconds, `Chat` answers each message until the client has no more.
 #[derive(Clone, Debug)]

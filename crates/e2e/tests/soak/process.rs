@@ -5,7 +5,7 @@ use std::{fs, net::SocketAddr};
 use ::redis::Value;
 use admission_testkit::process::Process;
 
-use crate::{figures::AtRest, redis::Server as Redis, server};
+use super::{figures::AtRest, redis::Server as Redis, server};
 
 /// A server that this test started.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(redis: &str, mistake: &str) -> Self {
-        let mut process = Process::start("server::server", server::ROLE, &format!("{redis} {mistake}"));
+        let mut process = Process::start("soak::server::server", server::ROLE, &format!("{redis} {mistake}"));
         let addresses = process.says("").await;
         let (web, grpc) = addresses.split_once(' ').unwrap();
         let (web, grpc) = (web.parse().unwrap(), grpc.parse().unwrap());

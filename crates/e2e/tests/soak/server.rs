@@ -36,10 +36,10 @@ use tower_admission::{
     classify::RequestHead,
     limit::{Fixed, Gradient},
     percent,
-    store::{AfterRestart, Claim, Claims, Held, Leases, OnStoreFailure, RedisStore},
+    store::{AfterRestart, Claim, Claims, LeaseGuard, Leases, OnStoreFailure, RedisStore},
 };
 
-use crate::{bounded, eventually, grpc::Calls, keys, ms};
+use super::{bounded, eventually, grpc::Calls, keys, ms};
 
 /// What a server is told by its environment.
 pub(crate) const ROLE: &str = "TOWER_ADMISSION_SOAK";
@@ -225,7 +225,7 @@ async fn insist<T, E>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
 }
 
 /// What a server that makes a mistake keeps for ever.
-async fn keep(mistake: &str, generation: &Generation, kept: &Mutex<Vec<Held>>) {
+async fn keep(mistake: &str, generation: &Generation, kept: &Mutex<Vec<LeaseGuard>>) {
     match mistake {
         "slot" => forget(insist(|| generation.admission.admit(Ticket::new())).await),
         "task" => drop(tokio::spawn(std::future::pending::<()>())),

@@ -14,27 +14,34 @@ use serde_json::Value;
 use crate::mutate::{Mutant, mutate};
 
 /// What decides, and is worth a mutant. Configuration and introspection read and show.
-const ROOMS: [&str; 4] = ["src/admission/", "src/engine/", "src/runtime/", "src/store/"];
+const ROOMS: [&str; 4] = ["crates/store/src/", "src/admission/", "src/engine/", "src/runtime/"];
 
-/// A program of tests.
+/// A program of tests, or a part of it.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: &'static str,
     pub program: PathBuf,
+    /// What the names of its tests begin with.
+    pub tests: &'static str,
     pub folder: PathBuf,
     /// Beginning of the files whose mutants it is asked about.
     pub rooms: &'static str,
 }
 
-/// All suites: the package, the target, and the rooms whose mutants it is asked about. Cheap ones come first.
-pub const SUITES: [(&str, &str, &str); 7] = [
-    ("tower-admission", "lib", "src/"),
-    ("tower-admission", "handle", "src/"),
-    ("admission-simulator", "capture", "src/"),
-    ("admission-simulator", "scenarios", "src/"),
-    ("admission-simulator", "fleet", "src/"),
-    ("tower-admission", "servers", "src/"),
-    ("admission-e2e", "redis", "src/store/"),
+/// Where a suite is, by its name: the package, the target, what its tests' names begin with, and the rooms whose mutants it
+/// is asked about.
+type Place = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// All suites. Cheap ones come first.
+pub const SUITES: [Place; 8] = [
+    ("store", "tower-admission-store", "lib", "", "crates/store/"),
+    ("lib", "tower-admission", "lib", "", ""),
+    ("handle", "tower-admission", "all", "handle::", ""),
+    ("capture", "admission-simulator", "capture", "", ""),
+    ("scenarios", "admission-simulator", "scenarios", "", ""),
+    ("fleet", "admission-simulator", "fleet", "", ""),
+    ("servers", "tower-admission", "all", "servers::", ""),
+    ("redis", "admission-e2e", "e2e", "redis::", "crates/store/"),
 ];
 
 pub struct Copy {
@@ -71,6 +78,15 @@ fn files(repository: &Path) -> Vec<String> {
     files
 }
 
+/// What a root of a crate has in the copy besides.
+fn more(file: &str) -> &'static str {
+    match file {
+        "crates/store/src/lib.rs" => "\npub mod mutants;\n",
+        "src/lib.rs" => "\nuse tower_admission_store::mutants;\n",
+        _ => "",
+    }
+}
+
 /// Writes the copy, and its text by file.
 fn write_copy(
     repository: &Path,
@@ -85,15 +101,13 @@ fn write_copy(
             let mutated = mutate(&file, &text, mutants.len() as u32 + 1, dropped);
             mutants.extend(mutated.mutants);
             constant += mutated.constant;
-            write(&copy.join(&file), mutated.text.as_bytes());
+            write(&copy.join(&file), (mutated.text.clone() + more(&file)).as_bytes());
             texts.insert(file, mutated.text);
-        } else if file == "src/lib.rs" {
-            write(&copy.join(&file), &[&content[..], b"\nmod mutants;\n"].concat());
         } else {
-            write(&copy.join(&file), &content);
+            write(&copy.join(&file), &[&content[..], more(&file).as_bytes()].concat());
         }
     }
-    write(&copy.join("src/mutants.rs"), include_bytes!("switch.rs"));
+    write(&copy.join("crates/store/src/mutants.rs"), include_bytes!("switch.rs"));
     (mutants, constant, texts)
 }
 
@@ -151,7 +165,7 @@ fn forget_others(repository: &Path, work: &Path) {
 
 /// Builds the first test programs without those mutants that the compiler refuses.
 pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
-    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.1)).collect();
+    let wanted: Vec<_> = SUITES.into_iter().filter(|it| wanted.iter().any(|name| name == it.0)).collect();
     assert!(!wanted.is_empty(), "none of the suites is known: {SUITES:?}");
     let copy = work.join("copy");
     let list = work.join("dropped.txt");
@@ -163,7 +177,7 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
         println!("{} mutants, {} dropped: building", mutants.len(), dropped.len());
         let mut command = Command::new("cargo");
         command.args(["test", "--workspace", "--all-features", "--no-run", "--lib", "--message-format=json"]);
-        for (_, target, _) in wanted.iter().filter(|it| it.1 != "lib") {
+        for target in wanted.iter().map(|it| it.2).filter(|it| *it != "lib").collect::<BTreeSet<_>>() {
             command.args(["--test", target]);
         }
         // Cargo takes the copy's artefacts for the repository's where both share a folder.
@@ -198,9 +212,10 @@ pub fn build(repository: &Path, work: &Path, wanted: &[String]) -> Copy {
     }
 }
 
-fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static str)]) -> Vec<Suite> {
-    let find = |&(package, name, rooms): &(&str, &'static str, &'static str)| {
-        let target = if name == "lib" { "tower_admission" } else { name };
+fn suites(messages: &[Value], wanted: &[Place]) -> Vec<Suite> {
+    let find = |&(name, package, target, tests, rooms): &Place| {
+        let library = package.replace('-', "_");
+        let target = if target == "lib" { library.as_str() } else { target };
         let built = messages.iter().find(|it| {
             let manifest = it["manifest_path"].as_str().unwrap_or_default();
             let folder = package.rsplit('-').next().unwrap_or_default();
@@ -214,6 +229,7 @@ fn suites(messages: &[Value], wanted: &[(&'static str, &'static str, &'static st
         let folder = Path::new(built["manifest_path"].as_str().expect("a manifest")).parent().expect("a folder");
         Suite {
             name,
+            tests,
             rooms,
             program: built["executable"].as_str().expect("a program").into(),
             folder: folder.to_owned(),

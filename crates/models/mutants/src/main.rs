@@ -45,7 +45,7 @@ fn options() -> Options {
         seed: 1,
         within: Vec::new(),
         is_again: false,
-        suites: SUITES.map(|it| it.1.to_owned()).into(),
+        suites: SUITES.map(|it| it.0.to_owned()).into(),
         slowest: f64::MAX,
     };
     let mut words = env::args().skip(1);
@@ -62,7 +62,7 @@ fn options() -> Options {
             // Those that survived the last time, after tests were added.
             "--again" => options.is_again = true,
             // The tests of the library alone, without connections.
-            "--quick" => options.suites.truncate(2),
+            "--quick" => options.suites.truncate(3),
             // Some of the suites, such as `lib,handle,fleet`.
             "--suites" => options.suites = next().split(',').map(str::to_owned).collect(),
             _ => panic!("{word} is unknown"),
@@ -74,7 +74,8 @@ fn options() -> Options {
 /// Which folder of the library a file is in: `src/engine/queue`.
 fn room(file: &str) -> String {
     let parts: Vec<&str> = file.split('/').collect();
-    parts[..parts.len().min(4) - 1].join("/")
+    let most = if file.starts_with("crates/") { 5 } else { 4 };
+    parts[..parts.len().min(most) - 1].join("/")
 }
 
 /// All mutants in an order of which each beginning is a sample with the same part of each room.

@@ -95,7 +95,7 @@ pub fn baseline(suite: &Suite, work: &Path) -> Baseline {
         _ = fs::remove_file(&path);
         let mut seconds = String::new();
         let mut command = command(suite);
-        command.args(["--test-threads=1"]).env("MUTANTS_REACHED", &path);
+        command.args(["--test-threads=1", suite.tests]).env("MUTANTS_REACHED", &path);
         let ended = run(&mut command, Duration::from_secs(1800), |name, took| {
             seconds += &format!("{} {name}\n", took.as_secs_f64());
         });

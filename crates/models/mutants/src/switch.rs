@@ -1,4 +1,4 @@
-//! Added to the copy as `src/mutants.rs`: which mutant is on in this process, and which of them a test reaches.
+//! Added to the copy as `crates/store/src/mutants.rs`, of which the facade uses it too: which mutant is on in this process, and which of them a test reaches.
 
 use std::{
     cell::Cell,
@@ -39,7 +39,7 @@ thread_local! {
 
 /// Whether this mutant is on. While a run is recorded, none is.
 #[inline]
-pub(crate) fn on(mutant: u32) -> bool {
+pub fn on(mutant: u32) -> bool {
     match &*SWITCH {
         Switch::On(active) => *active == mutant,
         Switch::Record(record) => {

@@ -16,19 +16,20 @@ pub mod std_here;
 #[path = "stand_in/tokio.rs"]
 pub mod tokio_here;
 
+use crate::engine::{
+    plan::matching,
+    words::{criticality, outcome, problem, time},
+};
 pub use crate::{
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
-    clock::Clock,
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
-    criticality::Criticality,
     engine::{
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
+        words::{BuildError, Criticality, Outcome, Problem, Reason, Timestamp},
     },
-    outcome::Outcome,
-    problem::{BuildError, Problem},
-    rejection::{Reason, Rejection},
+    rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
+    store::Clock,
     ticket::Ticket,
-    time::Timestamp,
 };

@@ -2,11 +2,8 @@
 
 use tower_admission::limit::TwoPoint;
 
-use super::{options::Options, output::reports};
-use crate::{
-    metrics::{METRICS, Report},
-    scenario::Scenario,
-};
+use super::options::Options;
+use crate::{metrics::Report, scenario::Scenario, windows::METRICS};
 
 /// Numbers that are parts of a whole, of which more is better: only these can be averaged over scenarios.
 const PARTS: [&str; 2] = ["goodput", "served"];
@@ -38,7 +35,7 @@ pub(crate) fn print(options: &Options) -> Result<(), String> {
 fn score(scenario: &Scenario) -> Option<Score> {
     let (window, metric) = scenario.focus;
     PARTS.contains(&METRICS[metric].0).then(|| {
-        let value = Report::mean(&reports(scenario, None)).windows[window][metric];
+        let value = Report::mean(&Report::of_seeds(scenario, None)).windows[window][metric];
         (scenario.name.clone(), value)
     })
 }

@@ -3,10 +3,7 @@
 use std::fmt::Write;
 
 use super::svg::{BLUE, GREEN, GREY, PURPLE, Pieces, open, round_up, text};
-use crate::{
-    metrics::{METRICS, Report},
-    scenario::Scenario,
-};
+use crate::{metrics::Report, scenario::Scenario, windows::METRICS};
 
 const LEFT: (f64, f64) = (52.0, 490.0);
 const RIGHT: (f64, f64) = (542.0, 936.0);

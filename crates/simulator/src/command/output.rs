@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{ablation, multiples, options::Options, replay, svg, table};
 use crate::{
-    expect::check,
-    metrics::{METRICS, Report},
+    check::{check, violations},
+    metrics::Report,
     oracle::{Static, best_static},
     scenario::Scenario,
+    windows::METRICS,
 };
 
 /// Whether all expectations held.
@@ -38,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     for law in options.laws() {
         for scenario in options.scenarios(law)? {
             let best = options.search.then(|| best_static(&scenario, &scenario.seeds));
-            let mut reports = reports(&scenario, best.as_ref());
+            let mut reports = Report::of_seeds(&scenario, best.as_ref());
             let violations = violations(&scenario, &reports);
             all_hold &= violations.is_empty();
             if options.json {
@@ -77,21 +78,6 @@ fn check_all(options: &Options) -> Result<bool, String> {
         all_hold &= wrong.is_empty();
     }
     Ok(all_hold)
-}
-
-/// One report for each seed.
-pub(crate) fn reports(scenario: &Scenario, best: Option<&Static>) -> Vec<Report> {
-    let report =
-        |(index, &seed): (usize, &u64)| Report::run(scenario, &scenario.policy, seed, best.map(|best| (best, index)));
-    scenario.seeds.iter().enumerate().map(report).collect()
-}
-
-fn violations(scenario: &Scenario, reports: &[Report]) -> Vec<String> {
-    let of_seed = |(seed, report): (&u64, &Report)| {
-        let violations = scenario.expectations.iter().filter_map(|it| it.violation(report));
-        violations.map(|violation| format!("seed {seed}: {violation}")).collect::<Vec<_>>()
-    };
-    scenario.seeds.iter().zip(reports).flat_map(of_seed).collect()
 }
 
 fn print(scenario: &Scenario, reports: &[Report], best: Option<&Static>, violations: &[String]) {

@@ -13,6 +13,7 @@ use crate::{
     captured::Captured,
     compare::{compare, sum},
     policy::Policy,
+    replay::replay,
     what_if::{Fates, recorded, what_if, what_if_under},
 };
 
@@ -66,16 +67,16 @@ fn exactly(captured: &Captured, text: &str, as_json: bool) -> Result<bool, Strin
     let reloads: Result<Vec<_>, _> = captured.reloads.iter().map(Result::as_ref).collect();
     let reloads = reloads.map_err(|what| format!("a reload: the capture can't describe {what}"))?;
     let reloads = reloads.into_iter().map(Policy::settings);
-    let again = own.settings().replay_with_reloads(reloads, text.as_bytes()).map_err(|error| error.to_string())?;
+    let again = replay(own.settings(), reloads, text.as_bytes())?;
     if as_json {
-        let report: Value = json!({"rows": again.rows(), "differences": again.differences(), "cut": again.cut()});
+        let report: Value = json!({"rows": again.rows, "differences": again.differences, "cut": again.cut});
         sayln!("{report}");
     } else {
-        sayln!("{} rows, {} differences", again.rows(), again.differences());
-        again.first_differences().iter().for_each(|difference| sayln!("  {difference}"));
-        if let Some(cut) = again.cut() {
+        sayln!("{} rows, {} differences", again.rows, again.differences);
+        again.first_differences.iter().for_each(|difference| sayln!("  {difference}"));
+        if let Some(cut) = again.cut {
             sayln!("the capture was cut short: {cut}");
         }
     }
-    Ok(again.differences() == 0)
+    Ok(again.differences == 0)
 }

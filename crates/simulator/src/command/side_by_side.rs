@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fmt::Write};
 use serde_json::{Value, json};
 
 use crate::{
-    captured::Captured,
-    compare::{Group, Tally, sum},
+    captured::{Captured, Group},
+    compare::{Tally, sum},
     what_if::Fates,
 };
 

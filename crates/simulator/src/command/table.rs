@@ -1,11 +1,12 @@
 //! Laws against scenarios, in Markdown.
 
-use super::{options::Options, output::reports};
+use super::options::Options;
 use crate::{
-    metrics::{METRICS, Report, metric},
+    metrics::Report,
     oracle::best_static,
     policy::Policy,
     scenario::Scenario,
+    windows::{METRICS, metric},
 };
 
 /// A law for tables: the best limit that never moves, found anew for each scenario.
@@ -65,5 +66,5 @@ fn cell(scenario: &Scenario, law: Option<&str>, asked: Option<usize>) -> f64 {
     if let Some(best) = best.as_ref().filter(|_| is_best) {
         scenario.policy = Policy::fixed(best.limit);
     }
-    Report::mean(&reports(&scenario, best.as_ref())).windows[window][metric]
+    Report::mean(&Report::of_seeds(&scenario, best.as_ref())).windows[window][metric]
 }

@@ -12,35 +12,27 @@ const NARROW: u64 = 104;
 /// Labels that requests have.
 pub(super) const LABELS: u64 = 3;
 
-pub(super) trait Draw {
-    fn below(&mut self, bound: u64) -> u64;
-    fn between(&mut self, low: u64, high: u64) -> u64;
-    fn happens(&mut self, in_a_thousand: u64) -> bool;
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T;
-    fn about(&mut self, mean: u64) -> u64;
-}
-
-impl Draw for Stream {
-    fn below(&mut self, bound: u64) -> u64 {
+impl Stream {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
     /// Both included.
-    fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    fn happens(&mut self, in_a_thousand: u64) -> bool {
+    pub(super) fn happens(&mut self, in_a_thousand: u64) -> bool {
         self.below(1_000) < in_a_thousand
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::try_from(self.below(choices.len() as u64)).unwrap_or(0)]
     }
 
     /// At least 1, with about this mean, and at most ten times as much.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
-    fn about(&mut self, mean: u64) -> u64 {
+    pub(super) fn about(&mut self, mean: u64) -> u64 {
         ((self.exponential() * mean as f64) as u64).clamp(1, mean.saturating_mul(10).max(1))
     }
 }

@@ -2,10 +2,7 @@
 
 use tower_admission::limit::{LimitAlgorithm, Sample};
 
-use super::{
-    draw::Draw,
-    ledger::{Event, Log},
-};
+use super::ledger::{Event, Log};
 use crate::random::Stream;
 
 /// Moves between half of the largest limit and the largest.

@@ -11,12 +11,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tower_admission::store::{
-    Acquired, Allotment, AllotmentRequest, Answer, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
-    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError,
+    Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Lease, LockAnswer, LockRequest, Locked,
+    MemoryStore, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture,
 };
 
 use super::{
-    draw::Draw,
     network::{Delivery, Network, Parcel, Question, at_once},
     plan,
 };
@@ -180,7 +179,7 @@ impl Link {
     /// Gives a lease back that no request waits for any more.
     fn return_lease(&self, acquired: Acquired) {
         if let Acquired::Granted(lease) = acquired {
-            self.settle(PendingRelease::Lease(lease));
+            self.release_later(PendingRelease::Lease(lease));
         }
     }
 }
@@ -188,7 +187,7 @@ impl Link {
 fn nothing<T>(_: &Link, _: T) {}
 
 impl Store for Link {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Acquired> {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         let request = request.clone();
         Box::pin(async move {
             self.may_ask()?;
@@ -196,22 +195,22 @@ impl Store for Link {
         })
     }
 
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Renewed> {
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
         let leases = leases.to_vec();
         Box::pin(async move { self.ask(move |store| at_once(store.renew(&leases)), nothing).await })
     }
 
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> Answer<'a, Released> {
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
         let leases = leases.to_vec();
         Box::pin(async move { self.ask(move |store| at_once(store.release(&leases)), nothing).await })
     }
 
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> Answer<'a, Allotment> {
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let request = request.clone();
         Box::pin(async move { self.ask(move |store| at_once(store.reserve(&request)), nothing).await })
     }
 
-    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> Answer<'a, DrawOutcome> {
+    fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         let rate = rate.clone();
         Box::pin(async move {
             self.may_ask()?;
@@ -219,24 +218,24 @@ impl Store for Link {
         })
     }
 
-    fn lock<'a>(&'a self, request: &'a LockRequest) -> Answer<'a, LockAnswer> {
+    fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         let request = request.clone();
         Box::pin(async move { self.ask(move |store| at_once(store.lock(&request)), nothing).await })
     }
 
-    fn extend<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let lock = lock.clone();
         Box::pin(async move { self.ask(move |store| at_once(store.extend(&lock)), nothing).await })
     }
 
-    fn unlock<'a>(&'a self, lock: &'a Locked) -> Answer<'a, bool> {
+    fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let lock = lock.clone();
         Box::pin(async move { self.ask(move |store| at_once(store.unlock(&lock)), nothing).await })
     }
 
-    fn settle(&self, pending: PendingRelease) {
+    fn release_later(&self, pending: PendingRelease) {
         let question: Question = Arc::new(move |store| -> Delivery {
-            store.settle(pending.clone());
+            store.release_later(pending.clone());
             Box::new(|| ())
         });
         self.send(&question);

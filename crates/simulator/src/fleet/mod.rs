@@ -37,6 +37,7 @@
 
 mod clock;
 mod draw;
+mod here;
 mod instance;
 mod law;
 mod ledger;

@@ -293,7 +293,7 @@ impl State {
             for link in 0..self.ends.len() {
                 let end = &self.ends[link];
                 let Some(to) = end.notices.clone().filter(|_| end.is_alive && !end.no_answers) else { continue };
-                if self.rng.next() % 1_000 < self.lost {
+                if self.rng.happens(self.lost) {
                     continue;
                 }
                 self.sent += 1;

@@ -12,8 +12,7 @@ use tower::{Layer, Service};
 use tower_admission::{Admission, AdmissionLayer, Outcome, Permit, Rejection, Ticket, generic::AdmissionError};
 
 use super::{
-    draw::Draw,
-    instance::Here,
+    here::Here,
     law::panic_on_purpose,
     ledger::{Event, Kinds},
     plan::{Caller, Ends, Kind},

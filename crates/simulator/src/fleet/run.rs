@@ -13,7 +13,7 @@ use tower_admission::{
 };
 
 use super::{
-    draw::{Draw, is_rarely_seen},
+    draw::is_rarely_seen,
     instance::{Command, Instance, caps},
     ledger::{Attempts, Broken, Event, Ledger},
     network::{Network, at_once},

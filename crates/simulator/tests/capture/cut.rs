@@ -3,23 +3,20 @@
 use std::{
     future::Future,
     io::{self, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, Sender, channel},
-    },
+    sync::mpsc::{Receiver, Sender, channel},
     task::{Context, Waker},
     time::Duration,
 };
 
+use admission_simulator::{policy::VirtualClock, replay::replay};
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, AdmissionBuilder, Clock, Outcome, Ticket, WorkerReport,
-    capture::{Capture, CaptureError, ReplayError},
-    limit::{Fixed, Limit, LimitAlgorithm, Sample},
+    Admission, AdmissionBuilder, Outcome, Ticket, WorkerReport,
+    capture::{Capture, CaptureError},
+    limit::{Fixed, Limit},
 };
 
-use crate::server::Sink;
+use crate::server::{Own, Sink};
 
 fn settings() -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(2)).shed()
@@ -84,9 +81,9 @@ fn rows_that_nobody_writes_end_it_and_hold_nobody_up() {
     let Err(CaptureError::Cut(why)) = recording.stop() else { panic!("it was cut") };
     assert!(why.starts_with("overflow"), "{why}");
     assert_eq!(last(&sink)["do"], "end");
-    let again = settings().replay(sink.lines().join("\n").as_bytes()).unwrap();
-    assert_eq!((again.differences(), again.cut()), (0, Some(why.as_str())), "what is there is good");
-    assert_eq!(Some(again.rows()), last(&sink)["rows"].as_u64());
+    let again = replay(settings(), [], sink.lines().join("\n").as_bytes()).unwrap();
+    assert_eq!((again.differences, again.cut), (0, Some(why)), "what is there is good");
+    assert_eq!(Some(again.rows), last(&sink)["rows"].as_u64());
 }
 
 #[test]
@@ -119,19 +116,9 @@ fn a_disk_that_is_full_is_told_of() {
     assert!(matches!(recording.stop(), Err(CaptureError::Io(error)) if error.kind() == io::ErrorKind::StorageFull));
 }
 
-/// A clock that is set by hand.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Clock for Hand {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
-
 #[test]
 fn somebody_who_asks_after_its_time_is_told_once() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let make = || settings().limit(Fixed::new(1)).wait_timeout(Duration::from_millis(10));
     let (admission, sink) = (make().clock(hand.clone()).build().unwrap(), Sink::default());
     let recording = Capture::new().start(&admission, sink.clone()).unwrap();
@@ -139,25 +126,14 @@ fn somebody_who_asks_after_its_time_is_told_once() {
     let mut waiting = Box::pin(admission.admit(Ticket::new()));
     let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll().is_pending());
-    hand.0.store(11, Ordering::Relaxed);
+    hand.set(11_000_000);
     assert!(poll().is_ready());
     permit.finish(Outcome::Success);
     assert_eq!(recording.stop().unwrap(), 4);
     let lines = sink.lines();
     let claim: Value = serde_json::from_str(&lines[3]).unwrap();
     assert_eq!(claim, json!({"t": 11_000_000, "do": "claim", "id": 2, "gets": "queue_timeout"}));
-    assert_eq!(make().replay(lines.join("\n").as_bytes()).unwrap().differences(), 0);
-}
-
-#[derive(Debug)]
-struct Own;
-
-impl LimitAlgorithm for Own {
-    fn limit(&self) -> usize {
-        2
-    }
-
-    fn on_sample(&mut self, _: &Sample) {}
+    assert_eq!(replay(make(), [], lines.join("\n").as_bytes()).unwrap().differences, 0);
 }
 
 #[test]
@@ -170,21 +146,21 @@ fn settings_without_words_are_left_to_whoever_has_them() {
     let lines = sink.lines();
     let header: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((&header["policy"], header["without_policy"].is_string()), (&Value::Null, true));
-    assert_eq!(make().replay(lines.join("\n").as_bytes()).unwrap().differences(), 0);
+    assert_eq!(replay(make(), [], lines.join("\n").as_bytes()).unwrap().differences, 0);
 }
 
 #[test]
 fn bad_lines_are_named() {
-    let line = |text: &str| match settings().replay(text.as_bytes()) {
-        Err(ReplayError::Line { number, .. }) => number,
-        other => panic!("{other:?}"),
+    let line = |text: &str| {
+        let problem = replay(settings(), [], text.as_bytes()).unwrap_err();
+        problem.strip_prefix("line ").and_then(|it| it.split(':').next()?.parse::<u64>().ok()).expect(&problem)
     };
     let header = r#"{"capture":1,"name":"a","mode":"enforce","policy":null,"limit":2}"#;
     assert_eq!((line(""), line("{}"), line(&header.replace("\"capture\":1", "\"capture\":2"))), (1, 1, 1));
     for bad in [r#"{"t":1,"do":"arrive"}"#, r#"{"t":1,"do":"dance"}"#, r#"{"t":1,"do":"tick","colour":"red"}"#, "{"] {
         assert_eq!(line(&format!("{header}\n{bad}\n")), 2, "{bad}");
     }
-    let short = settings().replay(header.as_bytes()).unwrap();
-    assert_eq!((short.rows(), short.cut()), (0, Some("its last line is missing")));
-    assert!(matches!(settings().limit(Fixed::new(0)).replay(header.as_bytes()), Err(ReplayError::Settings(_))));
+    let short = replay(settings(), [], header.as_bytes()).unwrap();
+    assert_eq!((short.rows, short.cut), (0, Some("its last line is missing".to_owned())));
+    assert!(replay(settings().limit(Fixed::new(0)), [], header.as_bytes()).unwrap_err().starts_with("limit"));
 }

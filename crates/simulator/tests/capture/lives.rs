@@ -7,15 +7,19 @@ use std::{
     time::Duration,
 };
 
-use admission_simulator::{captured::Captured, policy::Policy};
+use admission_simulator::{
+    captured::Captured,
+    policy::{Policy, VirtualClock},
+    replay::replay,
+};
 use tower_admission::{
     Admission, AdmissionBuilder, Labels, Outcome, Permit, Ticket, WorkerReport,
     capture::Capture,
-    limit::{Fixed, Limit, LimitAlgorithm, Sample, TwoPoint},
+    limit::{Fixed, Limit, TwoPoint},
     percent,
 };
 
-use crate::server::Sink;
+use crate::server::{Own, Sink};
 
 /// The settings of each reload: partitions come, go and come again, laws and queues change.
 fn settings(number: usize) -> AdmissionBuilder {
@@ -37,13 +41,15 @@ fn ticket(number: usize) -> Ticket<'static> {
 
 /// Requests, reports and reloads in turns. Answers the lines, and how many reloads there were.
 fn record(make: impl Fn(usize) -> AdmissionBuilder, rounds: usize, abandons: bool) -> (Vec<String>, usize) {
-    let admission = make(0).build().unwrap();
+    let clock = VirtualClock::default();
+    let admission = make(0).clock(clock.clone()).build().unwrap();
     let sink = Sink::default();
     let recording = Capture::new().buffer(1 << 20).start(&admission, sink.clone()).unwrap();
     let mut running: Vec<Permit> = Vec::new();
     let mut waiting = Vec::new();
     let mut reloads = 0;
     for round in 0..rounds {
+        clock.pass(Duration::from_micros(30));
         let mut wait = Box::pin(admission.admit(ticket(round * 7 + round / 11)));
         match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             std::task::Poll::Ready(answer) => running.extend(answer.ok()),
@@ -102,22 +108,22 @@ fn reloads_and_reports_of_workers_are_recorded_and_replayed_exactly() {
     assert!(count(&lines, "worker") > 400 && count(&lines, "worker_gone") > 200);
     assert!(count(&lines, "claim") > 100 && count(&lines, "leave") > 100);
     let text = lines.join("\n");
-    let again = settings(0).replay_with_reloads((1..).map(settings), text.as_bytes()).unwrap();
-    println!("{} rows, {reloads} reloads: {} differences", again.rows(), again.differences());
-    assert_eq!((again.differences(), again.cut()), (0, None), "{:#?}", again.first_differences());
+    let again = replay(settings(0), (1..).map(settings), text.as_bytes()).unwrap();
+    println!("{} rows, {reloads} reloads: {} differences", again.rows, again.differences);
+    assert_eq!((again.differences, again.cut), (0, None), "{:#?}", again.first_differences);
 
     // The words of the capture say the same.
     let captured = Captured::read(&text).unwrap();
     let words = captured.reloads.iter().map(|policy| policy.as_ref().unwrap()).map(Policy::settings);
     let own = captured.policy.as_ref().unwrap().settings();
-    assert_eq!(own.replay_with_reloads(words, text.as_bytes()).unwrap().differences(), 0);
+    assert_eq!(replay(own, words, text.as_bytes()).unwrap().differences, 0);
 
     // Controls: other settings for the reloads, too few of them, a report that is missing its number.
-    let other = settings(0).replay_with_reloads((2..).map(settings), text.as_bytes()).unwrap();
-    assert!(other.differences() > 0);
-    assert!(settings(0).replay(text.as_bytes()).unwrap_err().to_string().contains("no settings for this reload"));
+    let other = replay(settings(0), (2..).map(settings), text.as_bytes()).unwrap();
+    assert!(other.differences > 0);
+    assert!(replay(settings(0), [], text.as_bytes()).unwrap_err().to_string().contains("no settings for this reload"));
     let broken = text.replacen(r#""slots":"#, r#""id":"#, 1);
-    assert!(settings(0).replay_with_reloads((1..).map(settings), broken.as_bytes()).is_err());
+    assert!(replay(settings(0), (1..).map(settings), broken.as_bytes()).is_err());
 }
 
 /// Slots of workers bind, for which there are no words.
@@ -126,11 +132,11 @@ fn reports_of_workers_whose_slots_bind_are_replayed_exactly() {
     let make = |number| settings(number).labels(Labels::new().enforce_workers(true));
     let (lines, _) = record(make, 1_000, false);
     let text = lines.join("\n");
-    let again = make(0).replay_with_reloads((1..).map(make), text.as_bytes()).unwrap();
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    let again = replay(make(0), (1..).map(make), text.as_bytes()).unwrap();
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
     // The control: reports matter.
     let silent = text.lines().filter(|line| !line.contains(r#""do":"worker""#)).collect::<Vec<_>>().join("\n");
-    assert!(make(0).replay_with_reloads((1..).map(make), silent.as_bytes()).unwrap().differences() > 0);
+    assert!(replay(make(0), (1..).map(make), silent.as_bytes()).unwrap().differences > 0);
 }
 
 /// Partitions borrow less while abandoned work goes on in them.
@@ -140,22 +146,11 @@ fn work_that_is_given_up_is_recorded_and_replayed_exactly() {
     let (lines, _) = record(make, 4_000, true);
     assert!(count(&lines, "abandon") > 200, "{}", count(&lines, "abandon"));
     let text = lines.join("\n");
-    let again = make(0).replay_with_reloads((1..).map(make), text.as_bytes()).unwrap();
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    let again = replay(make(0), (1..).map(make), text.as_bytes()).unwrap();
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
     // The control: it matters which work was given up.
     let observed = text.replace(r#""do":"abandon""#, r#""do":"observe""#);
-    assert!(make(0).replay_with_reloads((1..).map(make), observed.as_bytes()).unwrap().differences() > 0);
-}
-
-#[derive(Debug)]
-struct Own;
-
-impl LimitAlgorithm for Own {
-    fn limit(&self) -> usize {
-        2
-    }
-
-    fn on_sample(&mut self, _: &Sample) {}
+    assert!(replay(make(0), (1..).map(make), observed.as_bytes()).unwrap().differences > 0);
 }
 
 #[test]
@@ -164,6 +159,6 @@ fn a_reload_without_words_says_so_and_goes_on() {
     let (lines, _) = record(make, 100, false);
     let reload = lines.iter().find(|line| line.contains(r#""do":"reload""#)).unwrap();
     assert!(reload.contains("without_policy") && reload.contains("control law"), "{reload}");
-    let again = make(0).replay_with_reloads((1..).map(make), lines.join("\n").as_bytes()).unwrap();
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    let again = replay(make(0), (1..).map(make), lines.join("\n").as_bytes()).unwrap();
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
 }

@@ -12,12 +12,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use admission_simulator::{
     captured::Captured,
     policy::Policy,
+    replay::{Replayed, replay},
     what_if::{Fates, recorded, what_if},
 };
 use serde_json::Value;
 use tower_admission::{
     Admission, AdmissionBuilder, Criticality, Discipline, Labels, Mode, Outcome, Ticket,
-    capture::{Capture, Replayed},
+    capture::Capture,
     limit::{Aimd, Fixed, Limit, TwoPoint, Windowed},
     percent,
 };
@@ -48,8 +49,8 @@ async fn record(settings: AdmissionBuilder, requests: usize) -> Vec<String> {
     lines
 }
 
-fn replay(settings: AdmissionBuilder, lines: &[String]) -> Replayed {
-    settings.replay(lines.join("\n").as_bytes()).unwrap()
+fn again(settings: AdmissionBuilder, lines: &[String]) -> Replayed {
+    replay(settings, [], lines.join("\n").as_bytes()).unwrap()
 }
 
 fn rows(lines: &[String]) -> Vec<Value> {
@@ -88,18 +89,18 @@ fn simulate(lines: &[String]) -> (Captured, [Fates; 2]) {
     let text = lines.join("\n");
     let captured = Captured::read(&text).unwrap();
     let policy = captured.policy.as_ref().unwrap();
-    let again = policy.settings().replay(text.as_bytes()).unwrap();
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
+    let again = replay(policy.settings(), [], text.as_bytes()).unwrap();
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
     let fates = [recorded(&captured), what_if(&captured, policy)];
     (captured, fates)
 }
 
 fn assert_replays(make: impl Fn() -> AdmissionBuilder, lines: &[String], what: &str) {
     let rows = assert_rich(lines);
-    let again = replay(make(), lines);
-    println!("{what}: {} rows, {} differences", again.rows(), again.differences());
-    assert_eq!((again.rows(), again.differences()), (rows as u64, 0), "{what}: {:#?}", again.first_differences());
-    assert_eq!(again.cut(), None);
+    let again = again(make(), lines);
+    println!("{what}: {} rows, {} differences", again.rows, again.differences);
+    assert_eq!((again.rows, again.differences), (rows as u64, 0), "{what}: {:#?}", again.first_differences);
+    assert_eq!(again.cut, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,18 +131,18 @@ async fn a_fixed_limit_decides_the_same_again() {
     assert!(Policy::parse("law = { kind = 'fixed', limit = 0 }").is_err());
 
     // Controls: another limit, a line changed, a line missing.
-    let other = replay(settings(Fixed::new(7)), &lines);
-    println!("fixed, limit changed: {} differences", other.differences());
-    assert!(other.differences() > 0 && !other.first_differences().is_empty());
-    let other = replay(make().queue(11), &lines);
-    assert!(other.differences() > 0, "another queue");
+    let other = again(settings(Fixed::new(7)), &lines);
+    println!("fixed, limit changed: {} differences", other.differences);
+    assert!(other.differences > 0 && !other.first_differences.is_empty());
+    let other = again(make().queue(11), &lines);
+    assert!(other.differences > 0, "another queue");
     let at = lines.iter().position(|line| line.contains(r#""gets":"gate_full""#)).unwrap();
     let mut changed = lines.clone();
     changed[at] = changed[at].replace(r#""gets":"gate_full""#, r#""gets":"slot""#);
-    assert_eq!(replay(make(), &changed).differences(), 1, "exactly the line that was changed");
+    assert_eq!(again(make(), &changed).differences, 1, "exactly the line that was changed");
     let mut missing = lines.clone();
     missing.remove(lines.iter().position(|line| line.contains(r#""do":"finish""#)).unwrap());
-    assert!(replay(make(), &missing).differences() > 0, "a slot that never comes back");
+    assert!(again(make(), &missing).differences > 0, "a slot that never comes back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,7 +154,7 @@ async fn the_adaptive_law_learns_the_same_again() {
     let moves = rows(&lines).iter().filter(|row| row["limit"].is_number()).count();
     assert!(moves > 0, "the limit has moved");
     println!("two-point: the limit moved {moves} times");
-    assert!(replay(settings(TwoPoint::new().initial(5).max(40)), &lines).differences() > 0);
+    assert!(again(settings(TwoPoint::new().initial(5).max(40)), &lines).differences > 0);
 
     let aimd = || Windowed::new(Aimd::new(Duration::from_millis(20)).initial(8)).min_time(Duration::from_millis(50));
     let make = || settings(aimd());
@@ -167,9 +168,9 @@ async fn the_discipline_and_the_legacy_wait_do_so_too() {
     let lifo = Discipline::AdaptiveLifo { interval: Duration::from_millis(20), short_wait: Duration::from_millis(2) };
     let make = || settings(Fixed::new(6)).discipline(lifo).permit_time_to_live(Duration::from_millis(15));
     let lines = record(make(), 800).await;
-    let again = replay(make(), &lines);
-    assert_eq!(again.differences(), 0, "{:#?}", again.first_differences());
-    assert!(again.rows() > 1_000);
+    let again = again(make(), &lines);
+    assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
+    assert!(again.rows > 1_000);
 }
 
 /// Modes, drains, permits without a server, and a clock of the caller's.
@@ -197,10 +198,10 @@ fn what_operators_do_is_recorded() {
     let expected = ["arrive", "arrive", "mode", "arrive", "finish", "finish", "tick", "drain", "arrive"];
     assert_eq!(verbs, expected);
     assert_eq!(rows(&lines)[0]["run"], "r");
-    let again = replay(make(), &lines);
-    assert_eq!((again.rows(), again.differences()), (9, 0), "{:#?}", again.first_differences());
+    let replayed = again(make(), &lines);
+    assert_eq!((replayed.rows, replayed.differences), (9, 0), "{:#?}", replayed.first_differences);
     // The mode is that of the capture.
-    assert_eq!(replay(make().mode(Mode::Off), &lines).differences(), 0);
+    assert_eq!(again(make().mode(Mode::Off), &lines).differences, 0);
     let header: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((&header["capture"], &header["mode"]), (&1.into(), &"observe".into()));
     assert_eq!(header["policy"]["law"]["limit"], 1);

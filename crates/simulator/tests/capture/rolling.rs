@@ -2,10 +2,7 @@
 
 use std::{
     future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Waker},
     time::Duration,
 };
@@ -14,11 +11,13 @@ use admission_simulator::{
     candidate::Candidate,
     captured::Captured,
     compare::{compare, sum},
+    policy::VirtualClock,
+    replay::replay,
     what_if::{Fate, recorded, what_if_under},
 };
 use serde_json::Value;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, Labels, Mode, Outcome, Rate, Rules, Ticket, WorkerReport,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Labels, Mode, Outcome, Rate, Rules, Ticket, WorkerReport,
     capture::{Capture, CaptureError, CaptureState, RollingCapture},
     limit::Fixed,
     percent,
@@ -26,22 +25,6 @@ use tower_admission::{
 };
 
 use crate::server::Sink;
-
-/// A clock that is set by hand.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Hand {
-    fn pass(&self, millis: u64) {
-        self.0.fetch_add(millis, Ordering::Relaxed);
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
 
 const ALL: Duration = Duration::from_secs(86_400);
 
@@ -72,15 +55,15 @@ fn pass(admission: &Admission, label: &str) {
     admission.try_admit(Ticket::new().label(label.to_owned())).unwrap().finish(Outcome::Success);
 }
 
-fn settings(hand: &Hand) -> AdmissionBuilder {
+fn settings(hand: &VirtualClock) -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(3)).shed().partition("web", percent(50)).clock(hand.clone())
 }
 
 #[tokio::test]
 async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let admission = settings(&hand).wait_timeout(Duration::from_secs(600)).build().unwrap();
-    hand.pass(5_000);
+    hand.pass(Duration::from_millis(5_000));
     assert!(admission.report_worker(&WorkerReport::new("a", "w").max_concurrent(4)));
     let in_web = admission.try_admit(Ticket::new().partition("web").label("a").namespace("n")).unwrap();
     // These run on slots that were lent: the handle does not know when they end.
@@ -89,16 +72,16 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
     let mut waiter = Box::pin(admission.admit(Ticket::new().label("c").run("job")));
     assert!(waiter.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     admission.set_mode(Mode::Enforce);
-    hand.pass(1_000);
+    hand.pass(Duration::from_millis(1_000));
 
     RollingCapture::new().start(&admission).unwrap();
     assert!(matches!(RollingCapture::new().start(&admission), Err(CaptureError::Running)), "one at a time");
     assert!(matches!(Capture::new().start(&admission, Sink::default()), Err(CaptureError::NotFresh)));
-    hand.pass(2_000);
+    hand.pass(Duration::from_millis(2_000));
     in_web.finish(Outcome::Success);
     drop(quiet);
     let answer = waiter.await.unwrap();
-    hand.pass(1_500);
+    hand.pass(Duration::from_millis(1_500));
     answer.finish(Outcome::Success);
     last.finish(Outcome::Success);
     let lines = lines(&admission, ALL, 4);
@@ -141,7 +124,7 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
     let free = what_if_under(&read(&without), &Candidate::parse("limit = 3\nwait_timeout = '1s'").unwrap());
     assert_eq!((free.admitted, waited(&free.each)), (1, None));
     // Each row is a decision of a server that has learned more than the file says.
-    let error = settings(&hand).replay(lines.join("\n").as_bytes()).unwrap_err().to_string();
+    let error = replay(settings(&hand), [], lines.join("\n").as_bytes()).unwrap_err();
     assert!(error.contains("rolling"), "{error}");
 }
 
@@ -149,7 +132,7 @@ async fn it_begins_with_a_handle_at_work_and_says_what_is_there() {
 /// as large is full as well.
 #[test]
 fn a_leak_replays_as_a_leak() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let admission = settings(&hand).limit(Fixed::new(10)).build().unwrap();
     RollingCapture::new().start(&admission).unwrap();
     let (mut leaked, mut rows) = (Vec::new(), 0);
@@ -158,7 +141,7 @@ fn a_leak_replays_as_a_leak() {
         let web = admission.try_admit(Ticket::new().partition("web").label("shop"));
         rows += 1 + u64::from(acme.is_some());
         leaked.extend(acme.flatten());
-        hand.pass(10);
+        hand.pass(Duration::from_millis(10));
         if let Ok(permit) = web {
             permit.finish(Outcome::Success);
             rows += 1;
@@ -181,13 +164,13 @@ fn a_leak_replays_as_a_leak() {
 
 #[test]
 fn it_forgets_what_is_old_and_what_is_too_much() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let admission = settings(&hand).build().unwrap();
     RollingCapture::new().last(Duration::from_secs(32)).start(&admission).unwrap();
     let keeper = admission.try_admit(Ticket::new().label("keeper")).unwrap();
     let mut rows = 1;
     for _ in 0..100 {
-        hand.pass(1_000);
+        hand.pass(Duration::from_millis(1_000));
         pass(&admission, "a");
         rows += 2;
     }
@@ -221,7 +204,7 @@ fn it_forgets_what_is_old_and_what_is_too_much() {
 
 #[test]
 fn it_goes_on_over_reloads_reports_modes_and_rules_of_all_kinds_and_stops_with_the_settings() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let rules = || {
         let limits = ClassLimits::new().max_in_flight(Cap::from(2)).max_per_minute(1_000).budget("b", Rate::from(500));
         Rules::new().class("x", limits)
@@ -266,12 +249,12 @@ fn it_goes_on_over_reloads_reports_modes_and_rules_of_all_kinds_and_stops_with_t
 /// Production configurations are read, with each built-in law, and begin with the limit of the capture.
 #[test]
 fn each_law_of_a_configuration_takes_part() {
-    let hand = Hand::default();
+    let hand = VirtualClock::default();
     let admission = Admission::builder().limit(Fixed::new(7)).shed().clock(hand.clone()).build().unwrap();
     RollingCapture::new().start(&admission).unwrap();
     for _ in 0..50 {
         let permits: Vec<_> = (0..9).filter_map(|_| admission.try_admit(Ticket::new().label("a")).ok()).collect();
-        hand.pass(20);
+        hand.pass(Duration::from_millis(20));
         permits.into_iter().for_each(|permit| permit.finish(Outcome::Success));
     }
     let captured = read(&lines(&admission, ALL, 50 * 16));

@@ -14,7 +14,11 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::{net::TcpListener, task::JoinSet, time::timeout};
-use tower_admission::{Admission, AdmissionLayer, classify::by_header};
+use tower_admission::{
+    Admission, AdmissionLayer,
+    classify::by_header,
+    limit::{LimitAlgorithm, Sample},
+};
 
 /// What was written.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +38,18 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A law that there are no words for.
+#[derive(Debug)]
+pub(crate) struct Own;
+
+impl LimitAlgorithm for Own {
+    fn limit(&self) -> usize {
+        2
+    }
+
+    fn on_sample(&mut self, _: &Sample) {}
 }
 
 /// Longer than anything here takes.

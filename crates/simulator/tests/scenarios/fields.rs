@@ -1,6 +1,6 @@
 //! What a scenario says of tenants and of the queue reaches the handle; and what is fair is computed without it.
 
-use admission_simulator::metrics::{Report, metric};
+use admission_simulator::{metrics::Report, windows::metric};
 
 use super::{load, parse, report};
 

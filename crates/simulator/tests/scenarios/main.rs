@@ -10,12 +10,7 @@ mod queues;
 use std::{collections::BTreeSet, path::Path};
 
 use admission_simulator::{
-    expect::check,
-    metrics::{Report, metric},
-    node::Problems,
-    policy::Policy,
-    scenario::Scenario,
-    world,
+    check::check, metrics::Report, node::Problems, policy::Policy, scenario::Scenario, windows::metric, world,
 };
 use toml::Table;
 

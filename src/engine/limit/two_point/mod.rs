@@ -54,7 +54,7 @@
 //! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
 //! about half as many requests ran. Under a standing overload there are no such lulls, and a [*probe*](probe) makes
 //! one. A steady overload has few of them, and a changing one pays: see the table and the plots in
-//! [`docs::tuning`](crate::docs::tuning).
+//! [`docs::tuning`][docs::tuning].
 //!
 //! *No cut without a recent lower point.* If the environment becomes slower, a downstream service say, both points rise
 //! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells a
@@ -98,6 +98,8 @@
 //!   round-trip time.
 //! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the
 //!   upper point is measured anew.
+//!
+//! [docs::tuning]: https://docs.rs/tower-admission/latest/tower_admission/docs/tuning/index.html
 
 mod cohort;
 mod point;
@@ -116,7 +118,7 @@ use self::{
     rules::{Rule, Rules},
     space::Shown,
 };
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 use super::Number;
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems};
 use crate::{problem::Problem, time::Timestamp};
@@ -308,7 +310,7 @@ impl TwoPoint {
     }
 }
 
-#[cfg(feature = "introspect")]
+#[cfg(feature = "capture")]
 impl TwoPoint {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
     pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {

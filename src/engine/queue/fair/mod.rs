@@ -120,7 +120,7 @@ impl FairQueue {
         self.lines[partition.index()].at_gate
     }
 
-    #[cfg(any(test, feature = "introspect"))]
+    #[cfg(any(test, feature = "capture"))]
     pub(crate) const fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -130,13 +130,13 @@ impl FairQueue {
     }
 
     /// Returns all places that are in use.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.waiters.keys()
     }
 
     /// Like `get`, for a key that may be stale.
-    #[cfg(feature = "introspect")]
+    #[cfg(feature = "capture")]
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
         self.waiters.find(key)
     }

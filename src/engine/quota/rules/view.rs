@@ -20,8 +20,10 @@ use crate::{
 #[non_exhaustive]
 pub struct RuleSnapshot {
     /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
-    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`](crate::Labels), or `worker_slots` where these
+    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`][Labels], or `worker_slots` where these
     /// bind.
+    ///
+    /// [Labels]: https://docs.rs/tower-admission/latest/tower_admission/struct.Labels.html
     pub rule: Cow<'static, str>,
     /// Requests that the rule allows.
     pub bound: usize,

@@ -57,10 +57,10 @@ pub struct DecisionEntry {
     /// Why the request was not admitted, or would not have been.
     #[cfg_attr(
         feature = "introspect",
-        serde(deserialize_with = "crate::rejection::known", skip_serializing_if = "Option::is_none")
+        serde(deserialize_with = "crate::engine::words::known", skip_serializing_if = "Option::is_none")
     )]
     pub reason: Option<Reason>,
-    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::snapshot::RuleSnapshot::rule), or `deadline`,
+    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::engine::RuleSnapshot::rule), or `deadline`,
     /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<Cow<'static, str>>,
@@ -189,13 +189,17 @@ pub enum ChangeEntry {
     /// The law panicked; the limit stayed what it was.
     LawPanic,
     /// The callers of most requests of a partition that run leave before the answer, while all slots are taken:
-    /// [`warnings`](crate::Admission::warnings) names it.
+    /// [`warnings`][warnings] names it.
+    ///
+    /// [warnings]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.warnings
     CallersLeave,
-    /// The store that counts [shared rules](crate::AdmissionBuilder::shared) fails, is left alone, or answers again.
+    /// The store that counts [shared rules][shared] fails, is left alone, or answers again.
+    ///
+    /// [shared]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared
     #[non_exhaustive]
     Store {
         /// State before the change: `up`, `failing` or `down`, as in
-        /// [`StoreSnapshot::state`](crate::snapshot::StoreSnapshot::state).
+        /// [`StoreSnapshot::state`](crate::engine::StoreSnapshot::state).
         from: Cow<'static, str>,
         /// State after the change.
         to: Cow<'static, str>,

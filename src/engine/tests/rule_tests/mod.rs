@@ -14,10 +14,10 @@ use crate::engine::{
     shares::WHOLE,
 };
 use crate::{
-    config::{Cap, ClassLimits, Rate, Rules},
     engine::{
         RuleSnapshot,
         rules::{OnStoreFailure, RateMode, WhenFull},
+        settings::{Cap, ClassLimits, Rate, Rules},
     },
     rejection::Reason,
     time::Timestamp,

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use super::{Desk, MINUTE, SECOND, plan_shared};
 use crate::{
-    config::{Cap, ClassLimits, Labels, Rate, Rules},
     engine::{
         Arrival, Counted, NoRoom, Place, StoreState,
+        plan::{LabelPlan, Plan},
         rules::{OnStoreFailure, WhenFull},
+        settings::{Cap, ClassLimits, Rate, Rules},
     },
     rejection::Reason,
     time::Timestamp,
@@ -190,10 +191,9 @@ fn no_request_waits_where_none_may() {
     assert_eq!((refusal.reason, refusal.bound), (Reason::LabelCap, 5));
     assert_eq!(desk.in_flight(), 0);
 
-    let mut problems = Vec::new();
-    let labels = Labels::new().max_waiting(1).to_plan(&mut problems);
+    let labels = LabelPlan { max_waiting: 1, ..LabelPlan::default() };
     let rules = plan_shared(10, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
-    let mut desk = Desk::of(crate::engine::plan::Plan { labels, ..rules });
+    let mut desk = Desk::of(Plan { labels, ..rules });
     let places = [desk.asks("a"), desk.asks("a")];
     desk.put_back(&places[0]);
     assert!(desk.engine.requeue(desk.now, &places[1], FULL).is_err(), "one of a label waits");

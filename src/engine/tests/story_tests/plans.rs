@@ -2,14 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crate::{
-    config::{Cap, ClassLimits, Rate, Rules},
-    engine::{
-        limit::{Aimd, Fixed, Limit, LimitAlgorithm},
-        plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
-        rules::{OnStoreFailure, WhenFull},
-        shares::WHOLE,
-    },
+use crate::engine::{
+    limit::{Aimd, Fixed, Limit, LimitAlgorithm},
+    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
+    rules::{OnStoreFailure, WhenFull},
+    settings::{Cap, ClassLimits, Rate, Rules},
+    shares::WHOLE,
 };
 
 pub(super) fn fixed(limit: usize) -> Box<dyn LimitAlgorithm> {

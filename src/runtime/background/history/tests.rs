@@ -25,10 +25,10 @@ fn seconds(count: u64) -> Duration {
 }
 
 /// A clock that is set by hand, on which a driver on Tokio's time has no say.
-#[derive(Debug, Default)]
-struct ByHand(AtomicU64);
+#[derive(Clone, Debug, Default)]
+struct ByHand(Arc<AtomicU64>);
 
-impl Clock for Arc<ByHand> {
+impl Clock for ByHand {
     fn now(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::Relaxed))
     }
@@ -198,8 +198,8 @@ async fn settings_and_modes_change_and_nothing_is_counted_twice() {
 
 #[tokio::test]
 async fn a_clock_that_jumps_leaves_a_gap_and_loses_no_request() {
-    let clock = Arc::new(ByHand::default());
-    let admission = builder().clock(Arc::clone(&clock)).build().unwrap();
+    let clock = ByHand::default();
+    let admission = builder().clock(clock.clone()).build().unwrap();
     admission.shared.begin_history();
     let mut admitted = 0;
     let mut pass = |millis: i64| {

@@ -17,10 +17,11 @@ use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWait
 use crate::runtime::core::Core;
 use crate::{
     engine::{
-        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, Verdict, plan::Mode,
+        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, StoreState, Verdict,
+        plan::Mode,
     },
     rejection::Reason,
-    store::{AdmissionLock, Health},
+    store::AdmissionLock,
 };
 
 /// What was published so far, where only the difference is published.
@@ -41,12 +42,12 @@ impl Recorder {
         lock: Option<&AdmissionLock>,
     ) {
         let now = core.now();
-        let (snapshot, counts) = core.with_engine(|state, _| {
+        let (mut snapshot, counts) = core.with_engine(|state, _| {
             state.engine.pass_time_for_look(now);
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();
             (state.snapshot(), counts)
         });
-        let snapshot = Snapshot { store: store(), ..snapshot };
+        snapshot.store = store();
         self.publish(&core.name, &snapshot, counts);
         self.publish_labels(core);
         if let Some(lock) = lock {
@@ -165,7 +166,7 @@ fn publish_limit(limiter: &Label, limit: &LimitSnapshot) {
 /// Publishes the state of the store that counts shared rules.
 fn publish_store(limiter: &Label, store: &StoreSnapshot) {
     let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
-    for state in Health::STATES {
+    for state in StoreState::ALL.map(StoreState::as_str) {
         gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
     }
     gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);

@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::runtime::capture::line::{CaptureRow, Verb};
 
-const VERBS: [Verb; 15] = [
+/// The verbs of rows about requests, and of time that passes.
+const VERBS: [Verb; 9] = [
     Verb::Arrive,
     Verb::Claim,
     Verb::Leave,
@@ -12,13 +13,7 @@ const VERBS: [Verb; 15] = [
     Verb::Overload,
     Verb::Finish,
     Verb::Tick,
-    Verb::Mode,
-    Verb::Drain,
-    Verb::Worker,
-    Verb::WorkerGone,
-    Verb::Reload,
     Verb::Present,
-    Verb::Gap,
     Verb::Abandon,
 ];
 
@@ -29,7 +24,7 @@ const GETS: u8 = 1 << 3;
 const OUTCOME: u8 = 1 << 4;
 const LIMIT: u8 = 1 << 5;
 const SINCE: u8 = 1 << 6;
-/// The whole row follows as JSON: those are rare.
+/// A row that is rare follows, as JSON.
 const JSON: u8 = 1 << 7;
 
 /// What many requests have in common, in bytes: whether they wait, and their names, each with its length. Empty for rows that are
@@ -106,41 +101,16 @@ impl Encoder {
         Self { bytes: self.bytes.clone(), names: self.names.clone(), ..Self::default() }
     }
 
-    /// Puts any row.
-    pub(super) fn put(&mut self, mut row: CaptureRow) {
-        let is_rare = matches!(row.verb, Verb::Mode | Verb::Drain | Verb::Worker | Verb::WorkerGone | Verb::Reload);
-        let mut shape = Shape::default();
-        let names = row.names_mut().map(|name| if is_rare { None } else { name.take() });
-        shape.set(row.waits.take(), names.each_ref().map(Option::as_deref));
-        let (gets, outcome) = (row.gets.take(), row.outcome.take());
-        let parts = Parts {
-            t: row.t,
-            verb: row.verb,
-            id: row.id,
-            shape: shape.bytes(),
-            deadline: row.deadline,
-            gets: gets.as_deref(),
-            outcome: outcome.as_deref(),
-            limit: row.limit,
-            since: row.since,
-        };
-        let is_json = is_rare || row.count.is_some();
-        self.put_parts(&parts, if is_json { JSON } else { 0 });
-        if is_json {
-            let json = serde_json::to_vec(&row).unwrap_or_default();
-            self.number(json.len() as u64);
-            self.bytes.extend(json);
-        }
+    /// Puts a row that is rare.
+    pub(super) fn put(&mut self, row: &CaptureRow) {
+        let json = serde_json::to_vec(row).unwrap_or_default();
+        self.bytes.extend([0, JSON]);
+        self.number(json.len() as u64);
+        self.bytes.extend(json);
     }
 
     /// Puts a row about a request. Returns what the request has in common with others, for a row with that.
-    pub(super) fn put_brief(&mut self, parts: &Parts<'_>) -> Option<&Arc<[u8]>> {
-        let shape = self.put_parts(parts, 0)?;
-        self.names.shapes.get(usize::try_from(shape).ok()?)
-    }
-
-    /// Puts all of a row but its JSON. Returns the number of its shape, if it has one.
-    fn put_parts(&mut self, row: &Parts<'_>, more: u8) -> Option<u64> {
+    pub(super) fn put_brief(&mut self, row: &Parts<'_>) -> Option<&Arc<[u8]>> {
         let verb = VERBS.iter().position(|&verb| verb == row.verb).unwrap_or_default();
         let mask = [
             (ID, row.id.is_some()),
@@ -151,7 +121,7 @@ impl Encoder {
             (LIMIT, row.limit.is_some()),
             (SINCE, row.since.is_some()),
         ];
-        let mask = mask.into_iter().fold(more, |all, (bit, is_set)| if is_set { all | bit } else { all });
+        let mask = mask.into_iter().fold(0, |all, (bit, is_set)| if is_set { all | bit } else { all });
         self.bytes.push(u8::try_from(verb).unwrap_or_default());
         self.bytes.push(mask);
         self.signed(row.t, self.last.t);
@@ -177,7 +147,7 @@ impl Encoder {
         if let Some(since) = row.since {
             self.signed(since, row.t);
         }
-        shape
+        self.names.shapes.get(usize::try_from(shape?).ok()?)
     }
 
     /// From here on, differences begin anew.
@@ -197,7 +167,7 @@ impl Encoder {
         next
     }
 
-    /// SettingsText are few, and come from here.
+    /// Words are few, and come from here.
     fn word(&mut self, word: &str) -> u64 {
         let words = &mut self.names.words;
         let known = words.iter().position(|known| known == word).unwrap_or_else(|| {
@@ -239,6 +209,10 @@ impl Decoder<'_> {
     pub(super) fn next(&mut self) -> Option<CaptureRow> {
         let verb = *VERBS.get(usize::from(self.byte()?))?;
         let mask = self.byte()?;
+        if mask & JSON != 0 {
+            let length = self.index()?;
+            return serde_json::from_slice(self.take(length)?).ok();
+        }
         let t = self.signed(self.last.t)?;
         let mut row = CaptureRow { t, verb, ..CaptureRow::default() };
         self.last.t = t;
@@ -269,19 +243,6 @@ impl Decoder<'_> {
         if has(SINCE) {
             row.since = Some(self.signed(t)?);
         }
-        if has(JSON) {
-            let length = self.index()?;
-            let (json, rest) = self.bytes.split_at_checked(length)?;
-            self.bytes = rest;
-            let rare: CaptureRow = serde_json::from_slice(json).ok()?;
-            let (waits, count) = (row.waits, rare.count);
-            // A row that is rare says all itself; another one only adds a count to what it says in few bytes.
-            row = if matches!(verb, Verb::Present | Verb::Gap) {
-                CaptureRow { count, ..row }
-            } else {
-                CaptureRow { waits, ..rare }
-            };
-        }
         Some(row)
     }
 
@@ -289,17 +250,19 @@ impl Decoder<'_> {
         row.waits = self.byte()?.checked_sub(1).map(|waits| waits > 0);
         for name in row.names_mut() {
             let Some(length) = self.index()?.checked_sub(1) else { continue };
-            let (text, rest) = self.bytes.split_at_checked(length)?;
-            self.bytes = rest;
-            *name = Some(std::str::from_utf8(text).ok()?.to_owned());
+            *name = Some(std::str::from_utf8(self.take(length)?).ok()?.to_owned());
         }
         Some(())
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        let (&first, rest) = self.bytes.split_first()?;
+    fn take(&mut self, length: usize) -> Option<&[u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
-        Some(first)
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
     }
 
     fn number(&mut self) -> Option<u64> {

@@ -33,16 +33,7 @@ fn start() -> (Hand, Admission, Ring, Receiver<Row>) {
     let admission = Admission::builder().limit(Fixed::new(2)).shed().clock(hand.clone()).build().unwrap();
     let (sender, rows) = sync_channel(4);
     let checkpoint = admission.shared.with_engine(|state, _| state.record(Tape::with_gaps(sender))).unwrap();
-    let head = Header {
-        capture: ROLLING,
-        name: String::new(),
-        mode: String::new(),
-        policy: None,
-        without_policy: None,
-        limit: 0,
-        from: None,
-        until: None,
-    };
+    let head = Header { capture: ROLLING, ..Header::default() };
     (hand, admission, Ring::new(Duration::from_secs(60), 1 << 20, head, checkpoint), rows)
 }
 

@@ -23,6 +23,7 @@ use std::{
 
 pub use self::lines::CapturedLines;
 use self::ring::Ring;
+pub(in crate::runtime) use self::ring::Slot;
 use super::{
     BUFFER, CaptureError,
     line::{Header, ROLLING},
@@ -45,8 +46,8 @@ const AT_ONCE: usize = 256;
 ///
 /// It begins with a handle at work: requests that run or wait, the reports of workers, mode and limit are taken down
 /// first. What laws and rates have learned is not, so such a capture says which requests came and what became of them,
-/// and `admission simulate --replay` says what would have become of them under other settings; an exact
-/// [replay](crate::AdmissionBuilder::replay) needs a [`Capture`](super::Capture).
+/// and `admission simulate --replay` says what would have become of them under other settings; an exact replay needs a
+/// [`Capture`](super::Capture).
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,14 +99,6 @@ pub struct CaptureState {
     pub missed: u64,
 }
 
-/// The capture of a handle, if there was one.
-#[derive(Debug, Default)]
-pub(in crate::runtime) struct Slot {
-    ring: Option<Arc<Mutex<Ring>>>,
-    /// The capture that the settings want.
-    configured: Option<RollingCapture>,
-}
-
 impl RollingCapture {
     /// The last five minutes, in 32 MiB at the most.
     pub fn new() -> Self {
@@ -152,8 +145,8 @@ impl RollingCapture {
             Ok(policy) => (Some(policy), None),
             Err(what) => (None, Some(what)),
         };
-        let (name, mode, limit) = (shared.name.to_string(), String::new(), 0);
-        let head = Header { capture: ROLLING, name, mode, policy, without_policy, limit, from: None, until: None };
+        let name = shared.name.to_string();
+        let head = Header { capture: ROLLING, name, policy, without_policy, ..Header::default() };
         let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
         let taken = Arc::clone(&ring);
         let thread = std::thread::Builder::new().name("admission-capture".to_owned());
@@ -178,14 +171,14 @@ fn record(ring: &Mutex<Ring>, rows: &Receiver<Row>) {
 impl Admission {
     /// Ends the [rolling capture](RollingCapture); what it has recorded stays until the next one is started. Returns whether
     /// one was running.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     pub fn stop_rolling_capture(&self) -> bool {
         let ring = lock(&self.shared.rolling).ring.clone();
         ring.is_some_and(|ring| self.shared.stop_rolling(&ring))
     }
 
     /// Returns how the [rolling capture](RollingCapture) stands, if there is one or was one.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     #[must_use]
     pub fn rolling_capture(&self) -> Option<CaptureState> {
         let slot = lock(&self.shared.rolling);
@@ -204,7 +197,7 @@ impl Admission {
 
     /// Returns what the [rolling capture](RollingCapture) has recorded in the last time, if there is one or was one, from the
     /// start of a sixteenth of it on. Rows of the last milliseconds may be on their way yet.
-    #[cfg_attr(docsrs, doc(cfg(feature = "introspect")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     #[must_use]
     pub fn captured(&self, last: Duration) -> Option<CapturedLines> {
         let slot = lock(&self.shared.rolling);

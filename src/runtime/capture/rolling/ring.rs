@@ -2,11 +2,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::compact::{Decoder, Encoder, Last, Names, Parts, Shape};
+use super::{
+    RollingCapture,
+    compact::{Decoder, Encoder, Last, Names, Parts, Shape},
+};
 use crate::{
     runtime::{
         capture::{
@@ -17,6 +20,14 @@ use crate::{
     },
     time::nanos,
 };
+
+/// The capture of a handle, if there was one.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Slot {
+    pub(super) ring: Option<Arc<Mutex<Ring>>>,
+    /// The capture that the settings want.
+    pub(super) configured: Option<RollingCapture>,
+}
 
 /// Segments that the time and the memory are divided into: what is too old goes in such steps.
 const SEGMENTS: u64 = 16;
@@ -141,7 +152,7 @@ impl Ring {
             let line = CaptureRow { ended: Vec::new(), ..self.names.line(row) };
             self.make_room(t);
             self.note(&line);
-            return self.now.put(line);
+            return self.now.put(&line);
         };
         let limit = self.names.moved(row.limit);
         if brief.verb == Verb::Tick && limit.is_none() {
@@ -172,7 +183,7 @@ impl Ring {
     fn make_room(&mut self, t: u64) {
         if self.is_over(t) {
             self.finish_segment();
-            self.begin_segment(t, 0, Vec::new());
+            self.begin_segment(t, 0, &[]);
         }
         (self.rows, self.now_last) = (self.rows + 1, t);
     }
@@ -204,11 +215,11 @@ impl Ring {
             let (since, deadline) = (it.since.as_nanos().min(at), deadline(it.asked.deadline));
             self.open.insert(id, Open { shape: self.shape.bytes().into(), since, deadline, gets });
         }
-        let unseen = others.into_iter().filter_map(|row| self.note(&row)).collect();
-        self.begin_segment(at, missed, unseen);
+        let unseen: Vec<_> = others.into_iter().filter_map(|row| self.note(&row)).collect();
+        self.begin_segment(at, missed, &unseen);
     }
 
-    fn begin_segment(&mut self, t: u64, missed: u64, unseen: Vec<CaptureRow>) {
+    fn begin_segment(&mut self, t: u64, missed: u64, unseen: &[CaptureRow]) {
         self.now = Encoder::default();
         (self.now_first, self.now_last, self.now_missed) = (t, t, missed);
         self.now_head = self.head.clone();
@@ -221,9 +232,9 @@ impl Ring {
         }
         for row in self.workers.values() {
             let left = (row.t + row.valid_for.unwrap_or_default()).saturating_sub(t);
-            self.now.put(CaptureRow { t, valid_for: Some(left), ..row.clone() });
+            self.now.put(&CaptureRow { t, valid_for: Some(left), ..row.clone() });
         }
-        unseen.into_iter().for_each(|row| self.now.put(row));
+        unseen.iter().for_each(|row| self.now.put(row));
         self.now.restart();
         self.now_start = self.now.bytes.len();
     }

@@ -7,7 +7,7 @@ use redis::Value;
 use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
 
 use super::{Instance, OK, Work, get_work, leases, reason, spawn_work, web};
-use crate::support::{bounded, eventually, ms, server::Server, soak};
+use crate::redis::support::{bounded, eventually, ms, server::Server, soak};
 
 /// Ninety requests on three instances; answers how many ran together once everybody had come who could.
 async fn crowd(rules: Rules, local_shares: bool, expected: usize) -> i64 {
@@ -123,7 +123,7 @@ async fn a_slot_is_free_while_its_request_waits_for_others() {
     let (held, work) = (Work::new(1), Work::new(1));
     let rules = Rules::new().class("one", ClassLimits::new().max_in_flight(1));
     let build = |limit| super::settings(rules.clone()).limit(tower_admission::limit::Fixed::new(limit));
-    let leases = || leases().build(crate::support::shared(server.store()));
+    let leases = || leases().build(crate::redis::support::shared(server.store()));
     let holder = Instance::start(build(9), leases(), &held).await;
     let small = Instance::start(build(1), leases(), &work).await;
     let web = web();

@@ -2,7 +2,7 @@
 
 use tower_admission::{AdmissionBuilder, Reason, Ticket, configuration::Sources};
 
-use crate::support::{eventually, server::Server};
+use crate::redis::support::{eventually, server::Server};
 
 #[tokio::test]
 async fn a_file_names_the_store_and_a_reload_says_what_becomes_of_rules_without_it() {

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use tower_admission::{Admission, Cap, ClassLimits, Rules, Ticket, WhenFull, store::Claim};
 
 use super::{Instance, OK, Work, leases, settings, spawn_work, web};
-use crate::support::{acquire, bounded, claims, eventually, keys, ms, number, repeats, server::Server, shared};
+use crate::redis::support::{acquire, bounded, claims, eventually, keys, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
     Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject)))

@@ -24,7 +24,7 @@ use tower_admission::{
     store::{Leases, LeasesBuilder, RedisStore},
 };
 
-use crate::support::{keys, ledger::Ledger, server::Server, shared};
+use crate::redis::support::{keys, ledger::Ledger, server::Server, shared};
 
 /// One instance: a server with a handle, a store and a connection of its own.
 struct Instance {

@@ -14,7 +14,7 @@ use tower_admission::{
 };
 
 use super::{Instance, OK, Web, Work, get_work, impatient, leases, reason, send, settings, spawn_work, web};
-use crate::support::{eventually, ms, number, repeats, server::Server, shared};
+use crate::redis::support::{eventually, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
     let nine =
@@ -226,7 +226,7 @@ async fn what_can_not_wait_for_an_answer_is_admitted_from_here_or_not_at_all() {
     let store = || shared(MemoryStore::new());
     let build = |local_shares| {
         let leases = leases().local_shares(local_shares).build(store());
-        settings(rules()).shared(leases, crate::support::keys()).build().unwrap()
+        settings(rules()).shared(leases, crate::redis::support::keys()).build().unwrap()
     };
     let asks: Admission = build(false);
     assert_eq!(asks.try_admit(ticket()).unwrap_err().reason(), Reason::StoreUnavailable);

@@ -210,7 +210,7 @@ pub mod runtime {
 }
 
 pub mod sync {
-    pub use ::tokio::sync::{Mutex, OwnedMutexGuard, broadcast, futures::Notified};
+    pub use ::tokio::sync::{Mutex, OwnedMutexGuard, Semaphore, broadcast, futures::Notified, watch};
 
     use crate::explore::step;
 

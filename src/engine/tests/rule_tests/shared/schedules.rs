@@ -5,15 +5,13 @@ use std::{sync::Arc, task::Poll, time::Duration};
 use proptest::{prelude::*, strategy::ValueTree};
 
 use super::super::{Desk, SECOND, plan_shared, smooth};
-use crate::{
-    config::{Cap, ClassLimits, Rate, Rules},
-    engine::{
-        Arrival, Counted, NoRoom, Place, SharedBound, SharedRules, Slot,
-        ids::LabelId,
-        plan::{Mode, Plan},
-        rules::{OnStoreFailure, WhenFull},
-        tokens::Stage,
-    },
+use crate::engine::{
+    Arrival, Counted, NoRoom, Place, SharedBound, SharedRules, Slot,
+    ids::LabelId,
+    plan::{Mode, Plan},
+    rules::{OnStoreFailure, WhenFull},
+    settings::{Cap, ClassLimits, Rate, Rules},
+    tokens::Stage,
 };
 
 #[derive(Clone, Debug)]

@@ -6,10 +6,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::{Desk, desk};
-use crate::{
-    config::ClassLimits,
-    engine::{Arrival, Counted, Place, Slot, tokens::Stage},
-};
+use crate::engine::{Arrival, Counted, Place, Slot, settings::ClassLimits, tokens::Stage};
 
 #[derive(Clone, Debug)]
 enum Verb {

@@ -1,0 +1,153 @@
+//! Caps: leases and allotments.
+
+use std::{slice::from_ref, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Found, Kept, LONG, MOST_WAIT, SHORT, acquire, becomes, cap, claims, full, granted, is, keys, number};
+use crate::{AllotmentRequest, Claim, Notice, PendingRelease, RateMode, Request, Store, Token};
+
+pub(super) async fn hold(store: &dyn Store) -> Kept {
+    let two = claims([cap("two", 2)?])?;
+    let first = granted(store, &two, LONG).await?;
+    granted(store, &two, LONG).await?;
+    let (claim, after) = full(store, &two).await?;
+    is(claim == 0 && after > LONG / 2 && after <= LONG, || format!("claim {claim} after {after:?} of {LONG:?}"))?;
+    let held = [store.release(from_ref(&first)).await?.held, store.release(from_ref(&first)).await?.held];
+    is(held == [1, 0], || format!("released {held:?} by the same lease twice"))?;
+    granted(store, &two, LONG).await?;
+    full(store, &two).await.map(drop)
+}
+
+pub(super) async fn all_or_none(store: &dyn Store) -> Kept {
+    let narrow = claims([cap("narrow", 1)?])?;
+    let smooth = RateMode::Smooth { burst: number(1) };
+    let rate = |name: &str, mode| Ok::<_, Found>(Claim::rate(keys()?.rate("acme", "label", name), number(1), mode));
+    let paid = rate("paid", smooth)?;
+    let all = claims([cap("wide", 1)?, paid.clone(), rate("calls", RateMode::Bucket)?, cap("narrow", 1)?])?;
+    let held = granted(store, &narrow, LONG).await?;
+    let (claim, _) = full(store, &all).await?;
+    is(claim == 3, || format!("claim {claim} is full, not 3"))?;
+    let wide = granted(store, &claims([cap("wide", 1)?])?, LONG).await?;
+    store.release(&[held, wide]).await?;
+    granted(store, &all, LONG).await?;
+    let (_, after) = full(store, &claims([paid])?).await?;
+    is(after > LONG / 2, || format!("a rate of 1 a minute grants again after {after:?}"))
+}
+
+pub(super) async fn expire(store: &dyn Store) -> Kept {
+    let one = claims([cap("one", 1)?])?;
+    let dead = granted(store, &one, SHORT).await?;
+    full(store, &one).await?;
+    becomes("it expires", async || Ok(acquire(store, &one, LONG).await?.is_ok())).await?;
+    let lost = store.renew(from_ref(&dead)).await?.lost;
+    is(lost == [0], || format!("lost {lost:?}"))?;
+    let held = store.release(&[dead]).await?.held;
+    is(held == 0, || "a lease that is lost was released".to_owned())?;
+    full(store, &one).await.map(drop)
+}
+
+pub(super) async fn renewed(store: &dyn Store) -> Kept {
+    let both = claims([cap("one", 1)?, cap("other", 1)?])?;
+    let lease = granted(store, &both, Duration::from_millis(500)).await?;
+    let until = Instant::now() + Duration::from_millis(1_200);
+    while Instant::now() < until {
+        let lost = store.renew(from_ref(&lease)).await?.lost;
+        is(lost.is_empty(), || format!("lost {lost:?}"))?;
+        full(store, &both).await?;
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+pub(super) async fn many(store: &dyn Store) -> Kept {
+    let mut leases = Vec::new();
+    for index in 0..300 {
+        let key = keys()?.cap(&format!("n{}", index % 3), "label", "x");
+        leases.push(granted(store, &claims([Claim::cap(key, number(1_000))])?, LONG).await?);
+    }
+    for gone in [7, 250] {
+        store.release(leases.get(gone..=gone).unwrap_or_default()).await?;
+    }
+    let lost = store.renew(&leases).await?.lost;
+    is(lost == [7, 250], || format!("lost {lost:?} instead of [7, 250]"))?;
+    let held = store.release(&leases).await?.held;
+    is(held == 298, || format!("released {held} of 298"))
+}
+
+pub(super) async fn lowest_bound(store: &dyn Store) -> Kept {
+    let (two, three) = (claims([cap("told", 2)?])?, claims([cap("told", 3)?])?);
+    let held = [granted(store, &three, LONG).await?, granted(store, &three, LONG).await?];
+    full(store, &two).await?;
+    full(store, &three).await?;
+    store.release(from_ref(&held[0])).await?;
+    granted(store, &two, LONG).await?;
+    full(store, &three).await.map(drop)
+}
+
+pub(super) async fn allotments(store: &dyn Store) -> Kept {
+    let ten = claims([cap("ten", 10)?])?;
+    let key = keys()?.cap("acme", "label", "ten");
+    let mut block = AllotmentRequest::new(Token::random()?, key, number(10), LONG);
+    let lease = granted(store, &ten, LONG).await?;
+    let mut units = 0;
+    for _ in 0..10 {
+        block.want = 10;
+        let now = store.reserve(&block).await?.units;
+        is(now >= units && now <= 9, || format!("{now} units after {units}, beside a lease of a cap of 10"))?;
+        units = now;
+        (block.sequence, block.had) = (block.sequence + 1, now);
+    }
+    is(units == 9, || format!("{units} of the 9 that are free, asked ten times"))?;
+    full(store, &ten).await?;
+    (block.want, block.used) = (2, 3);
+    let kept = store.reserve(&block).await?.units;
+    is(kept == 3, || format!("{kept} units where 3 are in use and 2 wanted"))?;
+    let late = AllotmentRequest { want: 9, ..block.clone() };
+    let after = store.reserve(&late).await?.units;
+    is(after == 3, || format!("{after} units after a request that is not newer than the last"))?;
+    is(store.release(&[lease]).await?.held == 1, || "the lease was gone".to_owned())?;
+    (block.want, block.used, block.had, block.sequence) = (0, 0, 0, block.sequence + 1);
+    let left = store.reserve(&block).await?.units;
+    is(left == 0, || format!("{left} units are left of what was given back"))?;
+    for _ in 0..10 {
+        granted(store, &ten, LONG).await?;
+    }
+    full(store, &ten).await.map(drop)
+}
+
+pub(super) async fn allotment_expires(store: &dyn Store) -> Kept {
+    let four = claims([cap("four", 4)?])?;
+    let mut block = AllotmentRequest::new(Token::random()?, keys()?.cap("acme", "label", "four"), number(4), SHORT);
+    block.want = 4;
+    let units = store.reserve(&block).await?.units;
+    is(units > 0, || "none of four free units".to_owned())?;
+    becomes("all four are free", async || {
+        let mut leases = Vec::new();
+        while let Ok(lease) = acquire(store, &four, LONG).await? {
+            leases.push(lease);
+        }
+        store.release(&leases).await?;
+        Ok(leases.len() == 4)
+    })
+    .await
+}
+
+pub(super) async fn notices(store: &dyn Store) -> Kept {
+    let one = claims([cap("one", 1)?])?;
+    let lease = granted(store, &one, LONG).await?;
+    let mut notices = store.notices();
+    store.acquire(&Request::new(Token::random()?, one.clone(), LONG).waiting()).await?;
+    store.release_later(PendingRelease::Lease(lease));
+    let key: Arc<str> = keys()?.cap("acme", "label", "one").as_str().into();
+    let mut heard = Vec::new();
+    let listens = async {
+        while !heard.contains(&Notice::Freed(Arc::clone(&key))) {
+            heard.extend(notices.next().await);
+        }
+    };
+    let told = timeout(MOST_WAIT, listens).await.is_ok();
+    is(told, || "no notice that it is free".to_owned())?;
+    is(heard.contains(&Notice::Wanted(key)), || format!("no notice that it is wanted: {heard:?}"))?;
+    granted(store, &one, LONG).await.map(drop)
+}

@@ -1,0 +1,158 @@
+//! One poller per key and process, however many wait.
+//!
+//! Waiters for a key stand in line; the first of them asks the store, and the others wait for their turn to do so. So a
+//! thousand waiters cost the store as much as one.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
+
+use super::{Key, Notice, StoreError, task::lock};
+
+/// A line for each key that has waiters. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PollQueues(Arc<Mutex<HashMap<Arc<str>, Arc<PollQueue>>>>);
+
+#[derive(Debug, Default)]
+struct PollQueue {
+    /// Tokio's mutex is fair: this is the line.
+    front: Arc<tokio::sync::Mutex<()>>,
+    freed: Notify,
+    standing: AtomicUsize,
+    /// The error of the store when the first waiter last found it gone.
+    failed: watch::Sender<Option<StoreError>>,
+}
+
+impl PollQueues {
+    /// Stands in line, until this waiter is the first. Cancel safe: dropping the future leaves the line.
+    pub(crate) async fn stand(&self, key: &Key) -> Place {
+        let line = self.join(key);
+        let failures = line.failed.subscribe();
+        let mut place = Place { of: self.clone(), key: Arc::clone(key.text()), line, front: None, failures };
+        place.front = Some(Arc::clone(&place.line.front).lock_owned().await);
+        place
+    }
+
+    fn join(&self, key: &Key) -> Arc<PollQueue> {
+        let mut lines = lock(&self.0);
+        let line = lines.entry(Arc::clone(key.text())).or_default();
+        line.standing.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(line)
+    }
+
+    /// Returns how many waiters stand in the line for `key`, the first included.
+    pub(crate) fn standing(&self, key: &Key) -> usize {
+        lock(&self.0).get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
+    }
+
+    /// Tells the first waiter in the line for `key` that it is worth looking again.
+    pub(crate) fn ring(&self, key: &str) {
+        if let Some(line) = lock(&self.0).get(key) {
+            line.freed.notify_one();
+        }
+    }
+
+    /// Tells those of whom a notice speaks, if what it speaks of was freed.
+    pub(crate) fn hear(&self, notice: &Notice) {
+        match notice {
+            Notice::Freed(key) => self.ring(key),
+            Notice::Missed => self.ring_all(),
+            Notice::Wanted(_) => {}
+        }
+    }
+
+    /// Tells the first waiter of every line.
+    pub(crate) fn ring_all(&self) {
+        let mut lines: Vec<_> = lock(&self.0).iter().map(|(key, line)| (Arc::clone(key), Arc::clone(line))).collect();
+        lines.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        lines.iter().for_each(|(_, line)| line.freed.notify_one());
+    }
+}
+
+/// A place in a line; left by being dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    of: PollQueues,
+    key: Arc<str>,
+    line: Arc<PollQueue>,
+    front: Option<OwnedMutexGuard<()>>,
+    /// Failures since this waiter came.
+    failures: watch::Receiver<Option<StoreError>>,
+}
+
+impl Place {
+    /// Waits until the line is rung. A ring before this call is not lost. Cancel safe.
+    pub(crate) async fn freed(&self) {
+        self.line.freed.notified().await;
+    }
+
+    /// Notes that the store is gone: all waiters of this line learn it, and need not ask the store themselves.
+    pub(crate) fn fail(&self, error: &StoreError) {
+        self.line.failed.send_replace(Some(error.clone()));
+    }
+
+    /// Returns the error of the store while this waiter stood in line.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        // The line has the sender, so the channel is open.
+        if self.failures.has_changed().unwrap_or(false) { self.failures.borrow().clone() } else { None }
+    }
+
+    /// Returns how many waiters stand in this line, this one included.
+    pub(crate) fn standing(&self) -> usize {
+        self.line.standing.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = lock(&self.of.0);
+        // Counted under the lock under which others join: a line is removed when no waiter stands in it.
+        if self.line.standing.fetch_sub(1, Ordering::Relaxed) == 1 {
+            lines.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::Keys;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_asks_and_the_others_follow_in_order() {
+        let lines = Arc::new(PollQueues::default());
+        let key = Keys::new("adm").unwrap().cap("a", "label", "x");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = lines.stand(&key).await;
+        let mut tasks = Vec::new();
+        for index in 0..3 {
+            let (lines, key, order) = (Arc::clone(&lines), key.clone(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let _place = lines.stand(&key).await;
+                order.lock().unwrap().push(index);
+            }));
+            sleep(Duration::from_millis(1)).await;
+        }
+        tasks[1].abort();
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(first.standing(), 3, "the one that gave up has left");
+        lines.ring(key.as_str());
+        assert!(timeout(Duration::from_secs(1), first.freed()).await.is_ok(), "rung before it listened");
+        assert!(timeout(Duration::from_secs(1), first.freed()).await.is_err(), "control: once is once");
+        drop(first);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(*order.lock().unwrap(), [0, 2]);
+        assert_eq!(lines.standing(&key), 0);
+        assert!(lock(&lines.0).is_empty(), "nothing is left behind");
+    }
+}

@@ -1,0 +1,249 @@
+//! The client of the server: its connection, the time limit, the breaker, and what is owed.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, broadcast, watch},
+    time::Instant,
+};
+
+use super::{
+    breaker::{Breaker, Trouble},
+    builder::Settings,
+    connection::{self, Connection, Target},
+    connection_task,
+    debts::{Debts, Due},
+    reply::Reply,
+    script::Call,
+};
+use crate::{
+    Notice, PendingRelease, StoreError,
+    memory::NOTICES,
+    task::{Task, lock},
+};
+
+/// Time for which the client tries to free a lock.
+const LOCK_DEBT: Duration = Duration::from_secs(1);
+
+pub(super) struct RedisClient {
+    pub(super) target: Target,
+    pub(super) prefix: Arc<str>,
+    pub(super) channel: Arc<str>,
+    pub(super) settings: Settings,
+    breaker: Mutex<Breaker>,
+    /// The connection, and the number of tries to make it: a waiting caller learns of either.
+    pub(super) wire: watch::Sender<Wire>,
+    pub(super) notices: broadcast::Sender<Notice>,
+    debts: Mutex<Debts<Self>>,
+    /// Wakes the connection task. Apart from the rest, which the connection task must not hold while it sleeps.
+    pub(super) wake: Arc<Notify>,
+    connection_task: Task,
+}
+
+#[derive(Default)]
+pub(super) struct Wire {
+    pub(super) connection: Option<Connection>,
+    pub(super) tries: u64,
+    /// Error of the last try.
+    pub(super) error: Option<StoreError>,
+}
+
+/// Why there is no answer.
+enum Failure {
+    /// There is no connection, so nothing was sent.
+    Connecting(StoreError),
+    Asking(StoreError),
+}
+
+impl RedisClient {
+    pub(super) fn new(target: Target, prefix: &str, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            target,
+            prefix: prefix.into(),
+            channel: format!("{prefix}:notices").into(),
+            settings,
+            breaker: Mutex::new(Breaker::new()),
+            wire: watch::Sender::default(),
+            notices: broadcast::Sender::new(NOTICES),
+            debts: Mutex::default(),
+            wake: Arc::default(),
+            connection_task: Task::default(),
+        })
+    }
+
+    pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        lock(&self.breaker)
+    }
+
+    /// Runs a script once, within the time limit.
+    pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Reply, StoreError> {
+        self.call_for(call, None).await
+    }
+
+    /// Like `call`. If the answer does not arrive, what the call may have left behind is owed to the server.
+    pub(super) async fn call_for(
+        self: &Arc<Self>,
+        call: &Call,
+        left: Option<PendingRelease>,
+    ) -> Result<Reply, StoreError> {
+        let Some(answers) = self.breaker().admits(call.is_upkeep()) else {
+            self.wake_keeper();
+            return Err(StoreError::BreakerOpen);
+        };
+        let after = self.settings.timeout;
+        let result = match tokio::time::timeout(after, self.exchange(call, left)).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::Asking(StoreError::TimedOut { after })),
+        };
+        self.judge(call.is_upkeep(), answers, &result);
+        if let Ok(reply) = &result
+            && let Err(StoreError::Restarted { retry_after }) = reply.word()
+        {
+            self.breaker().is_quiet(Instant::now() + retry_after);
+        }
+        result.map_err(|(Failure::Connecting(error) | Failure::Asking(error))| error)
+    }
+
+    /// Tells the breaker how a call ended.
+    fn judge<T>(self: &Arc<Self>, upkeep: bool, answers: u64, result: &Result<T, Failure>) {
+        let trouble = match result {
+            Ok(_) => None,
+            // A server that can't be reached is as good as not there, whatever it says.
+            Err(Failure::Connecting(_)) => Some(Trouble::Everything),
+            Err(Failure::Asking(error)) => error.trouble(),
+        };
+        let opened = match trouble {
+            // The server answered, if not with what was hoped for.
+            None => {
+                self.breaker().served(upkeep);
+                false
+            }
+            Some(Trouble::Everything) => {
+                let opened = self.breaker().failed(Instant::now(), answers);
+                if opened {
+                    // A connection on which nothing comes may be dead without knowing.
+                    self.hang_up(None);
+                }
+                opened
+            }
+            Some(trouble) => self.breaker().refused(Instant::now(), trouble == Trouble::Decisions),
+        };
+        if opened {
+            self.wake_keeper();
+        }
+    }
+
+    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<PendingRelease>) -> Result<Reply, Failure> {
+        let (mut connection, number) = self.connection().await.map_err(Failure::Connecting)?;
+        let owed = Owed { client: self, debt: left };
+        let mut answer = connection.send(&call.by_name(connection.run())).await;
+        if answer.as_ref().is_err_and(connection::is_unknown_script) {
+            // This is the one error after which it is certain that nothing was done.
+            answer = connection.send(&call.in_full(connection.run())).await;
+        }
+        #[cfg(feature = "redis-cluster")]
+        {
+            answer = super::moving::follow(&mut connection, call, answer).await;
+        }
+        let answer = answer.map_err(|error| {
+            let error = connection::meaning(&error);
+            // Keys of a cluster that are on their way say nothing of the connection.
+            if error.trouble() == Some(Trouble::Everything) {
+                self.hang_up(Some(number));
+                self.wake_keeper();
+            }
+            error
+        });
+        owed.unless_clear(answer.and_then(Reply::read)).map_err(Failure::Asking)
+    }
+
+    /// Returns the connection and its number. The connection task makes it, so that a caller that gives up doesn't stop
+    /// it.
+    async fn connection(self: &Arc<Self>) -> Result<(Connection, u64), StoreError> {
+        let mut wire = self.wire.subscribe();
+        let tries = {
+            let now = wire.borrow_and_update();
+            if let Some(connection) = &now.connection {
+                return Ok((connection.clone(), now.tries));
+            }
+            now.tries
+        };
+        self.wake_keeper();
+        let Ok(wire) = wire.wait_for(|wire| wire.connection.is_some() || wire.tries > tries).await else {
+            return Err(StoreError::Unavailable);
+        };
+        match &wire.connection {
+            Some(connection) => Ok((connection.clone(), wire.tries)),
+            None => Err(wire.error.clone().unwrap_or(StoreError::Unavailable)),
+        }
+    }
+
+    /// Drops the connection, unless another number has replaced it.
+    pub(super) fn hang_up(&self, number: Option<u64>) {
+        self.wire.send_if_modified(|wire| {
+            let same = number.is_none_or(|number| number == wire.tries);
+            same && wire.connection.take().is_some()
+        });
+    }
+
+    /// Makes the connection task run, if there is a runtime to run on, and look. Returns whether it runs.
+    pub(super) fn wake_keeper(self: &Arc<Self>) -> bool {
+        let run = || connection_task::run(Arc::downgrade(self), Arc::clone(&self.wake), self.settings.seed);
+        let runs = self.connection_task.start(run);
+        self.wake.notify_one();
+        runs
+    }
+
+    /// Drops the client's reference to itself if nothing is owed, or if no task is there to pay.
+    pub(super) fn weigh_anchor(&self, unpaid: bool) {
+        let anchor = self.debts().weigh_anchor(unpaid);
+        // After the lock, which is a part of the client: this may be the last reference.
+        drop(anchor);
+    }
+
+    pub(super) fn debts(&self) -> MutexGuard<'_, Debts<Self>> {
+        lock(&self.debts)
+    }
+
+    pub(super) fn release_later(self: &Arc<Self>, debt: PendingRelease) {
+        let lasts = match &debt {
+            PendingRelease::Lease(lease) if lease.caps.is_empty() => return,
+            PendingRelease::Lease(lease) => lease.expiry,
+            PendingRelease::Allotment(request) => request.expiry,
+            PendingRelease::Lock(lock) => lock.expiry.min(LOCK_DEBT),
+        };
+        let now = Instant::now();
+        self.debts().owe(Due { debt, until: now + lasts }, now, self);
+        if !self.wake_keeper() {
+            self.weigh_anchor(true);
+        }
+    }
+}
+
+/// What a call may leave behind in the store without the client knowing: its answer was lost, came too late, or the
+/// caller is gone. Dropped before the answer is clear, it is given back.
+struct Owed<'a> {
+    client: &'a Arc<RedisClient>,
+    debt: Option<PendingRelease>,
+}
+
+impl Owed<'_> {
+    /// Ends the debt if the answer says what happened.
+    fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
+            self.debt = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        if let Some(debt) = self.debt.take() {
+            self.client.release_later(debt);
+        }
+    }
+}

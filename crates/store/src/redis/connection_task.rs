@@ -1,0 +1,200 @@
+//! The one task behind a store: makes the connection, probes a server that failed, pays debts.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, client::RedisClient, connection, debts::Due};
+use crate::{
+    Lease, Notice, PendingRelease, Store, StoreError,
+    backoff::{Backoff, Seeds},
+    side_by_side::side_by_side,
+};
+
+/// Longest time to make a connection. Longer than a request waits for it.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// Pauses between probes, and between tries to pay.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Debts that are paid in one go.
+const PAID: usize = 1_024;
+
+/// Runs until the store is dropped.
+pub(super) async fn run(client: Weak<RedisClient>, wake: Arc<Notify>, seed: Option<u64>) {
+    let seeds = Seeds::new(seed);
+    let fresh = || Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, seeds.next());
+    let (mut pauses, mut retry) = (fresh(), None);
+    let _adrift = Adrift(client.clone());
+    loop {
+        let Some(now) = client.upgrade() else { return };
+        let pause = step(&now).await;
+        now.weigh_anchor(false);
+        drop(now);
+        match pause {
+            Pause::UntilCalled => {
+                (pauses, retry) = (fresh(), None);
+                wake.notified().await;
+            }
+            // A new debt does not wait for a debt that could not be paid.
+            Pause::UntilRetry => {
+                let at = *retry.get_or_insert_with(|| Instant::now() + pauses.wait());
+                if timeout_at(at, wake.notified()).await.is_err() {
+                    retry = None;
+                    let Some(now) = client.upgrade() else { return };
+                    now.debts().retry(at);
+                }
+            }
+            // No wake shortens this one: many callers must not make many probes.
+            Pause::ForAWhile => sleep(pauses.wait()).await,
+            Pause::None => {}
+        }
+    }
+}
+
+/// Dropped with the connection task, also when its runtime ends: a debt that is not paid relies on its expiry.
+struct Adrift(Weak<RedisClient>);
+
+impl Drop for Adrift {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.upgrade() {
+            client.weigh_anchor(true);
+        }
+    }
+}
+
+enum Pause {
+    UntilCalled,
+    UntilRetry,
+    ForAWhile,
+    None,
+}
+
+async fn step(client: &Arc<RedisClient>) -> Pause {
+    if client.breaker().is_open() {
+        let Err(error) = probe(client).await else {
+            client.breaker().recovered();
+            client.debts().retry(Instant::now());
+            return Pause::None;
+        };
+        // The server grants nothing, but takes back leases.
+        let answers = error.trouble() == Some(Trouble::Decisions);
+        client.breaker().probe_failed(answers);
+        if answers {
+            client.debts().retry(Instant::now());
+            while pay(client).await {}
+        } else {
+            client.hang_up(None);
+        }
+        return Pause::ForAWhile;
+    }
+    if client.wire.borrow().connection.is_none() && connect(client).await.is_err() {
+        // A waiting caller knows of the failure, counts it, and rings again if there is another caller.
+        let owes = !client.debts().is_empty();
+        return if client.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
+    }
+    if pay(client).await {
+        return Pause::None;
+    }
+    if client.debts().is_put_off() { Pause::UntilRetry } else { Pause::UntilCalled }
+}
+
+async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
+    let notices = client.notices.clone();
+    let strict = !client.settings.quiet().is_zero();
+    let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices)).await;
+    let (connection, error) = match made {
+        Ok(Ok(connection)) => (Some(connection), None),
+        Ok(Err(error)) => (None, Some(connection::meaning(&error))),
+        Err(_) => (None, Some(StoreError::Unavailable)),
+    };
+    if let Some(connection) = &connection {
+        client.breaker().evicts(connection.evicts());
+    }
+    client.wire.send_modify(|wire| {
+        wire.tries += 1;
+        (wire.connection, wire.error) = (connection, error.clone());
+    });
+    error.map_or_else(
+        || {
+            // Notices during that time were not heard.
+            let _ = client.notices.send(Notice::Missed);
+            Ok(())
+        },
+        Err,
+    )
+}
+
+/// Probes whether the server takes writes that need memory: a replica or a full server answers a `PING`, too.
+async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
+    if client.wire.borrow().connection.is_none() {
+        // A server that can't be reached is not there, whatever it says.
+        connect(client).await.map_err(|_| StoreError::Unavailable)?;
+    }
+    let Some(mut connection) = client.wire.borrow().connection.clone() else { return Err(StoreError::Unavailable) };
+    let mut write = redis::cmd("SET");
+    write.arg(format!("{}:probe", client.prefix)).arg(1).arg("PX").arg(1_000);
+    match timeout(client.settings.timeout, connection.send(&write)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(connection::meaning(&error)),
+        Err(_) => Err(StoreError::Unavailable),
+    }
+}
+
+/// The debts that are being paid. Unpaid ones are put off when this is dropped, also with the connection task.
+struct Bill<'a> {
+    client: &'a RedisClient,
+    due: Vec<Due>,
+}
+
+impl Drop for Bill<'_> {
+    fn drop(&mut self) {
+        self.client.debts().put_off(std::mem::take(&mut self.due));
+    }
+}
+
+/// Pays some debts. Returns whether there were any; debts that could not be paid are put off.
+async fn pay(client: &Arc<RedisClient>) -> bool {
+    let due = client.debts().due(PAID, Instant::now());
+    if due.is_empty() {
+        return false;
+    }
+    let mut bill = Bill { client, due };
+    let due = &bill.due;
+    let store = &RedisStore(Arc::clone(client));
+    // Leases, however many, are paid in few round trips.
+    let of_lease = |(index, due): (usize, &Due)| match &due.debt {
+        PendingRelease::Lease(lease) => Some((index, lease.clone())),
+        PendingRelease::Allotment(_) | PendingRelease::Lock(_) => None,
+    };
+    let (numbers, leases): (Vec<usize>, Vec<Lease>) = due.iter().enumerate().filter_map(of_lease).unzip();
+    let mut unpaid = vec![false; due.len()];
+    for (index, error) in store.release_each(&leases).await.unpaid {
+        if let Some(unpaid) = numbers.get(index).and_then(|&index| unpaid.get_mut(index)) {
+            *unpaid = error.is_gone();
+        }
+    }
+    let others = (0..due.len()).map(|index| async move {
+        let answer = match due.get(index).map(|due| &due.debt) {
+            Some(PendingRelease::Allotment(request)) => store.reserve(request).await.map(drop),
+            Some(PendingRelease::Lock(lock)) => store.unlock(lock).await.map(drop),
+            Some(PendingRelease::Lease(_)) | None => Ok(()),
+        };
+        answer.is_err_and(|error| error.is_gone()).then_some(index)
+    });
+    for index in side_by_side(AT_ONCE, others).await.into_iter().flatten() {
+        if let Some(unpaid) = unpaid.get_mut(index) {
+            *unpaid = true;
+        }
+    }
+    let mut unpaid = unpaid.into_iter();
+    bill.due.retain(|_| unpaid.next().unwrap_or(false));
+    true
+}

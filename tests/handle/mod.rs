@@ -1,0 +1,55 @@
+//! The handle without tower: waiting, cancelling, time, modes, metrics.
+
+mod abandoned;
+mod changes;
+mod closing;
+mod crowds;
+mod driver;
+mod estimates;
+mod expired_slots;
+mod far_store;
+mod grown;
+mod keys;
+mod labels;
+mod metrics;
+mod modes;
+mod names;
+mod namespaces;
+mod outage;
+mod panics;
+mod patience;
+mod reserved;
+mod room;
+mod rules;
+mod runtimes;
+mod shadow;
+mod timed_out;
+mod told;
+mod waiting;
+mod warnings;
+#[cfg(feature = "config")]
+mod watch;
+
+use std::{future::Future, pin::Pin, task::Context};
+
+use admission_testkit::ms;
+use futures_util::task::noop_waker;
+use tower_admission::{Admission, Permit, Rejection, permit::Admit, snapshot::Snapshot};
+
+/// Polls once without a real waker.
+fn poll_once(admit: &mut Admit) -> Option<Result<Permit, Rejection>> {
+    let waker = noop_waker();
+    match Pin::new(admit).poll(&mut Context::from_waker(&waker)) {
+        std::task::Poll::Ready(result) => Some(result),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// Asserts that nobody runs or waits and that everybody who arrived is accounted for.
+fn assert_at_rest(admission: &Admission, arrived: u64) -> Snapshot {
+    let snapshot = admission.snapshot();
+    assert_eq!((snapshot.in_flight, snapshot.waiting, snapshot.at_gate), (0, 0, 0), "{snapshot:#?}");
+    let left: u64 = snapshot.partitions.iter().map(|partition| partition.cancelled_waiting).sum();
+    assert_eq!(snapshot.admitted() + snapshot.rejected() + left, arrived, "{snapshot:#?}");
+    snapshot
+}
