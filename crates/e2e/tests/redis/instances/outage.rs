@@ -94,7 +94,7 @@ async fn each_rule_answers_as_it_says_and_recovers_by_itself() {
     assert!(changes.windows(2).all(|pair| pair[0].1 == pair[1].0), "nothing is missing in between: {changes:?}");
     assert!(changes.iter().filter(|it| it.1 == "down").count() >= repeats(), "{changes:?}");
     assert!(
-        changes.iter().all(|&(from, _, down)| (from == "down") == down.is_some_and(|down| down > 0.0)),
+        changes.iter().all(|(from, _, down)| (from == "down") == down.is_some_and(|down| down > 0.0)),
         "{changes:?}"
     );
     eventually("nothing is held", async || instance.running() == 0).await;
