@@ -184,8 +184,8 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, Identity, JournalPage, Label,
-        LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
+        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage,
+        Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }
@@ -228,8 +228,8 @@ pub mod response {
 /// The state of a handle at one moment, as [`Admission::snapshot`] and its siblings return it.
 pub mod snapshot {
     pub use crate::engine::{
-        BlockedBy, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot,
-        RefusedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot, Verdict, VerdictSnapshot,
+        BlockedBy, Health, HealthSnapshot, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot,
+        Quantiles, RecentSnapshot, RejectedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot,
         WaiterSnapshot,
     };
 }

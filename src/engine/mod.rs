@@ -59,10 +59,10 @@ use self::{
 pub use self::{
     control::ShadowSnapshot,
     quota::RuleSnapshot,
-    telemetry::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent, Verdict},
+    telemetry::{ChangeEntry, DecisionEntry, DecisionKind, Health, JournalEntry, JournalEvent},
     view::{
-        BlockedBy, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot,
-        RefusedSnapshot, Snapshot, StoreSnapshot, VerdictSnapshot, WaiterSnapshot,
+        BlockedBy, HealthSnapshot, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles,
+        RecentSnapshot, RejectedSnapshot, Snapshot, StoreSnapshot, WaiterSnapshot,
     },
 };
 pub(crate) use self::{

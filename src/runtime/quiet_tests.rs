@@ -237,7 +237,7 @@ impl World {
             (last.rtt_seconds, last.ratio) = (None, None);
         }
         // Its RTT stands in the first line as well.
-        let headline = &mut snapshot.verdict.headline;
+        let headline = &mut snapshot.health.headline;
         if let Some(at) = headline.find(", RTT ") {
             headline.truncate(at);
         }

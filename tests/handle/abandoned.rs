@@ -88,7 +88,7 @@ async fn what_has_taken_its_time_is_over() {
     drop(next);
     advance(ms(2_000)).await;
     let snapshot = assert_at_rest(&admission, 2);
-    assert_eq!(snapshot.overdue, 1);
+    assert_eq!(snapshot.expired_slots, 1);
 }
 
 /// Before anything is known, work lasts for a second; on slots that the engine lends as well.

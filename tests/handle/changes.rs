@@ -133,7 +133,7 @@ async fn a_holder_whose_time_is_over_is_told_and_others_run() {
     slow.expired().await;
     assert!(slow.is_expired());
     let next = next.await.unwrap().unwrap();
-    assert_eq!((admission.snapshot().in_flight, admission.snapshot().overdue), (1, 1));
+    assert_eq!((admission.snapshot().in_flight, admission.snapshot().expired_slots), (1, 1));
     slow.finish(Outcome::Success);
     assert_eq!(admission.snapshot().in_flight, 1, "the slot of the slow one was given back already");
     drop(next);

@@ -47,7 +47,7 @@ async fn a_handle_that_leaves_is_not_ready_and_admits_until_it_drains() {
     let start = tokio::time::Instant::now();
     let mut left = Box::pin(admission.leave(DrainMode::ServeWaiting));
     assert!(!admission.is_ready() && !admission.snapshot().draining);
-    let headline = |admission: &Admission| admission.snapshot().verdict.headline;
+    let headline = |admission: &Admission| admission.snapshot().health.headline;
     assert!(
         headline(&admission).ends_with("; leaving: not ready any more, and drains soon"),
         "{}",

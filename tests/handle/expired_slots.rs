@@ -21,7 +21,7 @@ async fn a_holder_is_told_when_its_time_is_over_and_the_next_one_gets_the_slot()
     permit.expired().await; // and again, at once
 
     let next = waiter.await.unwrap();
-    assert_eq!((admission.snapshot().in_flight, admission.snapshot().overdue), (1, 1));
+    assert_eq!((admission.snapshot().in_flight, admission.snapshot().expired_slots), (1, 1));
     // What was taken back is not given back once more.
     permit.finish(Outcome::Success);
     assert_eq!(admission.snapshot().in_flight, 1);
@@ -39,7 +39,7 @@ async fn whoever_is_done_in_time_is_not_overdue() {
         assert!(!permit.is_expired());
         permit.finish(Outcome::Success);
     }
-    assert_eq!(assert_at_rest(&admission, 5).overdue, 0);
+    assert_eq!(assert_at_rest(&admission, 5).expired_slots, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,5 +48,5 @@ async fn permits_without_an_end_are_never_overdue() {
     let permit = admission.admit(Ticket::new()).await.unwrap();
     assert!(tokio::time::timeout(ms(10_000_000), permit.expired()).await.is_err());
     drop(permit);
-    assert_eq!(assert_at_rest(&admission, 1).overdue, 0);
+    assert_eq!(assert_at_rest(&admission, 1).expired_slots, 0);
 }

@@ -25,9 +25,9 @@ use super::ms;
 const LIMIT: Duration = Duration::from_millis(50);
 const OPEN: OnStoreFailure = OnStoreFailure::FailOpen;
 
-fn cap(name: &str, bound: u32, when_gone: OnStoreFailure) -> Claims {
+fn cap(name: &str, bound: u32, on_store_failure: OnStoreFailure) -> Claims {
     let key = Keys::new("far").unwrap().cap("a", "label", name);
-    Claims::new(vec![Claim::cap(key, NonZeroU32::new(bound).unwrap()).when_gone(when_gone)]).unwrap()
+    Claims::new(vec![Claim::cap(key, NonZeroU32::new(bound).unwrap()).on_store_failure(on_store_failure)]).unwrap()
 }
 
 fn instance(store: &Moody, seed: u64, local_shares: bool) -> Leases {
@@ -71,12 +71,12 @@ async fn work(leases: Leases, claims: Claims, lasts: Duration, takes: Duration, 
 }
 
 /// Four instances of six workers share a cap of 8 for 10 s.
-async fn four_by_six(store: &Moody, local_shares: bool, when_gone: OnStoreFailure) -> [u64; 4] {
+async fn four_by_six(store: &Moody, local_shares: bool, on_store_failure: OnStoreFailure) -> [u64; 4] {
     let (met, mut tasks) = (Arc::<Met>::default(), JoinSet::new());
     for seed in 0..4 {
         let leases = instance(store, seed, local_shares);
         for _ in 0..6 {
-            tasks.spawn(work(leases.clone(), cap("c", 8, when_gone), ms(10_000), ms(20), Arc::clone(&met)));
+            tasks.spawn(work(leases.clone(), cap("c", 8, on_store_failure), ms(10_000), ms(20), Arc::clone(&met)));
         }
     }
     tasks.join_all().await;
@@ -87,10 +87,10 @@ async fn four_by_six(store: &Moody, local_shares: bool, when_gone: OnStoreFailur
 async fn local_shares_stand_at_every_round_trip_that_the_time_limit_allows() {
     for tenths in 1..10 {
         let takes = LIMIT * tenths / 10;
-        for when_gone in [OnStoreFailure::FailClosed, OPEN] {
+        for on_store_failure in [OnStoreFailure::FailClosed, OPEN] {
             let store = Moody::far(LIMIT, move |_| takes);
-            let [admitted, full, failed, peak] = four_by_six(&store, true, when_gone).await;
-            println!("{takes:?}, {when_gone:?}: {admitted} admitted, {full} full, {failed} failed, peak {peak}");
+            let [admitted, full, failed, peak] = four_by_six(&store, true, on_store_failure).await;
+            println!("{takes:?}, {on_store_failure:?}: {admitted} admitted, {full} full, {failed} failed, peak {peak}");
             assert_eq!(failed, 0, "{takes:?}: the store answers all the time");
             assert!(peak <= 8, "{takes:?}: {peak} at once");
             assert!(admitted > 2_000, "{takes:?}: {admitted} of 4000");
@@ -153,7 +153,8 @@ async fn an_admission_that_does_not_wait_asks_for_its_part_as_well() {
 async fn a_question_takes_one_time_limit_whatever_follows_it() {
     let share = OnStoreFailure::LocalShare { instances: NonZeroU32::new(2).unwrap() };
     // The store does not answer; it answers, and others hold all there is; it takes all but the whole time.
-    for (takes, when_gone) in [(ms(200), share), (ms(10), share), (ms(30), OnStoreFailure::FailClosed), (ms(45), share)]
+    for (takes, on_store_failure) in
+        [(ms(200), share), (ms(10), share), (ms(30), OnStoreFailure::FailClosed), (ms(45), share)]
     {
         let store = Moody::far(LIMIT, move |_| takes);
         if takes < LIMIT {
@@ -169,7 +170,8 @@ async fn a_question_takes_one_time_limit_whatever_follows_it() {
                 drop(held);
             });
         }
-        let two = ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject).when_gone(when_gone));
+        let two = ClassLimits::new()
+            .max_in_flight(Cap::from(2).when_full(WhenFull::Reject).on_store_failure(on_store_failure));
         let builder = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(two));
         let admission = builder.shared(instance(&store, 1, true), Keys::new("far").unwrap()).build().unwrap();
         let mut held = Vec::new();

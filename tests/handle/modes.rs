@@ -134,5 +134,5 @@ fn a_reload_lets_the_default_partition_bind_again() {
     assert!(send().is_err());
     drop(held);
     assert!(send().is_ok());
-    assert_eq!(admission.snapshot().partitions[0].in_flight_beyond, 0);
+    assert_eq!(admission.snapshot().partitions[0].in_flight_over_limit, 0);
 }

@@ -98,12 +98,16 @@ async fn what_is_not_lent_is_there_at_once() {
     let build = |share| Admission::builder().limit(Fixed::new(10)).shed().partition("web", share).build();
     let admission = build(percent(60).lend(50)).unwrap();
     let flood: Vec<_> = std::iter::from_fn(|| admission.try_admit(Ticket::new()).ok()).collect();
-    assert_eq!((flood.len(), admission.snapshot().kept), (7, 3), "half of six slots are not lent");
+    assert_eq!((flood.len(), admission.snapshot().reserved), (7, 3), "half of six slots are not lent");
     let web: Vec<_> = std::iter::from_fn(|| admission.try_admit(web()).ok()).collect();
     assert_eq!(web.len(), 3);
     drop(flood);
     let again: Vec<_> = std::iter::from_fn(|| admission.try_admit(Ticket::new()).ok()).collect();
-    assert_eq!((again.len(), admission.snapshot().kept), (6, 1), "a slot is held back since one of web was refused");
+    assert_eq!(
+        (again.len(), admission.snapshot().reserved),
+        (6, 1),
+        "a slot is held back since one of web was refused"
+    );
     drop((again, web));
     for (lent, message) in [(-1.0, "found -1 %"), (101.0, "found 101 %"), (f64::NAN, "found NaN %")] {
         let error = build(percent(60).lend(lent)).unwrap_err().to_string();

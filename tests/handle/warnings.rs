@@ -129,7 +129,7 @@ async fn callers_that_leave_before_the_answer_are_told_of() {
         let told = || {
             let changes = admission.journal();
             let is_about = |it: &JournalEntry| matches!(it.event, JournalEvent::Change(ChangeEntry::CallersLeave));
-            let headline = admission.snapshot().verdict.headline.contains("most callers of noisy leave");
+            let headline = admission.snapshot().health.headline.contains("most callers of noisy leave");
             (
                 headline,
                 admission.warnings().concat().contains("noisy"),

@@ -146,7 +146,7 @@ async fn rules_that_observe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_is_told_of_with_its_own_verdict() {
+async fn who_has_waited_is_told_of_with_its_own_health() {
     let traced = Traced::new();
     let rules = Rules::new().class("cap", ClassLimits::new().max_in_flight(one().observe()));
     let admission = Admission::builder().limit(Fixed::new(2)).queue(10).rules(rules).build().unwrap();

@@ -39,11 +39,11 @@ pub(crate) fn table(partitions: &[Partition]) -> Table<9> {
         "MOSTLY BECAUSE OF",
     ]);
     let mut sorted: Vec<_> = partitions.iter().map(|it| (&it.snapshot, it.admission.status.as_str())).collect();
-    sorted.sort_by(|(a, _), (b, _)| b.recent.refused_per_second.total_cmp(&a.recent.refused_per_second));
+    sorted.sort_by(|(a, _), (b, _)| b.recent.rejected_per_second.total_cmp(&a.recent.rejected_per_second));
     for (one, status) in sorted {
-        let refused = one.recent.refused_per_second;
-        let most = one.recent.refused.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(reason, _)| &**reason);
-        let below = if one.recent.refused_below_share { " (below its share)" } else { "" };
+        let refused = one.recent.rejected_per_second;
+        let most = one.recent.rejected.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(reason, _)| &**reason);
+        let below = if one.recent.rejected_below_share { " (below its share)" } else { "" };
         let mode = if one.observes { format!("{}, dry run", one.mode) } else { one.mode.to_string() };
         table.row([
             Cell::name(&one.name).with(Look::Bold),
@@ -88,15 +88,15 @@ fn human(one: &Partition) -> String {
         format!("  {} running, {} waiting in line, {} at the gate", one.in_flight, one.waiting, one.at_gate),
     ];
     if one.observes {
-        let rate = one.recent.would_refuse_per_second;
+        let rate = one.recent.would_reject_per_second;
         lines.push(format!("  observes (dry run): nothing is refused, {rate:.1}/s would be"));
     }
     let recent = &one.recent;
     lines.push(format!(
         "  in the last ten seconds: {:.1}/s admitted, {:.1}/s refused{}",
         recent.admitted_per_second,
-        recent.refused_per_second,
-        if recent.refused_below_share { ", also below its share" } else { "" }
+        recent.rejected_per_second,
+        if recent.rejected_below_share { ", also below its share" } else { "" }
     ));
     let total: u64 = one.rejected.values().sum();
     lines.push(format!("  {} admitted and {total} rejected so far", one.admitted));
@@ -105,7 +105,7 @@ fn human(one: &Partition) -> String {
         let mut reasons: Vec<_> = one.rejected.iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(a.1));
         for (reason, count) in reasons {
-            let rate = recent.refused.get(reason).copied().unwrap_or(0.0);
+            let rate = recent.rejected.get(reason).copied().unwrap_or(0.0);
             table.row([Cell::from(&**reason), Cell::from(format!("{rate:.1}")), Cell::from(count.to_string())]);
         }
         lines.extend(table.lines(paint).into_iter().map(|line| format!("  {line}")));

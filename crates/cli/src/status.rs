@@ -1,6 +1,6 @@
 //! `admission status`: the state of the server in a line, and what to do.
 
-use tower_admission::{introspection::Overview, snapshot::VerdictSnapshot};
+use tower_admission::{introspection::Overview, snapshot::HealthSnapshot};
 
 use crate::{
     args::StatusArgs,
@@ -16,19 +16,19 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
     let overview: Overview = client.read(json.clone())?;
     if args.json {
         let all = serde_json::json!({
-            "name": json["name"], "identity": json["identity"], "verdict": json["verdict"], "limit": json["limit"], "limit_state": json["limit_state"],
-            "kept": json["kept"], "warnings": json["warnings"],
+            "name": json["name"], "identity": json["identity"], "health": json["health"], "limit": json["limit"], "limit_state": json["limit_state"],
+            "reserved": json["reserved"], "warnings": json["warnings"],
         });
         text::print(&text::json(&all))?;
     } else {
         text::print(&human(&overview, now))?;
     }
-    Ok(End::wrong_if(args.exit_code && !matches!(&*overview.snapshot.verdict.state, "fine" | "busy")))
+    Ok(End::wrong_if(args.exit_code && !matches!(&*overview.snapshot.health.state, "fine" | "busy")))
 }
 
-/// The look of a verdict.
-pub(crate) fn look(verdict: &VerdictSnapshot) -> Look {
-    match &*verdict.state {
+/// The look of a health.
+pub(crate) fn look(health: &HealthSnapshot) -> Look {
+    match &*health.state {
         "fine" => Look::Good,
         "busy" | "throttled" | "store_slow" | "store_quiet" | "not_enforcing" => Look::Busy,
         _ => Look::Bad,
@@ -36,18 +36,18 @@ pub(crate) fn look(verdict: &VerdictSnapshot) -> Look {
 }
 
 /// The state in a line, and since when. A server of an earlier version tells none.
-pub(crate) fn headline(verdict: &VerdictSnapshot, now: f64) -> String {
-    if verdict.headline.is_empty() {
-        return "the server is of a version that tells no verdict".to_owned();
+pub(crate) fn headline(health: &HealthSnapshot, now: f64) -> String {
+    if health.headline.is_empty() {
+        return "the server is of a version that tells no health".to_owned();
     }
-    format!("{}, since {}", safe(&verdict.headline), seconds((now - verdict.at_seconds).max(0.0).round()))
+    format!("{}, since {}", safe(&health.headline), seconds((now - health.at_seconds).max(0.0).round()))
 }
 
 /// The state, and what to do.
-fn first_line(verdict: &VerdictSnapshot, now: f64) -> String {
-    let headline = headline(verdict, now);
-    let has_advice = verdict.state != "fine" && !verdict.advice.is_empty();
-    if has_advice { format!("{headline}. Now: {}", safe(&verdict.advice)) } else { headline }
+fn first_line(health: &HealthSnapshot, now: f64) -> String {
+    let headline = headline(health, now);
+    let has_advice = health.state != "fine" && !health.advice.is_empty();
+    if has_advice { format!("{headline}. Now: {}", safe(&health.advice)) } else { headline }
 }
 
 /// The name of the handle, what runs there, and for how long.
@@ -60,28 +60,31 @@ fn subject(overview: &Overview, now: f64) -> String {
 
 fn human(overview: &Overview, now: f64) -> String {
     let (paint, snapshot) = (Paint::for_stdout(), &overview.snapshot);
-    let verdict = &snapshot.verdict;
+    let health = &snapshot.health;
     let rates = format!(
         "in the last {} {:.1}/s admitted, {:.1}/s refused",
-        seconds(verdict.window_seconds.min(now.floor())),
-        verdict.admitted_per_second,
-        verdict.refused_per_second
+        seconds(health.window_seconds.min(now.floor())),
+        health.admitted_per_second,
+        health.rejected_per_second
     );
     let mut lines = vec![
-        paint.paint(look(verdict), &first_line(verdict, now)),
+        paint.paint(look(health), &first_line(health, now)),
         format!("{}: {rates}", subject(overview, now)),
         safe(&snapshot.limit_state.sentence).into_owned(),
     ];
-    if snapshot.kept > 0 {
-        lines.push(format!("{} slots are held back for requests that were rejected below their share", snapshot.kept));
+    if snapshot.reserved > 0 {
+        lines.push(format!(
+            "{} slots are held back for requests that were rejected below their share",
+            snapshot.reserved
+        ));
     }
     if let Some(capture) = overview.capture.as_ref().filter(|capture| capture.running) {
         let (span, kib) = (seconds(capture.span_seconds.round()), capture.bytes / 1_024);
         lines.push(format!("a capture of the last {span} is there, {kib} KiB: `admission capture` fetches it"));
     }
     lines.extend(snapshot.warnings.iter().map(|warning| format!("warning: {}", safe(warning))));
-    if verdict.state != "fine" {
-        lines.push(format!("what to do: {}", safe(&verdict.runbook)));
+    if health.state != "fine" {
+        lines.push(format!("what to do: {}", safe(&health.runbook)));
     }
     if overview.partitions.len() > 1 {
         lines.push(String::new());

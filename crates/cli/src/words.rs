@@ -37,7 +37,7 @@ pub(crate) fn status(section: &LabelSnapshot) -> String {
 
 /// The rejections per second, where there are any.
 pub(crate) fn refused(section: &LabelSnapshot) -> String {
-    let rate = section.refused_per_second;
+    let rate = section.rejected_per_second;
     if rate > 0.0 { format!("{rate:.1}") } else { String::new() }
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn sentence(blocked: &BlockedBy) -> String {
         "draining" => "the server is shutting down".to_owned(),
         "limit" => format!("no slot of the server is free, {used} of {bound} are taken"),
         "partition" => format!("its partition is at its hard cap, {used} of {bound}"),
-        "kept" => {
-            let kept = blocked.kept;
+        "reserved" => {
+            let kept = blocked.reserved;
             format!("{used} of {bound} slots are taken, and {kept} are held back for requests below their share")
         }
         "store" => "the store of its shared rules grants nothing".to_owned(),

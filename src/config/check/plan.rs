@@ -50,7 +50,8 @@ impl Settings {
         }
         #[cfg(feature = "config")]
         problems.extend(self.sharing.store.iter().flat_map(StoreConfig::problems));
-        let rules = self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.when_gone), &mut problems);
+        let rules =
+            self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.on_store_failure), &mut problems);
         BuildError::check(problems)?;
 
         let extra = values.max_waiting.map_or(Places::Limit, Places::Exactly);

@@ -220,8 +220,8 @@ impl Setting for Cap {
         if at.table().is_none() {
             return at.count(0).map(as_written);
         }
-        let [local, when_gone, instances] = SHARING;
-        at.fields(&["max", "when_full", "observe", local, when_gone, instances])?;
+        let [local, on_store_failure, instances] = SHARING;
+        at.fields(&["max", "when_full", "observe", local, on_store_failure, instances])?;
         let Some(max) = at.get("max") else {
             at.problem("max is missing, allowed is a whole number, 0 or more");
             return None;
@@ -261,8 +261,8 @@ impl Setting for Rate {
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }
-        let [local, when_gone, instances] = SHARING;
-        at.fields(&["max", "mode", "burst", "when_full", "observe", local, when_gone, instances])?;
+        let [local, on_store_failure, instances] = SHARING;
+        at.fields(&["max", "mode", "burst", "when_full", "observe", local, on_store_failure, instances])?;
         let Some(number) = at.get("max") else {
             at.problem(format!("max is missing, allowed is {A_RATE}"));
             return None;

@@ -56,7 +56,7 @@ impl AdmissionConfig {
             rules: self.to_rules(),
             sharing: ForAll {
                 is_shared: self.store.url.is_some(),
-                when_gone: self.store.when_gone(),
+                on_store_failure: self.store.on_store_failure(),
                 store: Some(self.store.clone()),
             },
             largest_limit: Some(self.limit_in_force().largest()),

@@ -45,33 +45,33 @@ impl Setting for StoreUrl {
 }
 
 /// What a rule can say about the store, besides its bound.
-pub(in crate::config) const SHARING: [&str; 3] = ["local", "when_gone", "instances"];
+pub(in crate::config) const SHARING: [&str; 3] = ["local", "on_store_failure", "instances"];
 
 /// Reads what a rule says about the store.
 pub(in crate::config) fn read_sharing(at: &At<'_>) -> Sharing {
     let instances = at.field("instances");
-    let word = at.field::<OnStoreFailureConfig>("when_gone");
-    let when_gone = word.and_then(|word| word.with(instances));
+    let word = at.field::<OnStoreFailureConfig>("on_store_failure");
+    let on_store_failure = word.and_then(|word| word.with(instances));
     if word == Some(OnStoreFailureConfig::LocalShare) && at.get("instances").is_none() {
         at.problem("instances is missing, allowed is the number of instances that share the rule");
     }
     if let Some(instances) = at.get("instances").filter(|_| word != Some(OnStoreFailureConfig::LocalShare)) {
-        instances.problem("found instances without when_gone = \"local_share\", allowed is one with it");
+        instances.problem("found instances without on_store_failure = \"local_share\", allowed is one with it");
     }
-    Sharing { local: at.field("local").unwrap_or(false), when_gone }
+    Sharing { local: at.field("local").unwrap_or(false), on_store_failure }
 }
 
 /// Writes what a rule says about the store.
 pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static str, Value)> {
-    let word = sharing.when_gone.map(|it| match it.alone() {
+    let word = sharing.on_store_failure.map(|it| match it.alone() {
         None => OnStoreFailureConfig::FailClosed,
         Some(None) => OnStoreFailureConfig::FailOpen,
         Some(Some(_)) => OnStoreFailureConfig::LocalShare,
     });
-    let instances = sharing.when_gone.and_then(OnStoreFailure::alone).flatten();
+    let instances = sharing.on_store_failure.and_then(OnStoreFailure::alone).flatten();
     let fields = [
         sharing.local.then(|| ("local", true.write())),
-        word.map(|word| ("when_gone", word.write())),
+        word.map(|word| ("on_store_failure", word.write())),
         instances.map(|instances| ("instances", instances.write())),
     ];
     fields.into_iter().flatten()
@@ -80,7 +80,7 @@ pub(in crate::config) fn write_sharing(sharing: Sharing) -> impl Iterator<Item =
 pub(in crate::config) fn sharing_schema() -> [(&'static str, String, Json); 3] {
     [
         ("local", "Whether it is counted in this process alone, although rules are shared.".to_owned(), bool::schema()),
-        ("when_gone", "What it does while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
+        ("on_store_failure", "What it does while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
         ("instances", "The number of instances that share it, for a local share.".to_owned(), NonZeroU32::schema()),
     ]
 }

@@ -116,7 +116,7 @@ macro_rules! layer_settings {
                 /// The time after which a permit gives its slot back; no bound unless set.
                 ///
                 /// When its time is over, its slot is taken back and other requests may run, whether its holder has
-                /// noticed or not. The holder [is told](crate::Permit::expired), and counted as overdue. This is a
+                /// noticed or not. The holder [is told](crate::Permit::expired), and counted (`Snapshot::expired_slots`). This is a
                 /// remedy for holders that hang: the work itself goes on, so the server may then do more at once than
                 /// the limit says.
                 pub permit_time_to_live: Option<Duration> = None => |time: Duration| Some(time),

@@ -74,7 +74,7 @@ impl Settings {
 pub(crate) struct ForAll {
     pub(crate) is_shared: bool,
     /// What becomes of rules without the store, unless they say so.
-    pub(crate) when_gone: OnStoreFailure,
+    pub(crate) on_store_failure: OnStoreFailure,
     /// The store, where it comes from a configuration.
     #[cfg(feature = "config")]
     pub(crate) store: Option<StoreConfig>,

@@ -54,8 +54,8 @@ settings! {
         /// Whether each instance holds capacity from which it admits without asking the store.
         pub local_shares: bool = false,
         /// What a rule does while the store is gone, unless the rule sets its own.
-        pub when_gone: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
-        /// The number of instances, for `when_gone = "local_share"`.
+        pub on_store_failure: OnStoreFailureConfig = OnStoreFailureConfig::FailClosed,
+        /// The number of instances, for `on_store_failure = "local_share"`.
         pub instances: Option<NonZeroU32> = None,
     }
 }
@@ -91,15 +91,14 @@ impl OnStoreFailureConfig {
 
 impl StoreConfig {
     /// For all rules that don't say so themselves.
-    pub(in crate::config) fn when_gone(&self) -> OnStoreFailure {
-        self.when_gone.with(self.instances).unwrap_or_default()
+    pub(in crate::config) fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure.with(self.instances).unwrap_or_default()
     }
 
     /// What is missing for the rules that don't say it themselves.
     pub(in crate::config) fn problem(&self) -> Option<Problem> {
-        let missing = self.when_gone.with(self.instances).is_none();
-        let message =
-            "found none, allowed is the number of instances that share the rules, for when_gone = \"local_share\"";
+        let missing = self.on_store_failure.with(self.instances).is_none();
+        let message = "found none, allowed is the number of instances that share the rules, for on_store_failure = \"local_share\"";
         missing.then(|| Problem::new("store.instances", message))
     }
 
@@ -146,7 +145,7 @@ impl StoreConfig {
     /// The settings that a reload would change, and can't: leases are held in the store of the start.
     pub(crate) fn changes(&self, new: &Self) -> Vec<Problem> {
         // These two are settings of rules, which a reload does change.
-        let of_store = Self::FIELDS.iter().filter(|name| !["when_gone", "instances"].contains(name));
+        let of_store = Self::FIELDS.iter().filter(|name| !["on_store_failure", "instances"].contains(name));
         let (Value::Table(old), Value::Table(new)) = (self.write(), new.write()) else { return Vec::new() };
         let changed = of_store.filter(|name| old.get(**name) != new.get(**name));
         let message = "found a change, allowed is the value at the start: a reload can't change the store";

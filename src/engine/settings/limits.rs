@@ -14,24 +14,24 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sharing {
     pub(crate) local: bool,
-    pub(crate) when_gone: Option<OnStoreFailure>,
+    pub(crate) on_store_failure: Option<OnStoreFailure>,
 }
 
 impl Sharing {
     pub(crate) const fn new() -> Self {
-        Self { local: false, when_gone: None }
+        Self { local: false, on_store_failure: None }
     }
 
     /// What the rule does without the store, if it is shared: `shared` is the setting for all rules.
     fn of(self, shared: Option<OnStoreFailure>) -> Option<OnStoreFailure> {
         let for_all = shared.filter(|_| !self.local)?;
-        Some(self.when_gone.unwrap_or(for_all))
+        Some(self.on_store_failure.unwrap_or(for_all))
     }
 }
 
 /// The setters that caps and rates have in common.
 macro_rules! bound_setters {
-    ($what:literal; $(#[$observe:meta])+ observe; $(#[$when_gone:meta])* when_gone) => {
+    ($what:literal; $(#[$observe:meta])+ observe; $(#[$on_store_failure:meta])* on_store_failure) => {
         $(#[$observe])+
         pub const fn observe(mut self) -> Self {
             self.observes = true;
@@ -51,10 +51,10 @@ macro_rules! bound_setters {
         }
 
         #[doc = concat!("Sets what this ", $what, " does while the shared store is gone, if it is shared: as set")]
-        /// [for all rules](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.when_gone) unless set here.
-        $(#[$when_gone])*
-        pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
-            self.shared.when_gone = Some(when_gone);
+        /// [for all rules](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.on_store_failure) unless set here.
+        $(#[$on_store_failure])*
+        pub const fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+            self.shared.on_store_failure = Some(on_store_failure);
             self
         }
     };
@@ -105,7 +105,7 @@ impl Cap {
         observe;
         ///
         /// Each process keeps to a cap by itself in any case: an open one is then the cap times the number of processes.
-        when_gone
+        on_store_failure
     }
 
     fn setting(
@@ -187,7 +187,7 @@ impl Rate {
         "rate";
         /// Makes this rate a dry run; see [`Cap::observe`].
         observe;
-        when_gone
+        on_store_failure
     }
 
     fn setting(

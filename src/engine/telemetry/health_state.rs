@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 #[cfg(feature = "introspect")]
 use super::followed::Candidate;
 use super::{
-    Counts, HealthInputs, LabelWindow, LastSeconds, Telemetry, Verdict,
+    Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
+    health::Judge,
     label_window::WindowsByLabel,
     recent::{Fares, Recent},
     totals::Totals,
-    verdict::Judge,
 };
 use crate::{
     engine::ids::{LabelId, PartitionId},
@@ -73,8 +73,8 @@ impl HealthState {
         );
     }
 
-    pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {
-        self.judge.verdict()
+    pub(super) const fn health(&self) -> (Health, Timestamp) {
+        self.judge.health()
     }
 
     pub(super) fn last_seconds(

@@ -8,6 +8,7 @@ mod counts;
 mod event;
 #[cfg(feature = "introspect")]
 mod followed;
+mod health;
 mod health_state;
 mod journal;
 mod label_metrics;
@@ -18,14 +19,13 @@ mod rejected_by;
 #[cfg(feature = "introspect")]
 mod sampled;
 mod totals;
-mod verdict;
 
 use std::time::Duration;
 
+pub use self::health::Health;
 pub use self::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 #[cfg(feature = "introspect")]
 use self::sampled::TimeKind;
-pub use self::verdict::Verdict;
 pub(crate) use tower_admission_store::Histogram;
 
 use self::{
@@ -38,11 +38,11 @@ use self::{
 pub(crate) use self::{
     counts::Counts,
     event::{Blocker, BlockingBound, ChangeEvent, Decided, Event, Gauges},
+    health::HealthInputs,
     journal::{MOST_ENTRIES, Names, Record, Wanted, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, LabelOutcome, Named, named},
     label_window::LabelWindow,
     recent::{Fares, LastSeconds},
-    verdict::HealthInputs,
 };
 #[cfg(feature = "introspect")]
 pub(crate) use self::{rejected_by::RejectedCount, sampled::SampledCounts};
@@ -373,8 +373,8 @@ impl Telemetry {
     }
 
     /// Returns the state of the handle in a word, and since when.
-    pub(crate) const fn verdict(&self) -> (Verdict, Timestamp) {
-        self.health.verdict()
+    pub(crate) const fn health(&self) -> (Health, Timestamp) {
+        self.health.health()
     }
 
     /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.

@@ -73,7 +73,7 @@ fn a_label_has_so_many_workers_and_no_more() {
 const MOST_WORKERS: usize = 10_000;
 
 #[test]
-fn the_verdict_says_what_shared_rules_do_without_their_store() {
+fn the_health_says_what_shared_rules_do_without_their_store() {
     let instances = std::num::NonZeroU32::new(2).unwrap();
     for (way, words) in [
         (OnStoreFailure::FailClosed, "refuse"),
@@ -95,7 +95,7 @@ fn the_verdict_says_what_shared_rules_do_without_their_store() {
         let mut engine = Engine::new(Plan { rules, ..plain });
         engine.tell_store(Timestamp::ZERO, StoreState::Down, Duration::ZERO);
         engine.tick(Timestamp::ZERO.after(Duration::from_secs(2)));
-        let verdict = engine.snapshot().verdict;
-        assert_eq!(verdict.headline, format!("store gone: shared rules {words}"), "{way:?}");
+        let health = engine.snapshot().health;
+        assert_eq!(health.headline, format!("store gone: shared rules {words}"), "{way:?}");
     }
 }

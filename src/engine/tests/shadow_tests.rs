@@ -205,7 +205,7 @@ impl Scene {
         self.engine.check_all();
         let snapshot = self.engine.snapshot();
         assert_eq!(snapshot.in_flight + snapshot.waiting + snapshot.at_gate, 0);
-        assert!(snapshot.partitions.iter().all(|it| it.in_flight_beyond == 0));
+        assert!(snapshot.partitions.iter().all(|it| it.in_flight_over_limit == 0));
         assert!(snapshot.shadow.is_none_or(|shadow| shadow.in_flight == 0), "the shadow law counts nobody");
         for id in self.engine.quotas.ids() {
             assert_eq!((self.engine.quotas.label(id).running(), self.engine.quotas.marks(id)), (0, (0, 0, 0)));

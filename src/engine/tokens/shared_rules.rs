@@ -32,7 +32,7 @@ pub(crate) struct SharedRule {
     pub(crate) counts: Counted,
     pub(crate) bound: SharedBound,
     pub(crate) when_full: WhenFull,
-    pub(crate) when_gone: OnStoreFailure,
+    pub(crate) on_store_failure: OnStoreFailure,
 }
 
 impl SharedRule {
@@ -90,11 +90,11 @@ impl SharedRules {
         let cap = |counts, rule: Option<Rule<usize>>| {
             let Rule { bound, when_full, shared, .. } = rule?;
             let bound = NonZeroU32::new(u32::try_from(bound).unwrap_or(u32::MAX))?;
-            Some(SharedRule { counts, bound: SharedBound::Cap(bound), when_full, when_gone: shared? })
+            Some(SharedRule { counts, bound: SharedBound::Cap(bound), when_full, on_store_failure: shared? })
         };
         let rate = |counts, rule: Option<Rule<RateRule>>| {
             let Rule { bound, when_full, shared, .. } = rule?;
-            Some(SharedRule { counts, bound: SharedBound::Rate(bound), when_full, when_gone: shared? })
+            Some(SharedRule { counts, bound: SharedBound::Rate(bound), when_full, on_store_failure: shared? })
         };
         let rules = [
             cap(Counted::LabelCap, resolved.in_flight),
@@ -121,12 +121,12 @@ impl SharedRules {
 
     /// Returns what becomes of requests while the store is gone, as a word: that of the strictest rule.
     pub(crate) fn without_store(&self) -> Option<&'static str> {
-        self.rules.iter().map(|rule| rule.when_gone.way()).min().map(|(_, word)| word)
+        self.rules.iter().map(|rule| rule.on_store_failure.way()).min().map(|(_, word)| word)
     }
 
     /// Fail closed: returns what requests are answered while the store is gone, if one of the rules fails closed.
     pub(crate) fn closes(&self) -> Option<WhenFull> {
-        let closed = || self.rules.iter().filter(|rule| rule.when_gone == OnStoreFailure::FailClosed);
+        let closed = || self.rules.iter().filter(|rule| rule.on_store_failure == OnStoreFailure::FailClosed);
         let empty = closed().any(|rule| rule.when_full == WhenFull::RespondEmpty);
         closed().next().map(|_| if empty { WhenFull::RespondEmpty } else { WhenFull::Reject })
     }

@@ -76,7 +76,7 @@ pub struct LabelSnapshot {
     pub would_reject: u64,
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
-    pub refused_per_second: f64,
+    pub rejected_per_second: f64,
     /// What most rejections of these seconds stand for, if they are more than the admitted requests: `Saturated`, `Throttled` or
     /// `Unavailable`. The `status` is that of the next request alone.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
@@ -102,7 +102,7 @@ pub(crate) struct LabelRow {
     pub(crate) oldest_wait_seconds: f64,
     pub(crate) admitted: u64,
     pub(crate) rejected: u64,
-    pub(crate) refused_per_second: f64,
+    pub(crate) rejected_per_second: f64,
 }
 
 impl Engine {
@@ -195,7 +195,7 @@ impl Engine {
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
-            refused_per_second: self
+            rejected_per_second: self
                 .telemetry
                 .label_window(self.now, id)
                 .map_or(0.0, |it| it.per_second(it.rejected())),
@@ -235,7 +235,7 @@ impl Engine {
             admitted: totals.admitted,
             rejected: totals.rejected(),
             would_reject: totals.would_reject,
-            refused_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
+            rejected_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
             lately: window.and_then(|it| it.mostly_rejected()).map(LabelStatus::from),
             without_store: gone.and_then(|it| it.rules().without_store()).map(Cow::Borrowed),
         }

@@ -94,7 +94,7 @@ pub struct BlockedBy {
     pub room_in_seconds: Option<f64>,
     /// Slots that are held back, where the rule is `kept`; else 0.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
-    pub kept: usize,
+    pub reserved: usize,
 }
 
 impl Engine {
@@ -152,7 +152,7 @@ impl Engine {
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
             let when_full = if rule.when_full == "wait" { then.into() } else { rule.when_full.clone() };
             let (used, bound) = (rule.used, rule.bound);
-            return Some(BlockedBy { rule: rule.rule.clone(), used, bound, when_full, room_in_seconds, kept: 0 });
+            return Some(BlockedBy { rule: rule.rule.clone(), used, bound, when_full, room_in_seconds, reserved: 0 });
         }
         if let Some(remote) = label.remote() {
             if let Some(when_full) = self.closes_without_store(id) {
@@ -176,7 +176,7 @@ impl Engine {
         if self.capacity.is_full() {
             return blocked("limit", used, bound, then);
         }
-        blocked("kept", used, bound, then).map(|it| BlockedBy { kept: self.capacity.reserved(), ..it })
+        blocked("reserved", used, bound, then).map(|it| BlockedBy { reserved: self.capacity.reserved(), ..it })
     }
 
     /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "capture")]
 mod capture;
+mod health;
 #[cfg(feature = "introspect")]
 mod history;
 mod journal;
@@ -14,7 +15,6 @@ mod partition;
 mod snapshot;
 mod text;
 mod unmet;
-mod verdict;
 mod waiter;
 
 #[cfg(feature = "capture")]
@@ -31,11 +31,11 @@ fn is_default<T: Default + PartialEq>(it: &T) -> bool {
 }
 
 pub use self::{
+    health::{HealthSnapshot, RecentSnapshot, RejectedSnapshot},
     label::LabelSnapshot,
     label_status::{BlockedBy, LabelStatus},
     limit::{LimitMove, LimitSnapshot},
     snapshot::{PartitionSnapshot, Quantiles, Snapshot, StoreSnapshot},
-    verdict::{RecentSnapshot, RefusedSnapshot, VerdictSnapshot},
     waiter::WaiterSnapshot,
 };
 pub(crate) use self::{label_metrics::LabelMetricsView, unmet::Unmet};

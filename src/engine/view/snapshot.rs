@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
-use super::{LabelSnapshot, LimitSnapshot, RecentSnapshot, VerdictSnapshot};
+use super::{HealthSnapshot, LabelSnapshot, LimitSnapshot, RecentSnapshot};
 use crate::engine::{
     Engine,
     capacity::Partition,
@@ -20,7 +20,7 @@ pub struct Snapshot {
     /// Name of the handle.
     pub name: String,
     /// The state in a line: whether all is well, which requests are refused, and what to do.
-    pub verdict: VerdictSnapshot,
+    pub health: HealthSnapshot,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
     pub mode: Cow<'static, str>,
     /// Whether the handle drains: no request is admitted any more.
@@ -31,7 +31,7 @@ pub struct Snapshot {
     pub limit_state: LimitSnapshot,
     /// Slots that are held back: those that partitions don't lend, and those for requests which were rejected below the share of
     /// their partition, their label or their importance.
-    pub kept: usize,
+    pub reserved: usize,
     /// Requests that run.
     pub in_flight: usize,
     /// Requests that wait in line for a slot.
@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// [Abandoned]: https://docs.rs/tower-admission/latest/tower_admission/policy/enum.Abandoned.html
     pub abandoned: usize,
     /// Slots that expired and were taken back while their holders went on.
-    pub overdue: u64,
+    pub expired_slots: u64,
     /// Labels that were forgotten because other labels needed their entries.
     pub labels_evicted: u64,
     /// Requests whose label found no entry, and shared one.
@@ -132,7 +132,7 @@ pub struct PartitionSnapshot {
     /// Requests of the partition that run.
     pub in_flight: usize,
     /// Requests of the partition that run besides, which would not run, had its decisions been binding.
-    pub in_flight_beyond: usize,
+    pub in_flight_over_limit: usize,
     /// Requests that wait in line.
     pub waiting: usize,
     /// Requests among these that wait in the room for guarantees: a slot of the share was lent, or is their own partition's next.
@@ -220,9 +220,9 @@ impl Engine {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             name: String::new(),
-            verdict: VerdictSnapshot::default(),
+            health: HealthSnapshot::default(),
             limit_state: self.limit_snapshot(),
-            kept: self.capacity.reserved(),
+            reserved: self.capacity.reserved(),
             mode: self.lifecycle.mode().as_str().into(),
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),
@@ -236,7 +236,7 @@ impl Engine {
             reloads: self.telemetry.reloads(),
             discipline: self.queue.discipline().as_str().into(),
             abandoned: 0,
-            overdue: self.slot_ttl.expired(),
+            expired_slots: self.slot_ttl.expired(),
             labels_evicted: self.quotas.evicted(),
             labels_overflowed: self.quotas.overflowed(),
             labels_known: self.quotas.known(),
@@ -250,7 +250,7 @@ impl Engine {
                 .map(|(number, it)| self.partition_snapshot(number, it))
                 .collect(),
         };
-        snapshot.verdict = self.verdict_snapshot(&snapshot);
+        snapshot.health = self.health_snapshot(&snapshot);
         snapshot
     }
 }
@@ -277,7 +277,7 @@ impl Engine {
             observes: it.observes(),
             share: it.share(),
             in_flight: it.running(),
-            in_flight_beyond: it.over_limit(),
+            in_flight_over_limit: it.over_limit(),
             waiting: self.queue.in_line_of(number),
             in_room: self.queue.in_room_of(number),
             at_gate: self.queue.at_gate_of(number),

@@ -6,7 +6,7 @@ use crate::{
     engine::{JournalEntry, SampledName, Wanted},
     introspect::{
         http::HistoryQuery,
-        wire::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow},
+        wire::{HistoryFrame, HistoryPage, HistoryRejection, HistoryRow},
     },
     runtime::{Admission, Frame, HistoryView, Row},
     time::Timestamp,
@@ -68,7 +68,7 @@ fn frame(it: &Frame, query: &HistoryQuery) -> HistoryFrame {
 }
 
 fn row(it: &Row) -> HistoryRow {
-    let refused_by = it.rejected.iter().map(|it| HistoryRefusal {
+    let rejected_by = it.rejected.iter().map(|it| HistoryRejection {
         reason: it.reason.as_str().to_owned(),
         rule: it.by.as_str().map(str::to_owned),
         count: it.count,
@@ -82,9 +82,9 @@ fn row(it: &Row) -> HistoryRow {
         in_flight: round(it.in_flight),
         waiting: round(it.waiting),
         admitted: it.admitted,
-        refused: it.rejections(),
-        would_refuse: it.would_reject,
-        refused_by: refused_by.collect(),
+        rejected: it.rejections(),
+        would_reject: it.would_reject,
+        rejected_by: rejected_by.collect(),
         rtt_p50_seconds: it.rtt.map(|[p50, _]| round_time(p50)),
         rtt_p99_seconds: it.rtt.map(|[_, p99]| round_time(p99)),
         wait_p50_seconds: it.wait.map(|[p50, _]| round_time(p50)),

@@ -24,7 +24,7 @@ struct Group<'a> {
     oldest_wait: f64,
     admitted: u64,
     rejected: u64,
-    refused_per_second: f64,
+    rejected_per_second: f64,
 }
 
 /// A page of the labels that are known.
@@ -109,7 +109,7 @@ impl<'a> Group<'a> {
             oldest_wait: rows.iter().map(|row| row.oldest_wait_seconds).fold(0.0, f64::max),
             admitted: rows.iter().map(|row| row.admitted).sum(),
             rejected: rows.iter().map(|row| row.rejected).sum(),
-            refused_per_second: rows.iter().map(|row| row.refused_per_second).sum(),
+            rejected_per_second: rows.iter().map(|row| row.rejected_per_second).sum(),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Group<'a> {
             LabelSort::OldestWait => self.oldest_wait.total_cmp(&other.oldest_wait),
             LabelSort::Admitted => self.admitted.cmp(&other.admitted),
             LabelSort::Rejected => self.rejected.cmp(&other.rejected),
-            LabelSort::Refused => self.refused_per_second.total_cmp(&other.refused_per_second),
+            LabelSort::RejectedPerSecond => self.rejected_per_second.total_cmp(&other.rejected_per_second),
         }
     }
 }

@@ -81,12 +81,12 @@ pub struct HistoryRow {
     /// Requests that were admitted.
     pub admitted: u32,
     /// Requests that were rejected.
-    pub refused: u64,
+    pub rejected: u64,
     /// Requests that ran and would have been rejected, had decisions been binding.
-    pub would_refuse: u32,
+    pub would_reject: u32,
     /// Rejections by reason and by what was in the way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub refused_by: Vec<HistoryRefusal>,
+    pub rejected_by: Vec<HistoryRejection>,
     /// Median of the round-trip times of requests that ended, in seconds; `None` where none ended, and for all other labels together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_seconds: Option<f64>,
@@ -105,7 +105,7 @@ pub struct HistoryRow {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(default)]
-pub struct HistoryRefusal {
+pub struct HistoryRejection {
     /// The [reason](crate::Reason).
     pub reason: String,
     /// What was in the way, as in the journal; `None` where that is not known, as without a journal.

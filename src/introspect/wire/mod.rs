@@ -14,7 +14,7 @@ mod words;
 pub(super) use self::section::class_name;
 pub use self::{
     capture::CaptureStatus,
-    history::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow},
+    history::{HistoryFrame, HistoryPage, HistoryRejection, HistoryRow},
     journal::JournalPage,
     labels::{Label, LabelPage, WaiterPage},
     overview::{Identity, Overview, Partition, PartitionSection, Partitions, Readiness},

@@ -13,7 +13,7 @@ pub enum LabelSort {
     Admitted,
     Rejected,
     /// By rejections per second over the last five to ten seconds.
-    Refused,
+    RejectedPerSecond,
 }
 
 impl LabelSort {
@@ -26,7 +26,7 @@ impl LabelSort {
         Self::OldestWait,
         Self::Admitted,
         Self::Rejected,
-        Self::Refused,
+        Self::RejectedPerSecond,
     ];
 
     /// The code.
@@ -39,7 +39,7 @@ impl LabelSort {
             Self::OldestWait => "oldest_wait",
             Self::Admitted => "admitted",
             Self::Rejected => "rejected",
-            Self::Refused => "refused",
+            Self::RejectedPerSecond => "rejected_per_second",
         }
     }
 }

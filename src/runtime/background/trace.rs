@@ -122,7 +122,7 @@ mod with {
                 limit: snapshot.limit,
                 shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
                 reloads: snapshot.reloads,
-                expired_slots: snapshot.overdue,
+                expired_slots: snapshot.expired_slots,
                 law_panics: snapshot.law_panics,
                 rejected: rejected.collect(),
             }

@@ -118,10 +118,10 @@ impl AdmissionBuilder {
         self
     }
 
-    /// What shared rules do while the store is gone, for rules that [don't say so](crate::Cap::when_gone):
+    /// What shared rules do while the store is gone, for rules that [don't say so](crate::Cap::on_store_failure):
     /// [`OnStoreFailure::FailClosed`] unless set.
-    pub fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
-        self.settings.sharing.when_gone = when_gone;
+    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.settings.sharing.on_store_failure = on_store_failure;
         self
     }
 

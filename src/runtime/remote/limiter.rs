@@ -161,7 +161,7 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
                 Claim::rate(keys.rate(namespace, &scope, name), rate.max, mode)
             }
         };
-        claim.when_gone(rule.when_gone)
+        claim.on_store_failure(rule.on_store_failure)
     });
     Claims::new(claims.collect())
 }

@@ -31,7 +31,7 @@ async fn the_slot_of_a_handler_that_hangs_is_taken_back_and_the_next_one_is_serv
     for round in 0..3 {
         let mut client = Client::connect(server.address, Version::H1).await;
         assert_eq!(bounded("the next one", client.get("/no-content")).await.unwrap().status(), 204);
-        assert!(admission.snapshot().overdue >= 1 && probe.running() == 1, "round {round}");
+        assert!(admission.snapshot().expired_slots >= 1 && probe.running() == 1, "round {round}");
     }
     // When the handler ends after all, there is nothing left that it could give back.
     hangs.abort();
@@ -60,7 +60,7 @@ async fn without_an_end_the_slot_of_a_handler_that_hangs_stays_taken() {
     assert_eq!(bounded("the next one", client.get("/no-content")).await.unwrap().status(), 503);
     hangs.abort();
     eventually("nobody runs", || admission.snapshot().in_flight == 0).await;
-    assert_eq!(admission.snapshot().overdue, 0);
+    assert_eq!(admission.snapshot().expired_slots, 0);
     drop(client);
     server.stop().await;
 }

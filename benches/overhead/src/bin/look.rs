@@ -85,7 +85,7 @@ async fn looks() {
     for path in [
         "/admission?limit=1",
         "/admission",
-        "/admission?limit=1000&sort=refused",
+        "/admission?limit=1000&sort=rejected_per_second",
         "/admission/labels?contains=999",
         "/admission/history?last=600",
         "/admission/history?last=3600",

@@ -82,14 +82,14 @@ fn line(since: Duration, now: &Snapshot, change: &Change) -> String {
         format!(" rtt_p50_ms={:.1} rtt_p99_ms={:.1}", p50 * 1_000.0, p99 * 1_000.0)
     });
     format!(
-        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt} verdict={}{}\n",
+        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt} health={}{}\n",
         since.as_secs_f64(),
         now.limit,
         now.in_flight,
         now.waiting,
         now.at_gate,
         change.admitted,
-        safe(&now.verdict.state),
+        safe(&now.health.state),
         if now.draining { " draining" } else { "" }
     )
 }

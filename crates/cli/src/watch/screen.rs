@@ -111,7 +111,7 @@ impl Screen {
         );
         let mut lines = vec![
             format!("{}  {state}", paint.paint(Look::Bold, &safe(&now.name))),
-            paint.paint(status::look(&now.verdict), &status::headline(&now.verdict, age)),
+            paint.paint(status::look(&now.health), &status::headline(&now.health, age)),
             safe(&now.limit_state.sentence).into_owned(),
             String::new(),
             format!("limit      {:<8} {}", now.limit, curve(self.limits.iter().copied())),

@@ -24,17 +24,17 @@ async fn says(site: &Site, start: &str) -> Value {
         let out = site.run(&["status"]).await.with(0);
         let json = site.json("/admission").await;
         if out.starts_with(start) {
-            let headline = json["verdict"]["headline"].as_str().unwrap();
+            let headline = json["health"]["headline"].as_str().unwrap();
             assert!(headline.starts_with(start), "{headline:?} and {out}");
-            assert!(start.starts_with(&json["verdict"]["state"].as_str().unwrap().replace('_', " ")), "{json:#}");
+            assert!(start.starts_with(&json["health"]["state"].as_str().unwrap().replace('_', " ")), "{json:#}");
             assert!(out.contains("limit 2: fixed by the settings") || !headline.contains("limit 2 fixed"), "{out}");
             let told = site.run(&["status", "--json"]).await.json();
-            assert_eq!(told["verdict"]["state"], json["verdict"]["state"]);
-            let is_well = ["fine", "busy"].contains(&json["verdict"]["state"].as_str().unwrap());
+            assert_eq!(told["health"]["state"], json["health"]["state"]);
+            let is_well = ["fine", "busy"].contains(&json["health"]["state"].as_str().unwrap());
             site.run(&["status", "--exit-code"]).await.with(i32::from(!is_well));
             let watched = site.run(&["watch", "--count", "1"]).await.with(0);
-            let word = json["verdict"]["state"].as_str().unwrap();
-            assert!(watched.contains(&format!(" verdict={word}")), "{watched}");
+            let word = json["health"]["state"].as_str().unwrap();
+            assert!(watched.contains(&format!(" health={word}")), "{watched}");
             return json;
         }
         assert!(tokio::time::Instant::now() < deadline, "{start:?} is not what it says: {out}");
@@ -59,10 +59,10 @@ async fn a_full_server_is_busy_then_overloaded_and_says_who_is_refused() {
     }
     let json = says(&site, "overloaded: noisy refused 100 %, ").await;
     assert_eq!(
-        (&json["verdict"]["refused"][0]["name"], &json["verdict"]["refused"][0]["reason"]),
+        (&json["health"]["rejected"][0]["name"], &json["health"]["rejected"][0]["reason"]),
         (&"noisy".into(), &"limit".into())
     );
-    assert_eq!(json["partitions"][1]["recent"]["refused_below_share"], true, "it ran none, and has a share of one");
+    assert_eq!(json["partitions"][1]["recent"]["rejected_below_share"], true, "it ran none, and has a share of one");
     let out = site.run(&["partitions"]).await.with(0);
     let first: Vec<_> = out.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(first[..4], ["noisy", "saturated", "burst", "1"], "{out}");
@@ -129,7 +129,7 @@ async fn a_store_that_is_gone_is_said_with_what_its_rules_do() {
         (OnStoreFailure::FailOpen, "store gone: shared rules admit all", "admit"),
     ] {
         let store = Moody::new();
-        let cap = Cap::from(9).when_full(WhenFull::Reject).when_gone(way);
+        let cap = Cap::from(9).when_full(WhenFull::Reject).on_store_failure(way);
         let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(cap));
         let leases = Leases::builder().build(Arc::new(store.clone()));
         let admission = Admission::builder().limit(Fixed::new(100)).labels(Labels::new()).rules(rules);

@@ -8,7 +8,7 @@ use crate::{
     support::{bounded, run},
 };
 
-const RULES: &str = "[classes.mail]\nmax_in_flight = { max = 4, when_gone = \"local_share\", instances = 3 }\n\
+const RULES: &str = "[classes.mail]\nmax_in_flight = { max = 4, on_store_failure = \"local_share\", instances = 3 }\n\
                      [overrides.\"hub:*\".mail]\nmax_per_minute = { max = 60, local = true }\n";
 
 #[tokio::test]

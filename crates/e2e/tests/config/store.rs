@@ -19,13 +19,13 @@ fn loads(text: &str) -> AdmissionConfig {
 fn a_rule_says_for_itself_what_becomes_of_it() {
     let config = loads(
         "[store]\nprefix = \"shop\"\nwhen_gone = \"local-share\"\ninstances = 3\n\
-         [classes.run]\nmax_in_flight = { max = 2, when_full = \"reject\", when_gone = \"open\" }\n\
+         [classes.run]\nmax_in_flight = { max = 2, when_full = \"reject\", on_store_failure = \"open\" }\n\
          max_per_minute = { max = 60, mode = \"smooth\", local = true }\n\
-         max_per_minute_per_namespace = { max = 90, when_gone = \"local_share\", instances = 4 }",
+         max_per_minute_per_namespace = { max = 90, on_store_failure = \"local_share\", instances = 4 }",
     );
-    assert_eq!(config.store.when_gone, OnStoreFailureConfig::LocalShare);
+    assert_eq!(config.store.on_store_failure, OnStoreFailureConfig::LocalShare);
     let text = config.to_toml();
-    for part in ["when_gone = \"open\"", "local = true", "instances = 4", "prefix = \"shop\""] {
+    for part in ["on_store_failure = \"open\"", "local = true", "instances = 4", "prefix = \"shop\""] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(AdmissionConfig::from_toml(&text).unwrap(), config);
@@ -41,7 +41,7 @@ fn what_is_missing_or_too_much_is_told_where_it_stands() {
         assert!(said.contains(part), "{part}: {said}");
     }
     let said = problems(
-        "[classes.run]\nmax_in_flight = { max = 2, when_gone = \"local_share\" }\n\
+        "[classes.run]\nmax_in_flight = { max = 2, on_store_failure = \"local_share\" }\n\
          max_per_minute = { max = 2, instances = 3 }",
     );
     for part in
@@ -86,7 +86,7 @@ fn a_reload_can_not_move_to_another_store() {
         AdmissionBuilder::from(loads(&text))
     };
     let admission = with(1, "").build().unwrap();
-    admission.reload(with(1, "when_gone = \"open\"")).unwrap();
+    admission.reload(with(1, "on_store_failure = \"open\"")).unwrap();
     let paths = |error: tower_admission::BuildError| -> Vec<String> {
         error.problems().iter().map(|problem| problem.path().to_owned()).collect()
     };

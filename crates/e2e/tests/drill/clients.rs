@@ -127,7 +127,7 @@ impl Clients {
 impl Truth {
     /// Refused requests per second.
     #[expect(clippy::cast_precision_loss, reason = "few requests")]
-    pub(crate) fn refused_per_second(&self) -> f64 {
+    pub(crate) fn rejected_per_second(&self) -> f64 {
         self.0.values().map(|it| it.refused).sum::<usize>() as f64 / LATELY.as_secs_f64()
     }
 }

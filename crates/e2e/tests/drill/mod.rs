@@ -70,7 +70,7 @@ async fn ten_incidents_are_told_from_the_first_line_on() {
             assert!(found || !alerts_told, "control: {} tells it of a calm server: {told:#?}", incident.name);
         }
         assert_eq!(told.alerts, [""; 0], "{}: no alert of a calm server", incident.name);
-        assert!(told.json["verdict"]["headline"].as_str().unwrap().starts_with("fine: "), "{told:#?}");
+        assert!(told.json["health"]["headline"].as_str().unwrap().starts_with("fine: "), "{told:#?}");
     }
 
     let begin = Instant::now();

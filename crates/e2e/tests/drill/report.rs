@@ -18,8 +18,8 @@ pub(crate) fn table(incidents: &[Incident], told: &[Told], truths: &[Truth]) -> 
         let json = if told.json.is_null() {
             "no answer".to_owned()
         } else {
-            let (verdict, limit) = (&told.json["verdict"], &told.json["limit_state"]);
-            let refused = verdict["refused"].as_array().into_iter().flatten();
+            let (health, limit) = (&told.json["health"], &told.json["limit_state"]);
+            let refused = health["refused"].as_array().into_iter().flatten();
             let refused: Vec<_> = refused
                 .map(|it| {
                     format!(
@@ -30,7 +30,7 @@ pub(crate) fn table(incidents: &[Incident], told: &[Told], truths: &[Truth]) -> 
                     )
                 })
                 .collect();
-            let state = verdict["state"].as_str().unwrap();
+            let state = health["state"].as_str().unwrap();
             format!("{state}, {}, {}, {refused:?}", told.json["limit"], limit["state"].as_str().unwrap())
         };
         let cells = [

@@ -38,9 +38,9 @@ impl Page {
     pub(crate) async fn read(browser: &Browser) -> Self {
         let text = async |script: &str| browser.value(script).await.as_str().unwrap_or_default().to_owned();
         Self {
-            first_line: text("document.querySelector('#verdict .headline').textContent.replace(/\\s+/g, ' ').trim()")
+            first_line: text("document.querySelector('#health .headline').textContent.replace(/\\s+/g, ' ').trim()")
                 .await,
-            look: text("document.getElementById('verdict').className").await,
+            look: text("document.getElementById('health').className").await,
             runbook: text("document.getElementById('runbook').getAttribute('href')").await,
         }
     }
@@ -107,13 +107,13 @@ impl Expected {
     /// What was told wrong, or not at all.
     pub(crate) fn problems(&self, told: &Told, since: Duration, truth: &Truth) -> Vec<String> {
         let mut problems = Vec::new();
-        let verdict = &told.json["verdict"];
+        let health = &told.json["health"];
         let is_silent = self.state.is_empty();
-        if verdict["state"].as_str().unwrap_or_default() != self.state {
-            problems.push(format!("state: {} instead of {:?}", verdict["state"], self.state));
+        if health["state"].as_str().unwrap_or_default() != self.state {
+            problems.push(format!("state: {} instead of {:?}", health["state"], self.state));
         }
-        let advice = verdict["advice"].as_str().unwrap_or_default();
-        let headline = format!("{}. {advice}", verdict["headline"].as_str().unwrap_or_default());
+        let advice = health["advice"].as_str().unwrap_or_default();
+        let headline = format!("{}. {advice}", health["headline"].as_str().unwrap_or_default());
         let lines = [("first line", &headline), ("status", &told.status), ("page", &told.page.first_line)];
         for (source, line) in lines {
             if source == "first line" && is_silent {
@@ -166,14 +166,14 @@ impl Expected {
 
     /// The time and the rate that are told, against those that are true.
     fn judge_numbers(&self, told: &Told, since: Duration, truth: &Truth, problems: &mut Vec<String>) {
-        let verdict = &told.json["verdict"];
-        let age = told.now - verdict["at_seconds"].as_f64().unwrap();
+        let health = &told.json["health"];
+        let age = told.now - health["at_seconds"].as_f64().unwrap();
         // A wait or a time limit comes before the first rejection.
         let since = since.as_secs_f64();
         if age > since + 2.0 || age < since - 5.0 {
             problems.push(format!("state: since {age:.1} s, and it is {since:.1} s"));
         }
-        let (told, is) = (verdict["refused_per_second"].as_f64().unwrap(), truth.refused_per_second());
+        let (told, is) = (health["rejected_per_second"].as_f64().unwrap(), truth.rejected_per_second());
         if (told - is).abs() > 0.25 * is + 1.0 {
             problems.push(format!("state: {told:.1}/s refused, and callers got {is:.1}/s"));
         }

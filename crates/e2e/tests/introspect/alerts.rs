@@ -30,9 +30,9 @@ fn judge(name: &str, rules: &str, tests: &str) -> (bool, String) {
     };
     let (checked, said) = run(["check", "rules", "alerts.yaml"]);
     assert!(checked, "{said}");
-    let verdict = run(["test", "rules", "alerts.test.yaml"]);
+    let health = run(["test", "rules", "alerts.test.yaml"]);
     fs::remove_dir_all(&folder).unwrap();
-    verdict
+    health
 }
 
 fn rules() -> String {
@@ -74,7 +74,7 @@ fn every_part_of_the_rules_is_needed() {
         ("AdmissionWaitsLong", "> 5\n", "> 50\n"),
         ("AdmissionLimitFell", "and count_over_time(admission_limit[30m] offset 6h) > 0", ""),
         ("AdmissionLimitFell", "0.25 *", "0.75 *"),
-        ("AdmissionSlotsTakenBack", "increase(admission_overdue_total[15m])", "admission_overdue_total"),
+        ("AdmissionSlotsTakenBack", "increase(admission_expired_slots_total[15m])", "admission_expired_slots_total"),
         (
             "AdmissionLabelsOverflow",
             "increase(admission_labels_overflowed_total[15m])",

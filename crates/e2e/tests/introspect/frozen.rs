@@ -11,7 +11,7 @@ const STATE: &str = "document.getElementById('state').textContent";
 /// It says so in red, with the time of the last answer, and nowhere that all is well.
 const STALE: &str = "document.getElementById('link').textContent.startsWith('not answering since ') \
      && document.getElementById('link').className.includes('bad') \
-     && document.getElementById('verdict').className === 'wide bad' \
+     && document.getElementById('health').className === 'wide bad' \
      && document.getElementById('headline').textContent.startsWith('not answering since ') \
      && document.getElementById('state').textContent === '✕ not answering' \
      && document.getElementById('state').className === 'pill bad' && document.title.startsWith('✕ checkout')";

@@ -122,7 +122,7 @@ async fn a_browser_shows_a_guarded_page_of_a_program_with_a_version() {
     let site = site(&admission(), guard).await;
     let browser = Browser::start().await;
     browser.open(&format!("{}/admission/ui", site.admin)).await;
-    assert_eq!(browser.value("document.querySelector('#verdict')").await, Value::Null, "control: no token, no page");
+    assert_eq!(browser.value("document.querySelector('#health')").await, Value::Null, "control: no token, no page");
     // As if the operator had been asked: the browser keeps it for this server.
     let (scheme, rest) = site.admin.split_once("://").unwrap();
     browser.open(&format!("{scheme}://operator:{}@{rest}/admission/ready", TOKEN.replace(' ', "%20"))).await;

@@ -50,7 +50,7 @@ async fn an_error_is_an_error_and_not_a_server_that_does_not_answer() {
         let said = said.as_str().unwrap();
         assert!(!said.contains("not answering") && !said.contains("out of the load balancer"), "{said}");
         assert_eq!(browser.value("document.getElementById('state').textContent").await, format!("✕ error {status}"));
-        assert_eq!(browser.value("document.getElementById('verdict').className").await, "wide bad");
+        assert_eq!(browser.value("document.getElementById('health').className").await, "wide bad");
     }
     browser.value("window.fetch = window.asks; 0").await;
     browser.until(&format!("{LINK} === 'live' && !document.title.startsWith('✕')")).await;

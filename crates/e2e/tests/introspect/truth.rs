@@ -94,7 +94,7 @@ async fn shared(store: &Moody) -> Site {
     let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(cap())).override_key(
         "open",
         "*",
-        ClassLimits::new().max_in_flight(cap().when_gone(OnStoreFailure::FailOpen)),
+        ClassLimits::new().max_in_flight(cap().on_store_failure(OnStoreFailure::FailOpen)),
     );
     let leases = Leases::builder().build(Arc::new(store.clone()));
     let admission = Admission::builder().limit(Fixed::new(100)).labels(Labels::new()).rules(rules);

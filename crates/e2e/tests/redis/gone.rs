@@ -112,15 +112,15 @@ async fn each_rule_does_what_it_says_while_the_store_is_gone() {
     let leases = Leases::builder().build(shared(store(&nowhere())));
     let local = OnStoreFailure::LocalShare { instances: number(3) };
     assert!(matches!(admitted(&leases, cap("closed", 9)).await, Err(LeaseDenied::Store(_))));
-    let open = admitted(&leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen)).await.unwrap();
+    let open = admitted(&leases, cap("open", 9).on_store_failure(OnStoreFailure::FailOpen)).await.unwrap();
     assert_eq!(open.len(), 20);
     assert!(open[0].is_without_store());
-    let mut share = admitted(&leases, cap("local", 10).when_gone(local)).await.unwrap();
+    let mut share = admitted(&leases, cap("local", 10).on_store_failure(local)).await.unwrap();
     assert_eq!(share.len(), 3, "10 / 3, rounded down");
     share.pop();
-    assert_eq!(admitted(&leases, cap("local", 10).when_gone(local)).await.unwrap().len(), 1, "given back");
+    assert_eq!(admitted(&leases, cap("local", 10).on_store_failure(local)).await.unwrap().len(), 1, "given back");
     let mode = tower_admission::store::RateMode::Bucket;
-    let calls = rate("calls", 12, mode).every(Duration::from_secs(86_400)).when_gone(local);
+    let calls = rate("calls", 12, mode).every(Duration::from_secs(86_400)).on_store_failure(local);
     assert_eq!(admitted(&leases, calls).await.unwrap().len(), 4);
 }
 
@@ -129,7 +129,7 @@ async fn a_store_that_comes_back_is_used_again() {
     let mut server = Server::start().await;
     let leases = Leases::builder()
         .build(shared(server.builder().after_restart(AfterRestart::Grant).timeout(ms(50)).build().unwrap()));
-    let one = claims([cap("x", 9).when_gone(OnStoreFailure::LocalShare { instances: number(3) })]);
+    let one = claims([cap("x", 9).on_store_failure(OnStoreFailure::LocalShare { instances: number(3) })]);
     assert!(!leases.admit(&one).await.unwrap().is_without_store(), "control");
     server.kill();
     assert!(leases.admit(&one).await.unwrap().is_without_store());

@@ -43,10 +43,10 @@ async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<Leas
 
 /// What each rule says for a store that is gone holds now, and the health says why.
 async fn is_gone(leases: &Leases, what: &str) -> StoreError {
-    let open = admitted(leases, cap("open", 9).when_gone(OnStoreFailure::FailOpen), 12).await;
+    let open = admitted(leases, cap("open", 9).on_store_failure(OnStoreFailure::FailOpen), 12).await;
     let open = open.unwrap_or_else(|error| panic!("{what}: open answers {error}"));
     assert!(open.len() == 12 && open.iter().all(LeaseGuard::is_without_store), "{what}");
-    let share = admitted(leases, cap("share", 10).when_gone(third()), 12).await.unwrap();
+    let share = admitted(leases, cap("share", 10).on_store_failure(third()), 12).await.unwrap();
     assert_eq!(share.len(), 3, "{what}: 10 / 3, rounded down");
     let Err(LeaseDenied::Store(error)) = admitted(leases, cap("closed", 9), 1).await else { panic!("{what}: closed") };
     assert!(error.is_gone(), "{what}: {error:?}");
@@ -110,7 +110,8 @@ async fn each_rule_does_what_it_says_while_the_server_can_not_work() {
             let user = ["ACL", "SETUSER", "tester", "on", ">secret", "~*", "&*", "+@all"];
             server.ask(&user).await.unwrap();
             let leases = leases(&format!("redis://tester:secret@127.0.0.1:{}/", server.port()), local_shares);
-            let before = admitted(&leases, cap("before", 9).when_gone(OnStoreFailure::FailOpen), 1).await.unwrap();
+            let before =
+                admitted(&leases, cap("before", 9).on_store_failure(OnStoreFailure::FailOpen), 1).await.unwrap();
             assert!(!before[0].is_without_store(), "control: {code}");
             for command in begin {
                 server.ask(command).await.unwrap();
@@ -124,7 +125,8 @@ async fn each_rule_does_what_it_says_while_the_server_can_not_work() {
                 server.ask(command).await.unwrap();
             }
             eventually("the store is used again", async || {
-                let after = admitted(&leases, cap("after", 9).when_gone(OnStoreFailure::FailOpen), 1).await.unwrap();
+                let after =
+                    admitted(&leases, cap("after", 9).on_store_failure(OnStoreFailure::FailOpen), 1).await.unwrap();
                 !after[0].is_without_store() && leases.health() == Health::Up
             })
             .await;
@@ -157,7 +159,7 @@ async fn so_it_does_while_a_script_of_others_keeps_the_server_busy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admissions_answer_so_and_say_so() {
     let server = Server::start().await;
-    let nine = |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_gone(when_gone));
+    let nine = |on_store_failure| ClassLimits::new().max_in_flight(Cap::from(9).on_store_failure(on_store_failure));
     let rules =
         Rules::new().class("open", nine(OnStoreFailure::FailOpen)).class("closed", nine(OnStoreFailure::FailClosed));
     let leases = leases(&server.url(), false);
@@ -261,7 +263,7 @@ async fn so_it_does_whatever_the_server_says() {
 async fn control_a_key_of_others_is_not_a_server_that_is_gone() {
     let server = Server::start().await;
     let leases = leases(&server.url(), false);
-    let open = cap("taken", 9).when_gone(OnStoreFailure::FailOpen);
+    let open = cap("taken", 9).on_store_failure(OnStoreFailure::FailOpen);
     server.ask(&["SET", open.key().as_str(), "1"]).await.unwrap();
     for _ in 0..20 {
         let refused = admitted(&leases, open.clone(), 1).await.unwrap_err();

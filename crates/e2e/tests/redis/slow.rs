@@ -132,7 +132,7 @@ async fn local_shares_stand_at_every_round_trip_that_the_time_limit_allows() {
             eventually("it is connected", async || leases.admit(&claims([cap("other", 99)])).await.is_ok()).await;
             for _ in 0..6 {
                 let (leases, ledger) = (leases.clone(), ledger.clone());
-                let some = claims([cap(&name, 8).when_gone(OnStoreFailure::FailOpen)]);
+                let some = claims([cap(&name, 8).on_store_failure(OnStoreFailure::FailOpen)]);
                 tasks.spawn(async move {
                     let (until, mut gone) = (Instant::now() + ms(2_000), 0);
                     while Instant::now() < until {

@@ -86,7 +86,7 @@ fn classify<'r>(head: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
 
 /// The settings before and after a reload, which differ in all that a reload changes.
 fn settings(odd: bool) -> AdmissionBuilder {
-    let open = Cap::from(8).when_gone(OnStoreFailure::FailOpen);
+    let open = Cap::from(8).on_store_failure(OnStoreFailure::FailOpen);
     let rules = Rules::new()
         .default_limits(ClassLimits::new().max_in_flight(open))
         .class("strict", ClassLimits::new().max_in_flight(4).max_per_minute(Rate::from(600)));
@@ -233,7 +233,7 @@ async fn keep(mistake: &str, generation: &Generation, kept: &Mutex<Vec<LeaseGuar
         "memory" => forget(vec![1_u8; 8 << 20]),
         "key" => {
             let claims =
-                Claims::new(vec![Claim::cap(keys().cap("acme", "label", "kept"), 9.try_into().unwrap())]).unwrap();
+                Claims::new(vec![Claim::cap(keys().cap("acme", "label", "reserved"), 9.try_into().unwrap())]).unwrap();
             let held = insist(|| generation.leases.wait(&claims)).await;
             kept.lock().unwrap().push(held);
         }

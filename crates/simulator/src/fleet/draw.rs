@@ -119,7 +119,7 @@ fn shared(rng: &mut Stream) -> Shared {
         namespace_cap: rng.happens(250).then(|| cap + size(rng.between(0, 4))),
         rate: rng.happens(200).then(|| u32::try_from(rng.between(5, 120)).unwrap_or(5)),
         waits: rng.happens(600),
-        when_gone: rng.of(&[
+        on_store_failure: rng.of(&[
             WhenGone::Closed,
             WhenGone::Closed,
             WhenGone::Closed,

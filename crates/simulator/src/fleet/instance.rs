@@ -256,7 +256,7 @@ fn settings_of(of: &Settings, limit: usize, cap: usize, seed: u64, log: &Log) ->
     }
     let Some(shared) = &of.shared else { return builder };
     let instances = u32::try_from(of.instances).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-    let when_gone = match shared.when_gone {
+    let on_store_failure = match shared.on_store_failure {
         WhenGone::Closed => OnStoreFailure::FailClosed,
         WhenGone::Open => OnStoreFailure::FailOpen,
         WhenGone::LocalShare => OnStoreFailure::LocalShare { instances },
@@ -269,7 +269,7 @@ fn settings_of(of: &Settings, limit: usize, cap: usize, seed: u64, log: &Log) ->
     if let Some(rate) = shared.rate {
         limits = limits.max_per_minute(Rate::from(rate));
     }
-    builder.rules(Rules::new().class("work", limits)).when_gone(when_gone)
+    builder.rules(Rules::new().class("work", limits)).on_store_failure(on_store_failure)
 }
 
 /// Returns the keys of all caps that are shared, with their bounds.

@@ -63,7 +63,7 @@ pub struct Shared {
     pub rate: Option<u32>,
     /// Whether a request waits where the cap is full.
     pub waits: bool,
-    pub when_gone: WhenGone,
+    pub on_store_failure: WhenGone,
     pub expiry: u64,
     pub local_shares: bool,
 }
@@ -222,7 +222,7 @@ impl fmt::Display for Plan {
 impl Settings {
     /// The names of all settings that [`set`](Self::set) takes.
     pub const NAMES: &str = "cap, delay, drift, expiry, jitter, label_cap, law, limit, load, local_shares, lost, max_wait, \
-        partitions, queue, repeated, time_limit, wait_timeout, waits, when_gone";
+        partitions, queue, repeated, time_limit, wait_timeout, waits, on_store_failure";
 
     /// Sets one of them, given as text.
     ///
@@ -263,7 +263,7 @@ impl Settings {
                     namespace_cap: None,
                     rate: None,
                     waits: true,
-                    when_gone: WhenGone::Closed,
+                    on_store_failure: WhenGone::Closed,
                     expiry: 1_000,
                     local_shares: false,
                 });
@@ -272,8 +272,8 @@ impl Settings {
                     "expiry" => of.expiry = number()?.max(100),
                     "local_shares" => of.local_shares = flag()?,
                     "waits" => of.waits = flag()?,
-                    "when_gone" => {
-                        of.when_gone = match value {
+                    "on_store_failure" => {
+                        of.on_store_failure = match value {
                             "closed" => WhenGone::Closed,
                             "open" => WhenGone::Open,
                             "local_share" => WhenGone::LocalShare,

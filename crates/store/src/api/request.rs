@@ -34,18 +34,18 @@ pub(crate) enum Rule {
 pub struct Claim {
     pub(crate) key: Key,
     pub(crate) rule: Rule,
-    pub(crate) when_gone: OnStoreFailure,
+    pub(crate) on_store_failure: OnStoreFailure,
 }
 
 impl Claim {
     /// Returns a claim on a unit of a cap: at most `bound` are held at the same time.
     pub const fn cap(key: Key, bound: NonZeroU32) -> Self {
-        Self { key, rule: Rule::Cap { bound }, when_gone: OnStoreFailure::FailClosed }
+        Self { key, rule: Rule::Cap { bound }, on_store_failure: OnStoreFailure::FailClosed }
     }
 
     /// Returns a claim on a unit of a rate of `maximum` per minute.
     pub const fn rate(key: Key, maximum: NonZeroU32, mode: RateMode) -> Self {
-        Self { key, rule: Rule::Rate { maximum, period: MINUTE, mode }, when_gone: OnStoreFailure::FailClosed }
+        Self { key, rule: Rule::Rate { maximum, period: MINUTE, mode }, on_store_failure: OnStoreFailure::FailClosed }
     }
 
     /// Counts the maximum of a rate in `period` instead of a minute; from 1 ms to a day. No effect on a cap.
@@ -59,8 +59,8 @@ impl Claim {
 
     /// What becomes of this rule while the store is gone; [`OnStoreFailure::FailClosed`] unless set.
     #[must_use]
-    pub const fn when_gone(mut self, when_gone: OnStoreFailure) -> Self {
-        self.when_gone = when_gone;
+    pub const fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.on_store_failure = on_store_failure;
         self
     }
 

@@ -84,7 +84,7 @@ async fn requests_of_a_store_that_goes_and_comes_back_are_decided_as_is_kept() {
             sleep(millis(900)).await;
             spy.go(false);
         };
-        let works = all.iter().zip(ways.map(|when_gone| Work { when_gone, ..plain }));
+        let works = all.iter().zip(ways.map(|on_store_failure| Work { on_store_failure, ..plain }));
         tokio::join!(outage, work(&spy, works));
         spy.note(&format!("lost: {:?}", all.iter().map(Leases::lost).collect::<Vec<_>>()));
         keep(file, &spy);

@@ -18,13 +18,21 @@ pub(super) struct Work {
     pub(super) requests: u64,
     pub(super) time: Duration,
     pub(super) pause: Duration,
-    pub(super) when_gone: OnStoreFailure,
+    pub(super) on_store_failure: OnStoreFailure,
 }
 
 impl Default for Work {
     fn default() -> Self {
         let (time, pause) = (millis(100), millis(10));
-        Self { bound: 4, rate: None, workers: 2, requests: 4, time, pause, when_gone: OnStoreFailure::FailClosed }
+        Self {
+            bound: 4,
+            rate: None,
+            workers: 2,
+            requests: 4,
+            time,
+            pause,
+            on_store_failure: OnStoreFailure::FailClosed,
+        }
     }
 }
 
@@ -37,12 +45,13 @@ pub(super) fn key() -> Key {
 }
 
 pub(super) fn claims(work: &Work) -> Claims {
-    let mut claims = vec![Claim::cap(key(), NonZeroU32::new(work.bound).unwrap()).when_gone(work.when_gone)];
+    let mut claims =
+        vec![Claim::cap(key(), NonZeroU32::new(work.bound).unwrap()).on_store_failure(work.on_store_failure)];
     if let Some(rate) = work.rate {
         let burst = NonZeroU32::new(3).unwrap();
         let rate =
             Claim::rate(keys().rate("a", "label", "x"), NonZeroU32::new(rate).unwrap(), RateMode::Smooth { burst });
-        claims.push(rate.every(millis(1_000)).when_gone(work.when_gone));
+        claims.push(rate.every(millis(1_000)).on_store_failure(work.on_store_failure));
     }
     Claims::new(claims).unwrap()
 }

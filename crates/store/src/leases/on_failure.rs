@@ -17,7 +17,7 @@ pub(crate) enum FailurePlan {
 pub(crate) fn failure_plan(claims: &Claims) -> FailurePlan {
     let mut local = Vec::new();
     for claim in claims.as_slice() {
-        match claim.when_gone.alone() {
+        match claim.on_store_failure.alone() {
             None => return FailurePlan::Reject,
             Some(None) => {}
             Some(Some(instances)) => match share(claim, instances) {
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
     use crate::{Keys, OnStoreFailure};
 
-    fn cap(name: &str, bound: u32, when_gone: OnStoreFailure) -> Claim {
+    fn cap(name: &str, bound: u32, on_store_failure: OnStoreFailure) -> Claim {
         let key = Keys::new("adm").unwrap().cap("a", "label", name);
-        Claim::cap(key, NonZeroU32::new(bound).unwrap()).when_gone(when_gone)
+        Claim::cap(key, NonZeroU32::new(bound).unwrap()).on_store_failure(on_store_failure)
     }
 
     fn locally(instances: u32) -> OnStoreFailure {

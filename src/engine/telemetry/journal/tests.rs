@@ -62,7 +62,7 @@ fn decisions(engine: &Engine) -> Vec<DecisionEntry> {
 }
 
 #[test]
-fn every_verdict_survives_its_byte() {
+fn every_health_survives_its_byte() {
     for reason in Reason::ALL {
         assert_eq!(DecisionCode::rejected(reason).reason(), Some(reason));
         assert_eq!(DecisionCode::would_reject(reason).reason(), Some(reason));
@@ -72,14 +72,14 @@ fn every_verdict_survives_its_byte() {
         assert_eq!(DecisionCode::timed_out(reason).decision(false), DecisionKind::TimedOut);
     }
     assert_eq!(DecisionCode::rejected(Reason::Deadline).decision(true), DecisionKind::TimedOut);
-    for (verdict, decision) in [
+    for (health, decision) in [
         (DecisionCode::ADMITTED, DecisionKind::Admitted),
         (DecisionCode::QUEUED, DecisionKind::Queued),
         (DecisionCode::GRANTED, DecisionKind::Granted),
         (DecisionCode::CANCELLED, DecisionKind::Cancelled),
         (DecisionCode::WOULD_QUEUE, DecisionKind::WouldQueue),
     ] {
-        assert_eq!((verdict.decision(true), verdict.reason()), (decision, None));
+        assert_eq!((health.decision(true), health.reason()), (decision, None));
     }
 }
 

@@ -236,7 +236,7 @@ impl BlockingBound {
             Self::Deadline => "deadline",
             Self::Draining => "draining",
             Self::Gate => "gate",
-            Self::Reserved => "kept",
+            Self::Reserved => "reserved",
             Self::LabelCap => "label_cap",
             Self::Limit => "limit",
             Self::MaxInFlight => "max_in_flight",

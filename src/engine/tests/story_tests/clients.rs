@@ -169,7 +169,7 @@ impl Clients {
                     None
                 }
             },
-            2 if self.engine.snapshot().verdict.state.starts_with("store") => {
+            2 if self.engine.snapshot().health.state.starts_with("store") => {
                 let after = Some(Duration::from_millis(1_200));
                 let refusal = self.engine.reject_without_store(self.now, &it.place, after);
                 self.refused(&refusal);

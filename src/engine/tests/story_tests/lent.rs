@@ -34,7 +34,7 @@ fn told(engine: &Engine, text: &mut String) {
         write!(text, ", {refusal:?}").unwrap();
     }
     let snapshot = engine.snapshot();
-    writeln!(text, ", kept {}, held for {:.4}", snapshot.kept, snapshot.mean_hold_seconds).unwrap();
+    writeln!(text, ", reserved {}, held for {:.4}", snapshot.reserved, snapshot.mean_hold_seconds).unwrap();
     for it in &snapshot.partitions {
         let ended = (it.successes, it.overloads, it.cancelled, it.ignored, it.late_overloads);
         writeln!(
@@ -153,7 +153,7 @@ fn a_limit_is_explained_in_each_state_as_is_kept() {
             engine.tick(at(30).after(Duration::from_secs(seconds)));
             let snapshot = engine.snapshot();
             writeln!(text, "{}; {}", snapshot.limit_state.state, snapshot.limit_state.sentence).unwrap();
-            writeln!(text, "  {} ({})", snapshot.verdict.headline, snapshot.verdict.advice).unwrap();
+            writeln!(text, "  {} ({})", snapshot.health.headline, snapshot.health.advice).unwrap();
         }
     };
     for time in times {

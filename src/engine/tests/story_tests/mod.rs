@@ -1,7 +1,7 @@
 //! What an operator is shown of a server's life, against what is kept beside this file.
 //!
 //! Each story is some seconds of a busy server, with the same calls each time. After each second it says what became of the
-//! requests, and at some moments all that can be seen from outside: the verdict, the limit, partitions, labels, waiters, the
+//! requests, and at some moments all that can be seen from outside: the health, the limit, partitions, labels, waiters, the
 //! journal. What changed there changed for a reader of the introspection, too. Where it should, write the files anew, and read
 //! the difference:
 //!

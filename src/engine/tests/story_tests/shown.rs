@@ -42,7 +42,7 @@ pub(super) fn all(engine: &Engine, slot: Option<&Slot>, told: &mut String) {
     let mut text = String::new();
     let mut line = |what: &str, it: &dyn std::fmt::Debug| writeln!(text, "  {what}: {it:?}").unwrap();
     let mut snapshot = engine.snapshot();
-    line("verdict", &snapshot.verdict);
+    line("health", &snapshot.health);
     line("limit", &snapshot.limit_state);
     line("shadow", &snapshot.shadow);
     for (partition, status) in
@@ -50,7 +50,7 @@ pub(super) fn all(engine: &Engine, slot: Option<&Slot>, told: &mut String) {
     {
         line(status.as_str(), partition);
     }
-    (snapshot.verdict, snapshot.limit_state, snapshot.shadow) = Default::default();
+    (snapshot.health, snapshot.limit_state, snapshot.shadow) = Default::default();
     line("available, utilisation", &(snapshot.available(), snapshot.utilisation()));
     line("whole", &snapshot);
     for label in engine.all_labels() {

@@ -1,20 +1,20 @@
 // ---- the page ---------------------------------------------------------------------------------------------------
 const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', store_slow: 'warn', store_quiet: 'warn', not_enforcing: 'warn' };
 function judge(state, age) {
-  const { verdict, limit_state: limit } = state;
-  $('verdict').className = `wide ${VERDICTS[verdict.state] ?? 'bad'}`;
-  say($('headline'), verdict.headline);
-  say($('advice'), verdict.state === 'fine' ? '' : `. Now: ${verdict.advice}`);
-  say($('since'), `since ${seconds(Math.max(age - verdict.at_seconds, 0))}; in the last ${seconds(Math.min(verdict.window_seconds, age))}: ` +
-    `${rate(verdict.admitted_per_second)}/s admitted, ${rate(verdict.refused_per_second)}/s refused.` +
-    (state.kept ? ` Held back: ${whole(state.kept)}.` : ''));
+  const { health, limit_state: limit } = state;
+  $('health').className = `wide ${VERDICTS[health.state] ?? 'bad'}`;
+  say($('headline'), health.headline);
+  say($('advice'), health.state === 'fine' ? '' : `. Now: ${health.advice}`);
+  say($('since'), `since ${seconds(Math.max(age - health.at_seconds, 0))}; in the last ${seconds(Math.min(health.window_seconds, age))}: ` +
+    `${rate(health.admitted_per_second)}/s admitted, ${rate(health.rejected_per_second)}/s refused.` +
+    (state.reserved ? ` Held back: ${whole(state.reserved)}.` : ''));
   $('runbook').hidden = false;
-  if ($('runbook').getAttribute('href') !== verdict.runbook) $('runbook').setAttribute('href', verdict.runbook);
+  if ($('runbook').getAttribute('href') !== health.runbook) $('runbook').setAttribute('href', health.runbook);
   say($('why'), limit.sentence);
 }
 const sum = (state, field) => state.partitions.reduce((all, one) => all + field(one), 0);
 function show(state) {
-  const lately = sum(state, one => one.recent.refused_per_second);
+  const lately = sum(state, one => one.recent.rejected_per_second);
   document.title = `${state.name}: ${whole(state.in_flight)} of ${whole(state.limit)}`;
   say($('name'), state.name);
   say($('identity'), identity(state.identity));
@@ -36,19 +36,19 @@ function show(state) {
   resize(list, state.warnings.length, () => make('li'));
   state.warnings.forEach((warning, i) => say(list.children[i], warning));
 
-  const refusedFirst = [...state.partitions].sort((a, b) => b.recent.refused_per_second - a.recent.refused_per_second);
+  const refusedFirst = [...state.partitions].sort((a, b) => b.recent.rejected_per_second - a.recent.rejected_per_second);
   fill($('partitions'), refusedFirst.map(one => [
     asLink(one.observes ? `${one.name} (dry run)` : one.name, hashOf({ partition: one.name })), asStatus(one.admission.status),
     cell => {
-      const below = one.recent.refused_below_share;
-      say(cell, rate(one.recent.refused_per_second) + (below ? ' ▼' : ''));
+      const below = one.recent.rejected_below_share;
+      say(cell, rate(one.recent.rejected_per_second) + (below ? ' ▼' : ''));
       cell.title = below ? 'also below its share' : '';
     },
     `${whole(one.share)} (${one.percent.toFixed(0)} %)`, whole(one.in_flight), whole(one.waiting + one.at_gate), use(one, state.limit),
   ]), ['name', 'status', 'n', 'n less', 'n', 'n', 'less']);
 
   const reasons = state.partitions.flatMap(one => Object.entries(one.rejected).map(([reason, count]) => {
-    const each = one.recent.refused[reason] ?? 0;
+    const each = one.recent.rejected[reason] ?? 0;
     return { reason, partition: one.name, each, count };
   })).sort((a, b) => b.each - a.each || b.count - a.count);
   fill($('reasons'), reasons.map(it => [words(it.reason), asName(it.partition), rate(it.each), whole(it.count)]), ['name', 'name', 'n', 'n less']);
@@ -88,7 +88,7 @@ function showLabels(labels) {
   }
   const rows = labels.labels.flatMap(label => Object.entries(label.admission).map(([kind, it]) => [
     nameOf(label), kind === '*' ? '–' : kind, asStatus(it.status, it.lately, it.without_store), reason(it),
-    rate(it.refused_per_second ?? 0), whole(it.in_flight), whole(it.waiting), seconds(it.estimated_wait_seconds),
+    rate(it.rejected_per_second ?? 0), whole(it.in_flight), whole(it.waiting), seconds(it.estimated_wait_seconds),
     seconds(it.oldest_wait_seconds), whole(it.admitted), whole(it.rejected),
   ]));
   $('labels').classList.toggle('one-class', rows.every(row => row[1] === '–'));
@@ -101,7 +101,7 @@ function reason(section) {
   if (!it) return '–';
   const then = { wait: 'waits', reject: 'is rejected', empty: 'gets nothing' }[it.when_full];
   if (it.rule === 'store') return `the store grants nothing: next ${then}`;
-  const kept = it.kept ? ` (${whole(it.kept)} held back)` : '';
+  const kept = it.reserved ? ` (${whole(it.reserved)} held back)` : '';
   const room = it.room_in_seconds > 0 ? `, room in ${seconds(it.room_in_seconds)}` : '';
   return it.rule === 'draining' ? 'draining' : `${it.rule.replaceAll('_', ' ')}: ${whole(it.used)} of ${whole(it.bound)}${kept}, next ${then}${room}`;
 }
@@ -156,7 +156,7 @@ function showView(state, label, waiters) {
       ['Status', words(one.admission.status)], ['Share', whole(one.share)], ['In flight', whole(one.in_flight)],
       ['Waiting', whole(one.waiting + one.at_gate)], ['of these within its share', whole(one.in_room)],
       ['Admitted / s', rate(one.recent.admitted_per_second)],
-      ['Refused / s', rate(one.recent.refused_per_second)], ['Refused below its share', one.recent.refused_below_share ? 'yes' : 'no'],
+      ['Refused / s', rate(one.recent.rejected_per_second)], ['Refused below its share', one.recent.rejected_below_share ? 'yes' : 'no'],
     ] : [['Status', 'no such partition']]);
   }
   const classes = Object.entries(label?.admission ?? {});
@@ -165,7 +165,7 @@ function showView(state, label, waiters) {
     ['Status', words(label.status)], ['In flight', total('in_flight')], ['Waiting', total('waiting')],
     ['Oldest waiter', seconds(Math.max(...classes.map(([, it]) => it.oldest_wait_seconds)))],
     ['Admitted', total('admitted')], ['Rejected', total('rejected')],
-    ['Refused / s', rate(classes.reduce((all, [, it]) => all + (it.refused_per_second ?? 0), 0))],
+    ['Refused / s', rate(classes.reduce((all, [, it]) => all + (it.rejected_per_second ?? 0), 0))],
   ] : [['Status', 'not known: no request of it came lately']]);
   const rules = classes.flatMap(([kind, it]) => it.rules.map(rule => [
     words(rule.rule) + (rule.shared ? ' (shared)' : '') + (rule.observes ? ' (dry run)' : ''), kind === '*' ? '–' : kind,
@@ -249,7 +249,7 @@ function outdated(what, why, advice) {
   $('link').className = 'push bad';
   const since = answered ? `${what} since ${answered.toLocaleTimeString()}` : what;
   say($('link'), since);
-  $('verdict').className = 'wide bad';
+  $('health').className = 'wide bad';
   say($('headline'), `${since}: ${why}; what is shown is from before`);
   say($('advice'), `. Now: ${advice}`);
   say($('since'), '');

@@ -1,5 +1,5 @@
 // ---- the history that the server keeps, and what the address says of the view ----------------------------------------
-const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'refused', order: 'desc', contains: '', status: '', offset: '0' };
+const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'rejected_per_second', order: 'desc', contains: '', status: '', offset: '0' };
 const SPANS = { '5m': 300, '10m': 600, '1h': 3600 };
 let view = { ...VIEW };
 const hashOf = change => {
@@ -59,7 +59,7 @@ function remember(page, age) {
 }
 const newest = field => past.frames.length ? field(past.frames.at(-1)) : undefined;
 
-const NOTHING = { admitted: 0, refused: 0, would_refuse: 0, in_flight: 0, waiting: 0, share: 0, refused_by: [] };
+const NOTHING = { admitted: 0, rejected: 0, would_reject: 0, in_flight: 0, waiting: 0, share: 0, rejected_by: [] };
 /** The row of a frame that the view is about; null for a label that was not followed. */
 function rowOf(frame) {
   if (view.label) {
@@ -67,8 +67,8 @@ function rowOf(frame) {
     // Quantiles of several classes of work have no sum: they are shown where there is a single row.
     if (rows.length < 2) return rows[0] ?? null;
     return rows.reduce((all, it) => ({
-      ...all, admitted: all.admitted + it.admitted, refused: all.refused + it.refused, would_refuse: all.would_refuse + it.would_refuse,
-      in_flight: all.in_flight + it.in_flight, waiting: all.waiting + it.waiting, refused_by: [...all.refused_by, ...it.refused_by ?? []],
+      ...all, admitted: all.admitted + it.admitted, rejected: all.rejected + it.rejected, would_reject: all.would_reject + it.would_reject,
+      in_flight: all.in_flight + it.in_flight, waiting: all.waiting + it.waiting, rejected_by: [...all.rejected_by, ...it.rejected_by ?? []],
     }), NOTHING);
   }
   if (view.partition) return frame.partitions.find(it => it.name === view.partition) ?? NOTHING;
@@ -96,22 +96,22 @@ function draw() {
 
   const bound = view.label ? [] : [view.partition ? line('share', row => row === NOTHING ? NaN : row.share) : { name: 'limit', values: frames.map(it => it.limit) }];
   charts.load(frames, [line('in flight', row => row.in_flight), line('waiting', row => row.waiting), ...bound], ...shared);
-  const would = rows.some(row => row?.would_refuse) ? [perSecond('would be rejected', row => row.would_refuse)] : [];
-  charts.flow(frames, [perSecond('admitted', row => row.admitted), perSecond('rejected', row => row.refused), ...would], ...shared);
+  const would = rows.some(row => row?.would_reject) ? [perSecond('would be rejected', row => row.would_reject)] : [];
+  charts.flow(frames, [perSecond('admitted', row => row.admitted), perSecond('rejected', row => row.rejected), ...would], ...shared);
   charts.rtt(frames, [line('p50', row => row.rtt_p50_seconds), line('p99', row => row.rtt_p99_seconds)], ...shared);
   charts.wait(frames, [line('p50', row => row.wait_p50_seconds), line('p99', row => row.wait_p99_seconds)], ...shared);
 
   const sums = new Map();
-  for (const row of rows) for (const it of row?.refused_by ?? []) sums.set(named(it), (sums.get(named(it)) ?? 0) + it.count);
+  for (const row of rows) for (const it of row?.rejected_by ?? []) sums.set(named(it), (sums.get(named(it)) ?? 0) + it.count);
   const [reasons, rare] = greatest(sums);
-  const countOf = names => row => (row.refused_by ?? []).reduce((all, it) => all + (names.includes(named(it)) ? it.count : 0), 0);
+  const countOf = names => row => (row.rejected_by ?? []).reduce((all, it) => all + (names.includes(named(it)) ? it.count : 0), 0);
   const refused = reasons.map(name => perSecond(name, countOf([name])));
   charts.refused(frames, rare.length ? [...refused, perSecond('others', countOf(rare))] : refused, ...shared);
   showRefused(rows);
   if (view.partition || view.label) return;
 
   const used = new Map();
-  for (const frame of frames) for (const it of frame.partitions) used.set(it.name, (used.get(it.name) ?? 0) + it.in_flight + it.refused / 1e6);
+  for (const frame of frames) for (const it of frame.partitions) used.set(it.name, (used.get(it.name) ?? 0) + it.in_flight + it.rejected / 1e6);
   const [parts, small] = greatest(used);
   const tables = frames.map(frame => new Map(frame.partitions.map(it => [it.name, it])));
   const gauge = (names, field) => tables.map(table => names.reduce((all, name) => all + (table.has(name) ? field(table.get(name)) : 0), 0));
@@ -125,7 +125,7 @@ function draw() {
 function showRefused(rows) {
   $('view').hidden = !(view.partition || view.label);
   const sums = new Map();
-  for (const row of rows) for (const it of row?.refused_by ?? []) {
+  for (const row of rows) for (const it of row?.rejected_by ?? []) {
     const key = JSON.stringify([it.reason, it.rule ?? '']);
     sums.set(key, (sums.get(key) ?? 0) + it.count);
   }

@@ -9,7 +9,7 @@ pub(super) fn describe() {
         ("admission_in_flight", "Requests in flight"),
         ("admission_abandoned", "Requests in flight that have ended while their work goes on"),
         (
-            "admission_in_flight_beyond",
+            "admission_in_flight_over_limit",
             "Requests in flight beyond what their partition, which observes, would have admitted",
         ),
         (
@@ -18,7 +18,7 @@ pub(super) fn describe() {
         ),
         ("admission_label_in_flight", "Requests of a label in flight"),
         ("admission_label_waiting", "Waiting requests of a label, in line or at the gate"),
-        ("admission_kept", "Slots that are held back for requests that were rejected below their share"),
+        ("admission_reserved", "Slots that are held back for requests that were rejected below their share"),
         ("admission_labels_known", "Labels in the table of labels, counted once for each class of work"),
         ("admission_limit", "How many requests may run at once"),
         ("admission_limit_maximum", "The greatest limit that the law may set, if it tells"),
@@ -31,7 +31,7 @@ pub(super) fn describe() {
         ("admission_shadow_limit", "The limit that the shadow law would have set"),
         ("admission_queue_places", "How many requests may wait in line for a slot"),
         ("admission_store_state", "1 for the present state of the store of shared limits, else 0"),
-        ("admission_verdict", "1 for the present state of the handle in a word, else 0"),
+        ("admission_health", "1 for the present state of the handle in a word, else 0"),
         ("admission_waiting", "Waiting requests, in line for a slot or at the full gate"),
     ] {
         describe_gauge!(name, Unit::Count, text);
@@ -44,7 +44,7 @@ pub(super) fn describe() {
     for (name, text) in [
         ("admission_limit_reference_seconds", "Time that the law compares round-trip times with, if it tells"),
         ("admission_limit_rtt_seconds", "Round-trip time by which the law judged last, if it tells"),
-        ("admission_verdict_seconds", "Time for which the handle has been in its present state"),
+        ("admission_health_seconds", "Time for which the handle has been in its present state"),
     ] {
         describe_gauge!(name, Unit::Seconds, text);
     }
@@ -63,7 +63,7 @@ pub(super) fn describe() {
         ("admission_law_panics_total", "Panics of the control law; the limit stays unchanged after one"),
         ("admission_lock_outcomes_total", "Calls for the admission lock, by outcome"),
         ("admission_outcomes_total", "Requests that ran, by how they ended"),
-        ("admission_overdue_total", "Slots that were taken back from permits that exceeded their time to live"),
+        ("admission_expired_slots_total", "Slots that were taken back from permits that exceeded their time to live"),
         ("admission_queued_total", "Requests that were admitted after a wait"),
         ("admission_rejected_total", "Requests that were rejected, by reason"),
         ("admission_reloads_total", "Reloads of the settings"),

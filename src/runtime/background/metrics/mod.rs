@@ -17,7 +17,7 @@ use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWait
 use crate::runtime::core::Core;
 use crate::{
     engine::{
-        Counts, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, StoreState, Verdict,
+        Counts, Health, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, StoreState,
         plan::Mode,
     },
     rejection::Reason,
@@ -78,7 +78,7 @@ impl Recorder {
             gauge!("admission_partition_limit", labels.clone()).set(partition.share as f64);
             gauge!("admission_partition_observes", labels.clone()).set(f64::from(u8::from(partition.observes)));
             gauge!("admission_in_flight", labels.clone()).set(partition.in_flight as f64);
-            gauge!("admission_in_flight_beyond", labels.clone()).set(partition.in_flight_beyond as f64);
+            gauge!("admission_in_flight_over_limit", labels.clone()).set(partition.in_flight_over_limit as f64);
             gauge!("admission_waiting", with("stage", "line")).set((partition.waiting - partition.in_room) as f64);
             gauge!("admission_waiting", with("stage", "room")).set(partition.in_room as f64);
             gauge!("admission_waiting", with("stage", "gate")).set(partition.at_gate as f64);
@@ -117,8 +117,8 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_available", snapshot.available() as f64),
         ("admission_utilisation_ratio", snapshot.utilisation()),
         ("admission_queue_places", snapshot.queue as f64),
-        ("admission_kept", snapshot.kept as f64),
-        ("admission_verdict_seconds", snapshot.verdict.since_seconds),
+        ("admission_reserved", snapshot.reserved as f64),
+        ("admission_health_seconds", snapshot.health.since_seconds),
         ("admission_labels_known", snapshot.labels_known as f64),
         ("admission_draining", f64::from(u8::from(snapshot.draining))),
         ("admission_abandoned", snapshot.abandoned as f64),
@@ -129,13 +129,13 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         let with_mode = vec![limiter.clone(), Label::from_static_parts("mode", mode)];
         gauge!("admission_mode", with_mode).set(f64::from(u8::from(snapshot.mode == mode)));
     }
-    for verdict in Verdict::ALL.map(Verdict::as_str) {
-        let with_state = vec![limiter.clone(), Label::from_static_parts("state", verdict)];
-        gauge!("admission_verdict", with_state).set(f64::from(u8::from(snapshot.verdict.state == verdict)));
+    for health in Health::ALL.map(Health::as_str) {
+        let with_state = vec![limiter.clone(), Label::from_static_parts("state", health)];
+        gauge!("admission_health", with_state).set(f64::from(u8::from(snapshot.health.state == health)));
     }
     publish_limit(limiter, &snapshot.limit_state);
     for (name, count) in [
-        ("admission_overdue_total", snapshot.overdue),
+        ("admission_expired_slots_total", snapshot.expired_slots),
         ("admission_labels_evicted_total", snapshot.labels_evicted),
         ("admission_labels_overflowed_total", snapshot.labels_overflowed),
         ("admission_reloads_total", snapshot.reloads),

@@ -17,8 +17,9 @@ use super::{Instance, OK, Web, Work, get_work, impatient, leases, reason, send, 
 use crate::redis::support::{eventually, ms, number, repeats, server::Server, shared};
 
 fn rules() -> Rules {
-    let nine =
-        |when_gone| ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject).when_gone(when_gone));
+    let nine = |on_store_failure| {
+        ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject).on_store_failure(on_store_failure))
+    };
     let poll = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::RespondEmpty));
     Rules::new()
         .class("closed", nine(OnStoreFailure::FailClosed))

@@ -15,7 +15,9 @@ impl Ledger {
                 continue;
             }
             self.attempts.shared += 1;
-            if self.counts(&entry, at, &shared) && (shared.when_gone == WhenGone::Closed || !self.may_be_missed()) {
+            if self.counts(&entry, at, &shared)
+                && (shared.on_store_failure == WhenGone::Closed || !self.may_be_missed())
+            {
                 self.attempts.strict += 1;
             }
             // Of the caps that were in force when any of those was admitted, or when its share was asked for.
@@ -45,7 +47,7 @@ impl Ledger {
     /// "**Rates may be exceeded after a restart with older data**, by what was charged since that was written down."
     fn check_rate(&mut self, at: u64, id: u64, entry: &Entry, rate: u32, shared: &Shared) {
         const MINUTE: u64 = 60_000;
-        if (shared.when_gone != WhenGone::Closed && self.may_be_missed()) || !self.world.losses.is_empty() {
+        if (shared.on_store_failure != WhenGone::Closed && self.may_be_missed()) || !self.world.losses.is_empty() {
             return;
         }
         let minute = |time: u64| (time + self.world.store_ahead) / MINUTE;

@@ -1,4 +1,4 @@
-//! The verdict: what the page and the JSON say first of a server in each state, against what its requests get.
+//! The health: what the page and the JSON say first of a server in each state, against what its requests get.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tower_admission::{
     Admission, Cap, ClassLimits, DrainMode, Labels, Mode, Rules, Ticket, WhenFull,
     limit::Fixed,
     percent,
-    snapshot::Verdict,
+    snapshot::Health,
     store::{Keys, Leases},
 };
 
@@ -27,32 +27,32 @@ async fn all(site: &Site, count: usize, headers: &[(&'static str, &str)], status
 
 /// The headline of the page, and how it looks.
 const HEADLINE: &str = "document.getElementById('headline').textContent";
-const LOOK: &str = "document.getElementById('verdict').className";
+const LOOK: &str = "document.getElementById('health').className";
 
 /// Waits until page, JSON and metric tell this state, all three of them the same.
-async fn tells(site: &Site, browser: &Browser, state: Verdict, start: &str, look: &str) -> Value {
+async fn tells(site: &Site, browser: &Browser, state: Health, start: &str, look: &str) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     let word = state.as_str();
     loop {
         let json = site.json("/admission").await;
-        let verdict = &json["verdict"];
-        if verdict["state"] == word && verdict["headline"].as_str().unwrap().starts_with(start) {
+        let health = &json["health"];
+        if health["state"] == word && health["headline"].as_str().unwrap().starts_with(start) {
             browser.until(&format!("{HEADLINE}.startsWith({start:?}) && {LOOK} === 'wide {look}'")).await;
             let link = browser.value("document.getElementById('runbook').getAttribute('href')").await;
-            assert_eq!(&link, &verdict["runbook"]);
+            assert_eq!(&link, &health["runbook"]);
             assert_headed(link.as_str().unwrap());
             let recorder = PrometheusBuilder::new().build_recorder();
             metrics::with_local_recorder(&recorder, || site.admission.publish_metrics());
             let scrape = recorder.handle().render();
-            for other in Verdict::ALL {
+            for other in Health::ALL {
                 let line = format!("state=\"{}\"}} {}", other.as_str(), u8::from(other == state));
                 let told =
-                    scrape.lines().filter(|it| it.starts_with("admission_verdict{")).any(|it| it.ends_with(&line));
+                    scrape.lines().filter(|it| it.starts_with("admission_health{")).any(|it| it.ends_with(&line));
                 assert!(told, "{line} in\n{scrape}");
             }
             return json;
         }
-        assert!(Instant::now() < deadline, "{start} is not what it tells: {verdict:#}");
+        assert!(Instant::now() < deadline, "{start} is not what it tells: {health:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -77,7 +77,7 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
     browser.size(1440, 900, false).await;
     browser.open(&format!("{}/admission/ui", site.admin)).await;
     all(&site, 3, &WEB, StatusCode::OK).await;
-    tells(&site, &browser, Verdict::Fine, "fine: ", "good").await;
+    tells(&site, &browser, Health::Fine, "fine: ", "good").await;
 
     // With a label: a request without one may run on a lent slot, and is listed when it ends.
     site.hold(2, &[("x-label", "held")]);
@@ -94,18 +94,18 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
-    let json = tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused ", "bad").await;
+    let json = tells(&site, &browser, Health::Overloaded, "overloaded: web refused ", "bad").await;
     assert_eq!(
-        (&json["verdict"]["refused"][0]["name"], &json["partitions"][1]["recent"]["refused_below_share"]),
+        (&json["health"]["rejected"][0]["name"], &json["partitions"][1]["recent"]["rejected_below_share"]),
         (&"web".into(), &true.into())
     );
     browser
         .until("document.getElementById('why').textContent === 'limit 2: fixed by the settings, no law moves it'")
         .await;
     // The name of a label can't turn the line around.
-    tells(&site, &browser, Verdict::Overloaded, "overloaded: web refused ", "bad").await;
+    tells(&site, &browser, Health::Overloaded, "overloaded: web refused ", "bad").await;
     browser.until(&format!("{HEADLINE}.includes('most of them of shop\u{fffd}-7')")).await;
-    browser.picture("verdict-overloaded").await;
+    browser.picture("health-overloaded").await;
 
     // Filters of the journal.
     browser.value("document.forms['of-decisions'].elements.partition.value = 'default'").await;
@@ -119,18 +119,18 @@ async fn page_json_and_metric_tell_of_overload_dry_run_and_drain_what_requests_g
     site.admission.set_mode(Mode::Observe);
     // Those of `web` would wait, within their share.
     all(&site, 20, &[], StatusCode::OK).await;
-    let json = tells(&site, &browser, Verdict::NotEnforcing, "not enforcing: dry run, ", "warn").await;
-    assert!(json["verdict"]["would_refuse_per_second"].as_f64().unwrap() > 0.0, "{json:#}");
+    let json = tells(&site, &browser, Health::NotEnforcing, "not enforcing: dry run, ", "warn").await;
+    assert!(json["health"]["would_reject_per_second"].as_f64().unwrap() > 0.0, "{json:#}");
     site.admission.set_mode(Mode::Enforce);
     site.admission.drain(DrainMode::RejectWaiting);
     all(&site, 5, &WEB, StatusCode::SERVICE_UNAVAILABLE).await;
-    tells(&site, &browser, Verdict::Draining, "draining: no request is admitted, 2 run", "bad").await;
+    tells(&site, &browser, Health::Draining, "draining: no request is admitted, 2 run", "bad").await;
     for (width, phone) in [(1440, false), (390, true)] {
         browser.size(width, 900, phone).await;
         let wide = browser.value("document.documentElement.scrollWidth > innerWidth").await;
         assert_eq!(wide, false, "nothing sticks out at {width} pixels");
     }
-    browser.picture("verdict-phone").await;
+    browser.picture("health-phone").await;
     assert_eq!(browser.complaints(), [""; 0]);
     site.let_go().await;
 }
@@ -147,10 +147,10 @@ async fn a_store_that_is_gone_is_told_from_the_first_line_on() {
     browser.open(&format!("{}/admission/ui", site.admin)).await;
     let label = [("x-label", "a")];
     all(&site, 2, &label, StatusCode::OK).await;
-    tells(&site, &browser, Verdict::Fine, "fine: ", "good").await;
+    tells(&site, &browser, Health::Fine, "fine: ", "good").await;
     store.is(Mood::Failing);
     all(&site, 12, &label, StatusCode::SERVICE_UNAVAILABLE).await;
-    tells(&site, &browser, Verdict::StoreGone, "store gone: shared rules refuse", "bad").await;
+    tells(&site, &browser, Health::StoreGone, "store gone: shared rules refuse", "bad").await;
     browser
         .until("document.querySelector('#labels tbody tr').cells[2].textContent.includes('without store: refuses')")
         .await;
@@ -163,6 +163,6 @@ async fn a_store_that_is_gone_is_told_from_the_first_line_on() {
         assert!(Instant::now() < deadline, "the store is back");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    tells(&site, &browser, Verdict::Fine, "fine: ", "good").await;
+    tells(&site, &browser, Health::Fine, "fine: ", "good").await;
     assert_eq!(browser.complaints(), [""; 0]);
 }

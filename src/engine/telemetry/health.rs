@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum Health {
     /// Slots are free, and no request was rejected.
     #[default]
     Fine,
@@ -34,7 +34,7 @@ pub enum Verdict {
     Draining,
 }
 
-impl Verdict {
+impl Health {
     /// All variants, the most harmless first.
     pub const ALL: [Self; 9] = [
         Self::Fine,
@@ -90,10 +90,10 @@ pub(crate) struct HealthInputs {
     pub(crate) is_busy: bool,
 }
 
-/// The verdict, and what it takes to change it.
+/// The health, and what it takes to change it.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    verdict: Verdict,
+    health: Health,
     since: Timestamp,
     /// Time since when the handle was better than that.
     better_since: Option<Timestamp>,
@@ -103,8 +103,8 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) const fn verdict(&self) -> (Verdict, Timestamp) {
-        (self.verdict, self.since)
+    pub(super) const fn health(&self) -> (Health, Timestamp) {
+        (self.health, self.since)
     }
 
     /// Notes whether the handle is busy, once a second.
@@ -130,16 +130,16 @@ impl Judge {
         partitions: impl Iterator<Item = LastSeconds>,
     ) {
         let found = self.find(inputs, is_label_throttled, partitions);
-        if found > self.verdict
-            || found.is_certain() && found != self.verdict
-            || self.verdict.is_certain() && found != self.verdict
+        if found > self.health
+            || found.is_certain() && found != self.health
+            || self.health.is_certain() && found != self.health
         {
-            (self.verdict, self.since, self.better_since) = (found, now, None);
-        } else if found == self.verdict {
+            (self.health, self.since, self.better_since) = (found, now, None);
+        } else if found == self.health {
             self.better_since = None;
         } else if now.since(*self.better_since.get_or_insert(now)) >= BETTER_FOR {
             // Told since when it holds, rather than since when that is certain.
-            (self.verdict, self.since) = (found, self.better_since.take().unwrap_or(now));
+            (self.health, self.since) = (found, self.better_since.take().unwrap_or(now));
         }
     }
 
@@ -148,33 +148,33 @@ impl Judge {
         inputs: HealthInputs,
         is_label_throttled: bool,
         partitions: impl Iterator<Item = LastSeconds>,
-    ) -> Verdict {
+    ) -> Health {
         if inputs.is_draining {
-            return Verdict::Draining;
+            return Health::Draining;
         } else if !inputs.binds {
-            return Verdict::NotEnforcing;
+            return Health::NotEnforcing;
         } else if inputs.is_store_quiet {
-            return Verdict::StoreQuiet;
+            return Health::StoreQuiet;
         } else if inputs.is_store_gone {
-            return Verdict::StoreGone;
+            return Health::StoreGone;
         }
-        let bound = |verdict| if self.verdict == verdict { UNTIL } else { FROM };
+        let bound = |health| if self.health == health { UNTIL } else { FROM };
         let (mut lacks_capacity, mut throttles, mut rejects) = (false, is_label_throttled, false);
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
             let part = |kind| last.rejected_as(kind) as f64 / last.decided().max(1) as f64;
-            lacks_capacity |= part(Fares::Saturated) >= bound(Verdict::Overloaded);
-            throttles |= part(Fares::Throttled) >= bound(Verdict::Throttled);
+            lacks_capacity |= part(Fares::Saturated) >= bound(Health::Overloaded);
+            throttles |= part(Fares::Throttled) >= bound(Health::Throttled);
             rejects |= last.rejected() > 0;
         }
         // Now counts as one second more: of a handle that is seconds old, no more may be known.
         let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(inputs.is_busy);
         match () {
-            () if lacks_capacity => Verdict::Overloaded,
-            () if inputs.is_store_slow => Verdict::StoreSlow,
-            () if throttles => Verdict::Throttled,
-            () if busy > 0 && busy * 2 > self.noted || rejects => Verdict::Busy,
-            () => Verdict::Fine,
+            () if lacks_capacity => Health::Overloaded,
+            () if inputs.is_store_slow => Health::StoreSlow,
+            () if throttles => Health::Throttled,
+            () if busy > 0 && busy * 2 > self.noted || rejects => Health::Busy,
+            () => Health::Fine,
         }
     }
 }
@@ -203,48 +203,48 @@ mod tests {
         last
     }
 
-    fn judged(judge: &mut Judge, now: u64, inputs: HealthInputs, last: LastSeconds) -> (Verdict, Timestamp) {
+    fn judged(judge: &mut Judge, now: u64, inputs: HealthInputs, last: LastSeconds) -> (Health, Timestamp) {
         judge.judge(at(now), inputs, false, [last].into_iter());
-        judge.verdict()
+        judge.health()
     }
 
     #[test]
     fn each_state_is_found_and_the_worst_is_told() {
         let fine = last(100, Reason::Limit, 0);
         for (inputs, last, expected) in [
-            (OPEN, fine, Verdict::Fine),
-            (OPEN, last(1_000, Reason::Limit, 1), Verdict::Busy),
-            (OPEN, last(98, Reason::Rate, 2), Verdict::Throttled),
-            (OPEN, last(98, Reason::QueueFull, 2), Verdict::Overloaded),
-            (OPEN, last(0, Reason::Limit, 1), Verdict::Overloaded),
-            (HealthInputs { is_store_slow: true, ..OPEN }, fine, Verdict::StoreSlow),
-            (HealthInputs { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Verdict::StoreSlow),
-            (HealthInputs { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Verdict::Overloaded),
-            (HealthInputs { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Verdict::StoreGone),
-            (HealthInputs { is_store_quiet: true, is_store_gone: true, ..OPEN }, fine, Verdict::StoreQuiet),
-            (HealthInputs { binds: false, is_store_gone: true, ..OPEN }, fine, Verdict::NotEnforcing),
-            (HealthInputs { is_draining: true, binds: false, ..OPEN }, fine, Verdict::Draining),
+            (OPEN, fine, Health::Fine),
+            (OPEN, last(1_000, Reason::Limit, 1), Health::Busy),
+            (OPEN, last(98, Reason::Rate, 2), Health::Throttled),
+            (OPEN, last(98, Reason::QueueFull, 2), Health::Overloaded),
+            (OPEN, last(0, Reason::Limit, 1), Health::Overloaded),
+            (HealthInputs { is_store_slow: true, ..OPEN }, fine, Health::StoreSlow),
+            (HealthInputs { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Health::StoreSlow),
+            (HealthInputs { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Health::Overloaded),
+            (HealthInputs { is_store_gone: true, ..OPEN }, last(0, Reason::StoreUnavailable, 9), Health::StoreGone),
+            (HealthInputs { is_store_quiet: true, is_store_gone: true, ..OPEN }, fine, Health::StoreQuiet),
+            (HealthInputs { binds: false, is_store_gone: true, ..OPEN }, fine, Health::NotEnforcing),
+            (HealthInputs { is_draining: true, binds: false, ..OPEN }, fine, Health::Draining),
         ] {
             assert_eq!(judged(&mut Judge::default(), 0, inputs, last).0, expected, "{last:?}");
         }
         let mut judge = Judge::default();
         judge.judge(at(0), OPEN, true, [last(10_000, Reason::LabelCap, 9)].into_iter());
-        assert_eq!(judge.verdict().0, Verdict::Throttled, "one label among very many requests");
+        assert_eq!(judge.health().0, Health::Throttled, "one label among very many requests");
         let mut both = last(10, Reason::Limit, 20);
         both.rejected[Reason::Rate.index()] = 500;
-        assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Verdict::Overloaded, "one of many reasons");
+        assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Health::Overloaded, "one of many reasons");
         let mut judge = Judge::default();
         for second in 0..20 {
             let inputs = HealthInputs { is_busy: second >= 10, ..OPEN };
             judge.note(inputs.is_busy);
-            let expected = if second >= 14 { Verdict::Busy } else { Verdict::Fine };
+            let expected = if second >= 14 { Health::Busy } else { Health::Fine };
             assert_eq!(judged(&mut judge, second, inputs, fine).0, expected, "after {second} s");
         }
         let mut young = Judge::default();
         young.note(false);
         assert_eq!(
             judged(&mut young, 0, HealthInputs { is_busy: true, ..OPEN }, fine).0,
-            Verdict::Busy,
+            Health::Busy,
             "half of what is known"
         );
     }
@@ -254,41 +254,33 @@ mod tests {
     #[test]
     fn the_word_does_not_flap() {
         let mut judge = Judge::default();
-        assert_eq!(judged(&mut judge, 0, OPEN, last(50, Reason::Limit, 50)), (Verdict::Overloaded, at(0)));
+        assert_eq!(judged(&mut judge, 0, OPEN, last(50, Reason::Limit, 50)), (Health::Overloaded, at(0)));
         for second in 1..100 {
             let rejected = if second % 4 == 0 { 50 } else { 0 };
             assert_eq!(
                 judged(&mut judge, second, OPEN, last(50, Reason::Limit, rejected)),
-                (Verdict::Overloaded, at(0))
+                (Health::Overloaded, at(0))
             );
         }
         for second in 100..200 {
-            assert_eq!(judged(&mut judge, second, OPEN, last(992, Reason::Limit, 8)).0, Verdict::Overloaded);
+            assert_eq!(judged(&mut judge, second, OPEN, last(992, Reason::Limit, 8)).0, Health::Overloaded);
         }
         for second in 200..205 {
-            assert_eq!(judged(&mut judge, second, OPEN, last(9, Reason::Limit, 0)).0, Verdict::Overloaded);
+            assert_eq!(judged(&mut judge, second, OPEN, last(9, Reason::Limit, 0)).0, Health::Overloaded);
         }
-        assert_eq!(
-            judged(&mut judge, 205, OPEN, last(9, Reason::Limit, 0)),
-            (Verdict::Fine, at(200)),
-            "since it is so"
-        );
-        assert_eq!(judged(&mut judge, 206, OPEN, last(992, Reason::Limit, 8)).0, Verdict::Busy, "below the bound");
-        assert_eq!(
-            judged(&mut judge, 207, OPEN, last(98, Reason::Limit, 2)),
-            (Verdict::Overloaded, at(207)),
-            "at once"
-        );
+        assert_eq!(judged(&mut judge, 205, OPEN, last(9, Reason::Limit, 0)), (Health::Fine, at(200)), "since it is so");
+        assert_eq!(judged(&mut judge, 206, OPEN, last(992, Reason::Limit, 8)).0, Health::Busy, "below the bound");
+        assert_eq!(judged(&mut judge, 207, OPEN, last(98, Reason::Limit, 2)), (Health::Overloaded, at(207)), "at once");
     }
 
     #[test]
     fn a_mode_and_a_drain_show_at_once() {
         let (mut judge, fine) = (Judge::default(), last(9, Reason::Limit, 0));
         let observes = HealthInputs { binds: false, ..OPEN };
-        assert_eq!(judged(&mut judge, 1, observes, fine), (Verdict::NotEnforcing, at(1)));
-        assert_eq!(judged(&mut judge, 2, OPEN, fine), (Verdict::Fine, at(2)), "there and back");
+        assert_eq!(judged(&mut judge, 1, observes, fine), (Health::NotEnforcing, at(1)));
+        assert_eq!(judged(&mut judge, 2, OPEN, fine), (Health::Fine, at(2)), "there and back");
         let drains = HealthInputs { is_draining: true, ..OPEN };
-        assert_eq!(judged(&mut judge, 3, drains, fine), (Verdict::Draining, at(3)));
-        assert_eq!(judged(&mut judge, 9, drains, fine), (Verdict::Draining, at(3)));
+        assert_eq!(judged(&mut judge, 3, drains, fine), (Health::Draining, at(3)));
+        assert_eq!(judged(&mut judge, 9, drains, fine), (Health::Draining, at(3)));
     }
 }
