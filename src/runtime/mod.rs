@@ -9,7 +9,6 @@ mod clock_tests;
 mod core;
 #[cfg(test)]
 mod flood_tests;
-mod lane_arena;
 #[cfg(test)]
 mod lanes_per_partition_tests;
 mod operate;

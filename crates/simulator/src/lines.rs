@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tower_admission::{Criticality, DrainMode, Mode, Outcome, Ticket, WorkerReport};
 
+use super::node::with;
+
 /// What a request asked admission for.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -36,20 +38,12 @@ impl Asked {
 
     /// The ticket of such a request, which does not say how long its caller waits.
     pub(crate) fn ticket(&self) -> Ticket<'_> {
-        let mut ticket = Ticket::new().criticality(self.criticality);
-        let fields: [(_, for<'a> fn(&mut Ticket<'a>, &'a str)); 5] = [
-            (&self.partition, |ticket, name| ticket.set_partition(name)),
-            (&self.class, |ticket, name| ticket.set_class(name)),
-            (&self.namespace, |ticket, name| ticket.set_namespace(name)),
-            (&self.label, |ticket, name| ticket.set_label(name)),
-            (&self.run, |ticket, name| ticket.set_run(name)),
-        ];
-        for (value, set) in fields {
-            if let Some(value) = value {
-                set(&mut ticket, value);
-            }
-        }
-        ticket
+        let ticket = Ticket::new().criticality(self.criticality);
+        let ticket = with(ticket, self.partition.as_deref(), Ticket::partition);
+        let ticket = with(ticket, self.class.as_deref(), Ticket::class);
+        let ticket = with(ticket, self.namespace.as_deref(), Ticket::namespace);
+        let ticket = with(ticket, self.label.as_deref(), Ticket::label);
+        with(ticket, self.run.as_deref(), Ticket::run)
     }
 }
 
@@ -82,13 +76,9 @@ pub(crate) fn drain(line: &Value) -> DrainMode {
 pub(crate) fn report(line: &Value) -> Result<WorkerReport, String> {
     let name = |field: &str| text(line, field).ok_or_else(|| format!("{field}: is missing"));
     let number = |field: &str| line[field].as_u64().ok_or_else(|| format!("{field}: is missing"));
-    let mut report = WorkerReport::new(name("label")?, name("worker")?);
-    if let Some(namespace) = text(line, "namespace") {
-        report = report.namespace(namespace);
-    }
-    if let Some(class) = text(line, "class") {
-        report = report.class(class);
-    }
+    let report = WorkerReport::new(name("label")?, name("worker")?);
+    let report = with(report, line["namespace"].as_str(), WorkerReport::namespace);
+    let report = with(report, line["class"].as_str(), WorkerReport::class);
     if line["do"] == "worker_gone" {
         return Ok(report);
     }

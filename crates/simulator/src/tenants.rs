@@ -4,7 +4,10 @@ use std::path::Path;
 
 use tower_admission::{Criticality, Ticket};
 
-use super::{arrivals::Arrivals, node::Node};
+use super::{
+    arrivals::Arrivals,
+    node::{Node, with},
+};
 
 #[derive(Clone, Debug)]
 pub struct Tenant {
@@ -22,17 +25,10 @@ pub struct Tenant {
 impl Tenant {
     /// What each of its requests brings along.
     pub fn ticket(&self) -> Ticket<'_> {
-        let mut ticket = Ticket::new().partition(self.partition.as_str()).criticality(self.criticality);
-        if let Some(label) = &self.label {
-            ticket.set_label(label.as_str());
-        }
-        if let Some(namespace) = &self.namespace {
-            ticket.set_namespace(namespace.as_str());
-        }
-        if let Some(run) = &self.run {
-            ticket.set_run(run.as_str());
-        }
-        ticket
+        let ticket = Ticket::new().partition(self.partition.as_str()).criticality(self.criticality);
+        let ticket = with(ticket, self.label.as_deref(), Ticket::label);
+        let ticket = with(ticket, self.namespace.as_deref(), Ticket::namespace);
+        with(ticket, self.run.as_deref(), Ticket::run)
     }
 
     pub fn go_anonymous(&mut self) {

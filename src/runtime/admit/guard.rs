@@ -13,8 +13,7 @@ use super::{
 use crate::runtime::{
     background::{self, Since},
     core::{Along, LentSlot, SlotNumber, SlotRef, discard},
-    lane_arena::LaneArena,
-    shared::Shared,
+    shared::{LaneArena, Shared},
 };
 use crate::{
     engine::{DryRunOutcome, PartitionId, TtlId},

@@ -93,7 +93,7 @@ fn build() -> Result<PathBuf, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let copy = target.join("fleet-mistakes");
     let told = |error: io::Error| format!("{}: {error}", copy.display());
-    for folder in ["src", "crates/simulator", "crates/testkit"] {
+    for folder in ["src", "crates/simulator", "crates/store", "crates/testkit"] {
         copy_folder(&root.join(folder), &copy.join(folder)).map_err(told)?;
     }
     for file in ["Cargo.lock", "README.md"] {
@@ -101,7 +101,7 @@ fn build() -> Result<PathBuf, String> {
     }
     fs::write(copy.join("Cargo.toml"), manifest(&fs::read_to_string(root.join("Cargo.toml")).map_err(told)?)?)
         .map_err(told)?;
-    make_mistakes(&copy.join("src"))?;
+    make_mistakes(&copy)?;
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--offline", "--package", "admission-simulator", "--example", "simulate"])
         .current_dir(&copy)
@@ -130,7 +130,7 @@ fn manifest(text: &str) -> Result<String, String> {
             line.strip_suffix('"').filter(|_| line.starts_with("version = ")).map(|it| format!("{it}+mistakes\""));
         let line = match line.split(" = ").next() {
             Some("version") => marked.as_deref().unwrap_or(line),
-            Some("members") => "members = [\"crates/simulator\", \"crates/testkit\"]",
+            Some("members") => "members = [\"crates/simulator\", \"crates/store\", \"crates/testkit\"]",
             Some("default-members") => "default-members = [\"crates/simulator\"]",
             Some("exclude") if line.contains("\"crates/fuzz\"") => "",
             _ => line,
@@ -147,9 +147,9 @@ fn manifest(text: &str) -> Result<String, String> {
     }
 }
 
-fn make_mistakes(src: &Path) -> Result<(), String> {
+fn make_mistakes(copy: &Path) -> Result<(), String> {
     for mistake in MISTAKES {
-        let path = src.join(mistake.file);
+        let path = copy.join(mistake.file);
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", mistake.file))?;
         let found = text.matches(mistake.right).count();
         if found != 1 {
@@ -162,9 +162,12 @@ fn make_mistakes(src: &Path) -> Result<(), String> {
         let text = text.replace(mistake.right, &mistake.wrong.replace("WRONG", &asks));
         fs::write(&path, text).map_err(|error| format!("{}: {error}", mistake.file))?;
     }
-    let lib = src.join("lib.rs");
-    let text = fs::read_to_string(&lib).map_err(|error| format!("lib.rs: {error}"))?;
-    fs::write(&lib, text + ASKS).map_err(|error| format!("lib.rs: {error}"))
+    for lib in ["src/lib.rs", "crates/store/src/lib.rs"] {
+        let path = copy.join(lib);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{lib}: {error}"))?;
+        fs::write(&path, text + ASKS).map_err(|error| format!("{lib}: {error}"))?;
+    }
+    Ok(())
 }
 
 fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {

@@ -3,7 +3,7 @@
 /// A mistake: `WRONG` in what stands there instead is true in the run that is to find it.
 pub(crate) struct Mistake {
     pub(crate) name: &'static str,
-    /// Below `src`.
+    /// From the top of the repository on.
     pub(crate) file: &'static str,
     /// What stands in the shipped file, once.
     pub(crate) right: &'static str,
@@ -14,13 +14,13 @@ const fn of(name: &'static str, file: &'static str, right: &'static str, wrong: 
     Mistake { name, file, right, wrong }
 }
 
-const COUNTERS: &str = "store/memory/counters.rs";
-const ALLOTMENT: &str = "store/leases/allotment.rs";
-const DRIVER: &str = "store/leases/driver.rs";
-const ON_FAILURE: &str = "store/leases/on_failure.rs";
-const CAPACITY: &str = "engine/capacity/mod.rs";
-const RELEASE: &str = "engine/verbs/release.rs";
-const ADMIN: &str = "engine/verbs/admin.rs";
+const COUNTERS: &str = "crates/store/src/memory/counters.rs";
+const ALLOTMENT: &str = "crates/store/src/leases/allotment.rs";
+const DRIVER: &str = "crates/store/src/leases/driver.rs";
+const ON_FAILURE: &str = "crates/store/src/leases/on_failure.rs";
+const CAPACITY: &str = "src/engine/capacity/mod.rs";
+const RELEASE: &str = "src/engine/verbs/release.rs";
+const ADMIN: &str = "src/engine/verbs/admin.rs";
 
 pub(crate) const MISTAKES: &[Mistake] = &[
     of(
@@ -32,9 +32,9 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a lease expires early",
         COUNTERS,
-        "let holder = Holder { until: now + micros(request.expiry), units: 1, sequence: None };",
-        "let until = now + micros(request.expiry) / if WRONG { 8 } else { 1 };
-                    let holder = Holder { until, units: 1, sequence: None };",
+        "cap.holders.insert(lease.token, Holder { until: now + micros(lease.expiry), units: 1, sequence: None });",
+        "let until = now + micros(lease.expiry) / if WRONG { 8 } else { 1 };
+            cap.holders.insert(lease.token, Holder { until, units: 1, sequence: None });",
     ),
     of(
         "a lease never expires",
@@ -82,7 +82,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "a lease is not given back",
-        "store/leases/held.rs",
+        "crates/store/src/leases/lease_guard.rs",
         "let single = self.inner.single().remove(token);",
         "if WRONG {
                     return;
@@ -141,9 +141,10 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a rule that fails closed is open",
         ON_FAILURE,
-        "OnStoreFailure::FailClosed => return FailurePlan::Reject,",
-        "OnStoreFailure::FailClosed if !WRONG => return FailurePlan::Reject,
-            OnStoreFailure::FailClosed => {}",
+        "None => return FailurePlan::Reject,
+            Some(None) => {}",
+        "None if !WRONG => return FailurePlan::Reject,
+            None | Some(None) => {}",
     ),
     of(
         "each instance takes the whole cap as its share",
@@ -201,19 +202,19 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "a wake-up is lost",
-        "runtime/core/state.rs",
+        "src/runtime/core/state.rs",
         "            return self.wakers.unregister(key);\n",
         "            let waker = self.wakers.unregister(key);\n            return if WRONG && key.index % 3 == 0 { None } else { waker };\n",
     ),
     of(
         "a place is not given back",
-        "runtime/admit/waiting.rs",
+        "src/runtime/admit/waiting.rs",
         "if let Some(place) = self.place.take() {",
         "if let Some(place) = self.place.take().filter(|_| !WRONG) {",
     ),
     of(
         "a mode reopens a drain",
-        "engine/lifecycle.rs",
+        "src/engine/lifecycle.rs",
         "    pub(crate) const fn set_mode(&mut self, mode: Mode) -> Mode {\n",
         "    pub(crate) fn set_mode(&mut self, mode: Mode) -> Mode {\n        if WRONG {\n            self.phase = Phase::Open;\n        }\n",
     ),
@@ -225,25 +226,25 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "a drain ends before its requests",
-        "runtime/operate/drain.rs",
+        "src/runtime/operate/drain.rs",
         "if state.engine.is_drained() {",
         "if state.engine.is_drained() || WRONG {",
     ),
     of(
         "the end of a drain is not told",
-        "runtime/core/wakers.rs",
+        "src/runtime/core/wakers.rs",
         "take(&mut self.leaving)",
         "if WRONG { BTreeMap::new() } else { take(&mut self.leaving) }",
     ),
     of(
         "a label runs one more than its cap",
-        "engine/quota/label.rs",
+        "src/engine/quota/label.rs",
         "    pub(super) const fn is_full(&self) -> bool {\n        self.running >= self.cap\n",
         "    pub(super) fn is_full(&self) -> bool {\n        self.running >= self.cap.saturating_add(usize::from(WRONG))\n",
     ),
     of(
         "a panic of a law is not caught",
-        "engine/control/mod.rs",
+        "src/engine/control/mod.rs",
         "            self.panics += 1;\n            return Step::Panicked;\n",
         "            self.panics += 1;\n            assert!(!WRONG, \"the law panicked\");\n            return Step::Panicked;\n",
     ),

@@ -183,7 +183,7 @@ impl Ring {
     fn make_room(&mut self, t: u64) {
         if self.is_over(t) {
             self.finish_segment();
-            self.begin_segment(t, 0, Vec::new());
+            self.begin_segment(t, 0, &[]);
         }
         (self.rows, self.now_last) = (self.rows + 1, t);
     }
@@ -215,11 +215,11 @@ impl Ring {
             let (since, deadline) = (it.since.as_nanos().min(at), deadline(it.asked.deadline));
             self.open.insert(id, Open { shape: self.shape.bytes().into(), since, deadline, gets });
         }
-        let unseen = others.into_iter().filter_map(|row| self.note(&row)).collect();
-        self.begin_segment(at, missed, unseen);
+        let unseen: Vec<_> = others.into_iter().filter_map(|row| self.note(&row)).collect();
+        self.begin_segment(at, missed, &unseen);
     }
 
-    fn begin_segment(&mut self, t: u64, missed: u64, unseen: Vec<CaptureRow>) {
+    fn begin_segment(&mut self, t: u64, missed: u64, unseen: &[CaptureRow]) {
         self.now = Encoder::default();
         (self.now_first, self.now_last, self.now_missed) = (t, t, missed);
         self.now_head = self.head.clone();

@@ -1,5 +1,7 @@
 //! The state that all clones of a handle share.
 
+mod lane_arena;
+
 use std::{
     fmt,
     ops::Deref,
@@ -11,6 +13,7 @@ use std::{
 
 use tokio::sync::Notify;
 
+pub(super) use self::lane_arena::LaneArena;
 #[cfg(feature = "introspect")]
 use super::background::History;
 #[cfg(feature = "capture")]
@@ -18,7 +21,6 @@ use super::capture::RollingSlot;
 use super::{
     background::{LastReported, Recorder},
     core::Core,
-    lane_arena::LaneArena,
     remote::RemoteLimiter,
 };
 #[cfg(feature = "config")]

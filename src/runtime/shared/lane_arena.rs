@@ -10,13 +10,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{
-    core::{Lanes, LentSlot, Next, lanes_per_partition_here, lock},
-    shared::Shared,
-};
+use super::Shared;
 use crate::{
     clock::{Origin, TimeSource},
     outcome::Outcome,
+    runtime::core::{Lanes, LentSlot, Next, lanes_per_partition_here, lock},
     time::Timestamp,
 };
 
