@@ -20,7 +20,7 @@ use super::{
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
     ("lines of Rust, whole repository", 119_970, 92_000),
-    ("lines without tests, library", 47_180, 35_000),
+    ("lines without tests, library", 46_910, 35_000),
     ("lines without tests, engine", 19_750, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
@@ -32,8 +32,8 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("names of fields in the snapshot and again on the wire", 189, 0),
     ("public types", 211, 190),
     ("files with an `impl TwoPoint`", 2, 1),
-    ("test programs of the workspace", 9, 12),
-    ("files in circles of imports, library", 24, 0),
+    ("test programs of the workspace", 10, 12),
+    ("files in circles of imports, library", 19, 0),
     ("files in circles of imports, simulator", 0, 0),
 ];
 

@@ -9,7 +9,7 @@ use syn::{
 
 use super::{
     text::line,
-    tree::{Files, Place, Target, Tree, attributes, compiled, holds, is_hidden, is_public, leaves, name},
+    tree::{Files, Place, Target, Tree, attributes, compiled, holds, is_hidden, is_part, is_public, leaves, name},
 };
 
 /// All that a crate exports, with all features.
@@ -33,7 +33,7 @@ impl Lister<'_> {
         let under = |name: &str| [public, &[name.to_owned()]].concat();
         for (number, item) in self.tree.module(at).items.iter().enumerate() {
             match item {
-                item if is_hidden(attributes(item)) => {}
+                item if is_part(at) && is_hidden(attributes(item)) => {}
                 Item::Mod(it) if is_public(&it.vis) => {
                     let inner = it.ident.to_string();
                     self.export(&[at, std::slice::from_ref(&inner)].concat(), &under(&inner));
@@ -108,7 +108,8 @@ impl Lister<'_> {
         let Some((_, path, _)) = &it.trait_ else {
             let Target::Item(place) = subject else { return None };
             let bounds = bounded(&it.generics, &it.self_ty);
-            let public = it.items.iter().filter_map(|member| inherent(member, &bounds));
+            let shown = it.items.iter().filter(|it| !is_part(at) || !is_hidden(of_member(it)));
+            let public = shown.filter_map(|member| inherent(member, &bounds));
             return Some((place, public.collect()));
         };
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
@@ -234,10 +235,18 @@ fn of_trait(member: &TraitItem) -> Option<String> {
     }
 }
 
+fn of_member(member: &ImplItem) -> &[Attribute] {
+    match member {
+        ImplItem::Const(it) => &it.attrs,
+        ImplItem::Fn(it) => &it.attrs,
+        _ => &[],
+    }
+}
+
 /// A public method or constant; `bounds` are those of its block.
 fn inherent(member: &ImplItem, bounds: &str) -> Option<String> {
     match member {
-        ImplItem::Fn(it) if is_public(&it.vis) && compiled(&it.attrs) && !is_hidden(&it.attrs) => {
+        ImplItem::Fn(it) if is_public(&it.vis) && compiled(&it.attrs) => {
             Some(line(&it.sig) + bounds + &marks(&it.attrs))
         }
         ImplItem::Const(it) if is_public(&it.vis) && compiled(&it.attrs) => {

@@ -86,8 +86,7 @@ impl Tree {
         let Some((first, rest)) = path.split_first() else { return Some(Target::Module(from.to_vec())) };
         match first.as_str() {
             "crate" => {
-                let is_part = from.first().is_some_and(|part| PARTS.contains(&part.as_str()));
-                return self.look(if is_part { &from[..1] } else { &[] }, rest, depth + 1);
+                return self.look(if is_part(from) { &from[..1] } else { &[] }, rest, depth + 1);
             }
             "self" => return self.look(from, rest, depth + 1),
             "super" => return self.look(&from[..from.len().checked_sub(1)?], rest, depth + 1),
@@ -214,7 +213,12 @@ pub(crate) fn compiled(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|it| it.path().is_ident("cfg")).all(|it| it.parse_args().is_ok_and(|meta| holds(&meta)))
 }
 
-/// Whether an item is for other crates of the project, and no promise.
+/// Whether a module is of a crate that the facade exports.
+pub(crate) fn is_part(module: &[String]) -> bool {
+    module.first().is_some_and(|part| PARTS.contains(&part.as_str()))
+}
+
+/// Whether an item is hidden: in a part, it is for the facade and no promise.
 pub(crate) fn is_hidden(attributes: &[Attribute]) -> bool {
     let mut docs = attributes.iter().filter(|it| it.path().is_ident("doc"));
     docs.any(|it| it.parse_args().is_ok_and(|it: Path| it.is_ident("hidden")))

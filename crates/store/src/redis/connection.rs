@@ -9,7 +9,10 @@ use redis::{
 use tokio::sync::broadcast;
 
 #[cfg(feature = "redis-cluster")]
-use super::moving::Newcomers;
+use super::{
+    moving::{Newcomers, taken_over_by},
+    script::Call,
+};
 use crate::{Notice, StoreError};
 
 /// Addresses of the connections. Never shown: addresses may hold passwords.
@@ -90,6 +93,29 @@ impl Connection {
             Self::Cluster(connection, _) => connection.req_packed_command(command).await,
         }
         .and_then(Value::extract_error)
+    }
+
+    /// Goes on after an answer that says that keys are on their way; any other answer is passed on.
+    #[cfg(feature = "redis-cluster")]
+    pub(super) async fn follow(
+        &mut self,
+        call: &Call,
+        mut answer: Result<Value, RedisError>,
+    ) -> Result<Value, RedisError> {
+        let Self::Cluster(_, newcomers) = &*self else { return answer };
+        let newcomers = newcomers.clone();
+        for pause in [1, 5, 10] {
+            let Err(error) = &answer else { break };
+            if let Some(node) = taken_over_by(error) {
+                answer = newcomers.ask(node, call).await;
+            } else if error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain) {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                answer = self.send(&call.in_full(self.run())).await;
+            } else {
+                break;
+            }
+        }
+        answer
     }
 
     /// Returns what scripts are told of the run of the server: its name, or nothing where it is not known. A cluster

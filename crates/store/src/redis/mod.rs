@@ -10,7 +10,6 @@ mod breaker;
 mod builder;
 mod client;
 mod connection;
-mod connection_task;
 mod debts;
 #[cfg(feature = "redis-cluster")]
 mod moving;

@@ -3,7 +3,7 @@
 //! The old node serves the keys that are still there, and names the new node for the keys that are not. Keys of one
 //! call that are on both nodes can't be served until they have met, which is soon: a cap is one key.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind, Value,
@@ -11,7 +11,7 @@ use redis::{
 };
 use tokio::sync::Mutex;
 
-use super::{connection::Connection, script::Call};
+use super::script::Call;
 
 /// Connections to nodes that take slots over: the client of the cluster knows nodes only by the slots that they have.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Newcomers {
     }
 
     /// Runs a script on a node that takes its keys over, after the word `ASKING`.
-    async fn ask(&self, node: (String, u16), call: &Call) -> Result<Value, RedisError> {
+    pub(super) async fn ask(&self, node: (String, u16), call: &Call) -> Result<Value, RedisError> {
         let mut connection = self.connection(&node).await?;
         // Both in one go: a command between them would take the word for itself.
         let mut both = redis::pipe();
@@ -62,29 +62,8 @@ impl Newcomers {
     }
 }
 
-/// Goes on after an answer that says that keys are on their way; any other answer is passed on.
-pub(super) async fn follow(
-    link: &mut Connection,
-    call: &Call,
-    mut answer: Result<Value, RedisError>,
-) -> Result<Value, RedisError> {
-    let Connection::Cluster(_, newcomers) = &*link else { return answer };
-    let newcomers = newcomers.clone();
-    for pause in [1, 5, 10] {
-        let Err(error) = &answer else { break };
-        if let Some(node) = taken_over_by(error) {
-            answer = newcomers.ask(node, call).await;
-        } else if error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain) {
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            answer = link.send(&call.in_full(link.run())).await;
-        } else {
-            break;
-        }
-    }
-    answer
-}
-
-fn taken_over_by(error: &RedisError) -> Option<(String, u16)> {
+/// Returns the node that takes over what an error is about, if it says so.
+pub(super) fn taken_over_by(error: &RedisError) -> Option<(String, u16)> {
     let (address, _) = error.redirect_node().filter(|_| error.kind() == ErrorKind::Server(ServerErrorKind::Ask))?;
     let (host, port) = address.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))

@@ -10,7 +10,10 @@ use tokio::{
     time::{Instant, sleep, timeout, timeout_at},
 };
 
-use super::{RedisStore, batches::AT_ONCE, breaker::Trouble, client::RedisClient, connection, debts::Due};
+use super::{
+    super::{RedisStore, batches::AT_ONCE, breaker::Trouble, connection, debts::Due},
+    RedisClient,
+};
 use crate::{
     Lease, Notice, PendingRelease, Store, StoreError,
     backoff::{Backoff, Seeds},

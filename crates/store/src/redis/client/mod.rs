@@ -1,5 +1,7 @@
 //! The client of the server: its connection, the time limit, the breaker, and what is owed.
 
+mod connection_task;
+
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -14,7 +16,6 @@ use super::{
     breaker::{Breaker, Trouble},
     builder::Settings,
     connection::{self, Connection, Target},
-    connection_task,
     debts::{Debts, Due},
     reply::Reply,
     script::Call,
@@ -146,7 +147,7 @@ impl RedisClient {
         }
         #[cfg(feature = "redis-cluster")]
         {
-            answer = super::moving::follow(&mut connection, call, answer).await;
+            answer = connection.follow(call, answer).await;
         }
         let answer = answer.map_err(|error| {
             let error = connection::meaning(&error);
