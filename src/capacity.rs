@@ -139,7 +139,7 @@ impl Burst {
     pub fn plan(&self, limit: usize) -> Forecast {
         let limit = limit.max(1);
         let max_wait = self.patience.map(|patience| patience.saturating_sub(self.longest));
-        // A slot is free again after the mean task time, so within `max_wait` each slot serves so many that waited.
+        // A slot is free again after the mean task time: this is how many waiters each slot serves within `max_wait`.
         let mean = (self.shortest / 2).saturating_add(self.longest / 2).max(1);
         let served = max_wait.map_or(u64::MAX, |wait| wait / mean);
         let served = usize::try_from(served).unwrap_or(usize::MAX).saturating_mul(limit);

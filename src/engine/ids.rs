@@ -10,7 +10,7 @@ impl PartitionId {
     /// The partition of all requests that name none, or one that is unknown.
     pub(crate) const DEFAULT: Self = Self(0);
 
-    /// Returns the partition at this place, if there may be so many.
+    /// Returns the partition with this index, if there may be that many.
     pub(crate) fn from_index(index: usize) -> Option<Self> {
         u16::try_from(index).ok().map(Self)
     }

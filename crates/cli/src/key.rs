@@ -1,4 +1,4 @@
-//! What holds for a label under a configuration, and where that was said. The handle itself is asked.
+//! What holds for a label under a configuration, and which source sets it. The handle itself is asked.
 
 use std::borrow::Cow;
 
@@ -187,7 +187,7 @@ impl Rule {
     }
 }
 
-/// Where a setting, or the first that was said of those below it, came from.
+/// Where a setting, or the first of those below it that is set, came from.
 fn origin(loaded: &Loaded, path: &str) -> Option<String> {
     let below = |one: &str| one.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let mut found = loaded.effective().iter().filter(|one| below(&one.path)).map(|one| one.origin.to_string());

@@ -1,4 +1,4 @@
-//! What each target does with its input: no panic, and what is said in the body.
+//! What each target does with its input: no panic, and the checks in its body.
 
 pub mod engine;
 pub mod requests;

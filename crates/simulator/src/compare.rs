@@ -29,7 +29,7 @@ impl Tally {
         self.refused.values().sum()
     }
 
-    /// Whether so many fare otherwise than recorded that it is no replay, and how many: more than one in ten, and than a handful.
+    /// Whether too many requests fare otherwise than recorded for a replay, and how many: more than one in ten, and than a handful.
     pub fn departs(&self) -> Option<u64> {
         Some(self.gained + self.lost).filter(|&others| others > 5 && others > self.offered / 10)
     }

@@ -1,6 +1,6 @@
 //! Overload in virtual time: the handle of `tower-admission`, between invented clients and an invented server.
 //!
-//! A [`scenario`](scenario::Scenario) says who comes, how long the work takes and how the server is protected; a
+//! A [`scenario`](scenario::Scenario) says which requests come, how long the work takes and how the server is protected; a
 //! [`report`](metrics::Report) says what became of it. The same seed gives the same report. [`command::run`] is all of that
 //! from a command line, `admission simulate` and the example `simulate`.
 

@@ -1,4 +1,4 @@
-//! The part of a policy that says who waits, in which order, and for how long.
+//! The part of a policy that says which requests wait, in which order, and for how long.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! A scenario: data that says who sends what to which server, under which policy, and what must come of it.
+//! A scenario: data that says which requests come to which server, under which policy, and what must come of it.
 
 use std::path::Path;
 

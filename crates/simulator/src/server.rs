@@ -1,7 +1,7 @@
 //! The server that is protected: a pool of workers with a queue, or one that all requests share.
 //!
 //! Both are one thing: a clock of *virtual work* that everybody in service sees alike, and a heap of the readings at
-//! which they are done. In a pool the clock runs at the speed of a worker, and whoever finds none waits in a queue. A
+//! which they are done. In a pool the clock runs at the speed of a worker, and a request that finds none waits in a queue. A
 //! shared server takes everybody; its clock runs at `speed / (1 + (n / knee)²)` with `n` in service, which is greatest
 //! in total at `n = knee`. A change of `n` or of the speed changes how fast the clock runs and touches no request, so
 //! nothing here costs more than the logarithm of `n`.
@@ -180,7 +180,7 @@ impl Server {
         self.jobs
     }
 
-    /// Puts those who wait in the queue to work as long as there are workers.
+    /// Starts the work of requests in the queue as long as there are workers.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn fill(&mut self) {
         while let Some(&(job, id, work)) = self.queue.front() {

@@ -26,7 +26,7 @@ pub struct Fates {
     pub admitted: u64,
     pub left: u64,
     pub rejected: BTreeMap<String, u64>,
-    /// How long those waited who were admitted, in nanoseconds, sorted.
+    /// How long the admitted requests waited, in nanoseconds, sorted.
     pub waits: Vec<u64>,
     pub limit_end: usize,
     /// What became of each request; `None` where that is not known, or was not decided.
@@ -36,7 +36,7 @@ pub struct Fates {
 /// What became of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It got a slot after so many nanoseconds, and was answered after its deadline or before.
+    /// It got a slot after this number of nanoseconds, and was answered after its deadline or before.
     Served {
         wait: u64,
         is_late: bool,

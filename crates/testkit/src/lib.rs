@@ -21,7 +21,7 @@ pub use crate::moody::{Mood, Moody, ticket};
 /// How long a test waits for what has to come to pass before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// So many milliseconds.
+/// A number of milliseconds.
 #[must_use]
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -33,7 +33,7 @@ pub enum Mood {
     Down(Instant),
 }
 
-/// A [`MemoryStore`] behind a mood, as far away as is said.
+/// A [`MemoryStore`] behind a mood, at a given distance.
 #[derive(Clone)]
 pub struct Moody(Arc<Inner>);
 

@@ -180,7 +180,7 @@ fn idle_rules(class: &ClassPlan, largest: Option<usize>) -> Vec<String> {
     };
     judge(format!("classes.{class_name}"), &class.limits, &class.resolve("", ""));
     for key in keys {
-        // An empty name is none that a label can have, so only what is said of more than one label is found for it.
+        // No label has an empty name, so only settings for several labels are found for it.
         let resolved = match key {
             Target::Exact { namespace, label } => class.resolve(namespace, label),
             Target::Namespace(namespace) => class.resolve(namespace, ""),

@@ -245,7 +245,7 @@ pub struct Effective {
 }
 
 /// Notes for each value where it came from: `before` is what it was before the program changed it, `said` what the other
-/// sources said. What was said in short, such as `limit = 100`, was said of everything that it stands for.
+/// sources set. A short form, such as `limit = 100`, sets every field that it stands for.
 fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, effective: &mut Vec<Effective>) {
     match &node.value {
         Value::Table(table) if !table.is_empty() => {
@@ -275,7 +275,7 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
     }
 }
 
-/// Gives a law that needs to know what is too long half of the patience, where that is known and nothing else is said.
+/// Gives a law without a threshold half of the patience, where that is known.
 fn derive_threshold(said: &mut Node) {
     let Value::Table(table) = &said.value else { return };
     let Some(patience) = table.get("patience") else { return };

@@ -20,7 +20,7 @@ pub enum Origin {
     Variable(Arc<str>),
     /// The program itself.
     Code,
-    /// How long callers wait, since nothing else is said.
+    /// How long callers wait, since no other setting is given.
     Patience,
 }
 

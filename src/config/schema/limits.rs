@@ -210,7 +210,7 @@ impl Setting for ClassLimits {
     }
 }
 
-/// A cap of so many; in a file 0 lifts it.
+/// A cap on requests in flight; in a file 0 lifts it.
 fn as_written(max: usize) -> Cap {
     NonZeroUsize::new(max).map_or_else(Cap::unlimited, Cap::new)
 }

@@ -89,7 +89,7 @@ impl AdmissionConfig {
         let derived = self.patience.map_or(Waits::UNKNOWN, Waits::of_patience);
         // A bound of the wait without a queue says that there is none.
         let unset = if self.wait_timeout.is_set() { 0 } else { derived.queue };
-        // A bound of the wait in a queue of so many says how many wait, and for how long: a gate before it is asked for.
+        // A queue with a bound in number and in time needs no gate: there is one only where it is asked for.
         let has_no_gate = matches!(self.max_wait.get(), Some(Some(_))) && self.max_waiting.is_none();
         let at_gate = if has_no_gate { Duration::ZERO } else { derived.admission_timeout };
         Waits {

@@ -39,7 +39,7 @@ pub fn percent(value: impl Into<f64>) -> Share {
 }
 
 impl Share {
-    /// So many percent, as a configuration says it.
+    /// A percentage, as a configuration writes it.
     pub(in crate::config) const fn written(percent: f64) -> Self {
         Self { percent, mode: PartitionMode::Burst, observes: false, lends: 100.0, has_unit: true }
     }

@@ -130,7 +130,7 @@ impl ForPartitions {
     }
 }
 
-/// Returns how many of so many slots may be held back where so many requests below their shares ask while a slot is held: a
+/// Returns how many of `limit` slots may be held back where `asked` requests below their shares ask while a slot is held: a
 /// quarter at most.
 fn most_slots(limit: usize, asked: usize) -> usize {
     let most = (limit / 4).max(1);

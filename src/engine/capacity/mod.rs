@@ -235,7 +235,7 @@ impl Capacity {
             .min(self.limit)
     }
 
-    /// Counts so many requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
+    /// Counts `count` requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
     /// only asked while something is held back.
     #[inline(always)]
     pub(crate) fn take(&mut self, holder: &Holder, count: usize, is_label_below: impl FnOnce() -> bool) -> u32 {
@@ -292,7 +292,7 @@ impl Capacity {
         self.subtract(partition, level, back);
     }
 
-    /// Notes that the work of so many requests goes on although their callers left, or that less does.
+    /// Notes that the work of more requests goes on although their callers left, or of fewer.
     pub(crate) fn note_abandoned(&mut self, partition: PartitionId, more: isize) {
         let it = &mut self.partitions[partition.index()];
         it.abandoned = it.abandoned.saturating_add_signed(more);
@@ -364,7 +364,7 @@ impl Capacity {
         (one.running as u128 * other.owed as u128).cmp(&(other.running as u128 * one.owed as u128))
     }
 
-    /// Returns the share that a partition has of so many places in line.
+    /// Returns the share that a partition has of `places` in line.
     pub(crate) fn share_of(&self, partition: PartitionId, places: usize) -> usize {
         self.partitions[partition.index()].share_of(places)
     }

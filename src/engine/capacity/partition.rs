@@ -154,7 +154,7 @@ impl Partition {
         !self.retired || self.running + self.over_limit > 0
     }
 
-    /// Returns its share of so many places in line.
+    /// Returns its share of `places` in line.
     pub(super) fn share_of(&self, places: usize) -> usize {
         fraction(places, self.plan.part)
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::time::{Timestamp, nanos};
 
-/// Returns how many of so many slots may be held back for labels, and for levels: a fiftieth, so that a flooded server uses 98 %
+/// Returns how many of `limit` slots may be held back for labels, and for levels: a fiftieth, so that a flooded server uses 98 %
 /// of them at least, or three where that is more, and never more than a quarter.
 pub(super) fn most_slots(limit: usize) -> usize {
     (limit / 50).max(3).min(limit / 4).max(1)

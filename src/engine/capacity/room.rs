@@ -23,7 +23,7 @@ use crate::{
     time::{Timestamp, nanos},
 };
 
-/// Half of the credit is forgotten after so many times the time that a slot is held.
+/// Half of the credit is forgotten after this many times the time that a slot is held.
 const MEMORY: u64 = 8;
 
 /// The credit of a partition.
@@ -63,7 +63,7 @@ fn price(hold: Duration) -> u64 {
 }
 
 impl Capacity {
-    /// Returns what a further request of a partition may count on in the room for guarantees while so many `wait`, if there is a
+    /// Returns what a further request of a partition may count on in the room for guarantees while `waiting` wait, if there is a
     /// place for it.
     pub(crate) fn claim(&self, partition: PartitionId, waiting: usize, hold: Duration) -> Option<Claim> {
         let it = &self.partitions[partition.index()];

@@ -102,7 +102,7 @@ mod tests {
         (ClassId::from_index(class), PartitionId::from_index(partition).unwrap())
     }
 
-    /// Work whose first request was given up, and whose next ones were answered after so many milliseconds.
+    /// Work whose first request was given up, and the milliseconds after which its next ones were answered.
     fn known(answers: u64, rtt: u64) -> AbandonedWork {
         let mut work = AbandonedWork::default();
         assert!(!work.given_up(kind(1, 1), ms(0)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Credit grows back so many times as fast as it is used up: a load that is too much for half of the time is a row of bursts.
+/// How much faster credit grows back than it is used up: a load that is too much for half of the time is a row of bursts.
 const GROWTH: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]

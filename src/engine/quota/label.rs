@@ -153,7 +153,7 @@ impl Label {
         self.key_meters.as_mut()?.remote.as_deref_mut()
     }
 
-    /// Counts so many requests alike that take a slot each.
+    /// Counts `count` requests alike that take a slot each.
     #[inline]
     pub(super) const fn start(&mut self, holder: &Holder, count: usize) {
         let cost = holder.cost() * count;

@@ -248,7 +248,7 @@ impl Quotas {
         self.rules.stall(meter)
     }
 
-    /// Notes that so many requests of a label take a slot each.
+    /// Notes that `count` requests of a label take a slot each.
     #[inline]
     pub(crate) fn started(&mut self, holder: &Holder, count: usize) -> Throttle {
         self.labels.change(holder.label, |label| label.start(holder, count))

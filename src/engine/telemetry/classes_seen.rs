@@ -17,7 +17,7 @@ impl ClassesSeen {
         self.classes[class.index() >> 6] |= 1 << (class.index() & 63);
     }
 
-    /// Begins anew, after so many requests.
+    /// Begins anew, after this number of requests.
     pub(super) const fn begin(&mut self, requests: u64) {
         self.before = requests;
     }

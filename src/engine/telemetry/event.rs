@@ -27,16 +27,16 @@ pub(crate) enum Event {
     /// A request ended after this time. The label is that of the request, unless its slot is not counted or was taken back before:
     /// the label may be forgotten by then.
     Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
-    /// So many requests ended in a time that is not known.
+    /// Requests ended in a time that is not known.
     EndedUntimed { partition: PartitionId, outcome: Outcome, count: u64 },
     /// The trailers of a request told of an overload after its sample was taken.
     EndedLate(PartitionId),
-    /// So many requests without a label came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
+    /// Requests without a label came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
     /// 0 takes back requests that were counted before they gave up.
     AdmittedUnlisted { partition: PartitionId, count: i64 },
-    /// A request that was admitted to a lent slot while so many requests ran. So many more ended in the same time.
+    /// A request that was admitted to a lent slot, with how many ran then, and how many more ended in the same time.
     Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
-    /// So many requests without a label came and were rejected, and are listed nowhere.
+    /// Requests without a label came and were rejected, and are listed nowhere.
     RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
     /// Something changed.
     Changed(ChangeEvent),

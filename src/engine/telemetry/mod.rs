@@ -75,7 +75,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Returns telemetry with room for so many partitions and decisions.
+    /// Returns telemetry with room for these numbers of partitions and decisions.
     pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
         let mut telemetry = Self {
             counts: Vec::new(),

@@ -10,7 +10,7 @@ const BOUNDS: usize = BlockingBound::ALL.len();
 #[derive(Clone, Debug)]
 struct Rejections([[u32; BOUNDS]; REASONS]);
 
-/// So many rejections with this reason because of this.
+/// The number of rejections with this reason because of this bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RejectedCount {
     pub(crate) reason: Reason,
@@ -44,7 +44,7 @@ impl RejectedBy {
         !self.labels.is_empty()
     }
 
-    /// Counts from now on, for so many partitions.
+    /// Counts from now on, for this number of partitions.
     pub(super) fn begin(&mut self, partitions: usize) {
         if !self.is_on() {
             self.labels.push(Rejections::NONE);
@@ -52,7 +52,7 @@ impl RejectedBy {
         self.grow(partitions);
     }
 
-    /// Makes room for so many partitions, if anything is counted.
+    /// Makes room for this number of partitions, if anything is counted.
     pub(super) fn grow(&mut self, partitions: usize) {
         if self.is_on() {
             self.partitions.resize(partitions, Rejections::NONE);

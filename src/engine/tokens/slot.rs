@@ -115,7 +115,7 @@ impl Slot {
         self.marks.has_only(Marks::COUNTED, Marks::COUNTED.with(Marks::OVER_LIMIT))
     }
 
-    /// Returns what the request says that ends now, while so many requests run, itself included.
+    /// Returns the sample of a request that ends now, while `running` requests run, itself included.
     #[inline]
     pub(crate) fn sample(&self, end: Timestamp, outcome: Outcome, running: u32) -> RequestSample {
         let is_untimely = match outcome {

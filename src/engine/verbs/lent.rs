@@ -57,7 +57,7 @@ impl Engine {
         u32::try_from(lent).unwrap_or(u32::MAX)
     }
 
-    /// Returns how many of so many lent slots of a partition must not be used again: its bound has shrunk, or it was taken out of
+    /// Returns how many of the `lent` slots of a partition must not be used again: its bound has shrunk, or it was taken out of
     /// the settings.
     pub(crate) fn too_many(&self, partition: PartitionId, lent: u32) -> u32 {
         u32::try_from(self.capacity.too_many(partition)).map_or(lent, |too_many| too_many.min(lent))
@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Learns for how long a request held a lent slot, if slots were scarce when it left: while so many requests ran, itself
+    /// Learns for how long a request held a lent slot, if slots were scarce when it left: while `running` requests ran, itself
     /// included, or as many as the engine counts.
     pub(crate) fn learn_hold(&mut self, start: Timestamp, end: Timestamp, running: u32) {
         if running == 0 {

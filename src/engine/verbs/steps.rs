@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Gives so many requests alike a slot each: the only place that gives any. Returns how many requests run then.
+    /// Gives `count` requests alike a slot each: the only place that gives any. Returns how many requests run then.
     #[inline(always)]
     pub(super) fn take_slots(&mut self, holder: &mut Holder, count: usize) -> u32 {
         if self.controller.has_shadow() {

@@ -6,7 +6,7 @@ use crate::engine::{
 };
 
 impl Engine {
-    /// Returns the oldest entries after the entry with this number, so many at most.
+    /// Returns at most `count` entries after the entry with this number, the oldest first.
     pub(crate) fn journal_since(&self, sequence: u64, count: usize, wanted: Wanted) -> Vec<JournalEntry> {
         let found = self.telemetry.journal().after(sequence, wanted).into_iter().take(count);
         let entries = found.map(|(number, it)| match it {
@@ -16,7 +16,7 @@ impl Engine {
         entries.collect()
     }
 
-    /// Returns the number after which the newest entries come, so many of them.
+    /// Returns the number after which the newest `count` entries come.
     #[cfg(feature = "introspect")]
     pub(crate) fn journal_before(&self, count: usize, wanted: Wanted) -> u64 {
         let all = self.telemetry.journal().after(0, wanted);

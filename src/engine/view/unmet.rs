@@ -8,7 +8,7 @@ use crate::engine::{
     ids::{ClassId, RuleClassId},
 };
 
-/// Requests that have to come before anything is said.
+/// Requests that have to come before there is a warning.
 const ENOUGH: u64 = 1_000;
 
 /// Names in the settings that no request has had.

@@ -43,7 +43,7 @@ pub struct WaiterSnapshot {
 const MOST: usize = 10_000;
 
 impl Engine {
-    /// Returns the waiters of a label, in all its classes, in the order in which they came, so many from `offset` on;
+    /// Returns the waiters of a label, in all its classes, in the order in which they came, `count` from `offset` on;
     /// and how many there are. `None` if the label isn't known.
     pub(crate) fn waiters_of(
         &self,

@@ -9,7 +9,7 @@ use crate::{
     rejection::Reason,
 };
 
-/// So many labels are shown at once unless asked for more, and so many at most.
+/// Labels on a page: unless asked for, and at most.
 const PAGE: usize = 100;
 const MOST: usize = 1_000;
 

@@ -39,7 +39,7 @@ impl Admission {
         self.journal_page(sequence, usize::MAX, Wanted::All, |_| true).0
     }
 
-    /// Returns so many entries at most, and the number of the newest entry when the first of them was read: entries
+    /// Returns at most `count` entries, and the number of the newest entry when the first of them was read: entries
     /// that are written meanwhile are for the next page. Entries that are not to be kept are passed over, outside of the lock.
     pub(crate) fn journal_page(
         &self,

@@ -19,7 +19,7 @@ impl Shared {
         unmet.as_ref().map_or_else(Vec::new, in_words).into_iter().chain(slow).collect()
     }
 
-    /// Returns what is said of partitions whose callers leave.
+    /// Returns the warnings about partitions whose callers leave.
     pub(in crate::runtime) fn left(&self) -> Vec<String> {
         let left = self.with_engine(|state, _| state.engine.left());
         let words = |name: Arc<str>| {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{engine::SharedRules, store::Claims};
 
-/// So many entries are kept without a look for those of rules that are gone.
+/// Entries that are kept before those of rules that are gone are looked for.
 const FEWEST: usize = 64;
 
 /// The claims of the rules that requests asked under.

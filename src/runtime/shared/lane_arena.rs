@@ -34,7 +34,7 @@ const FOREIGN: u64 = u64::MAX;
 static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());
 
 impl LaneArena {
-    /// Returns an arena for a handle with so many partitions, and a limit of at most this.
+    /// Returns an arena for a handle with this number of partitions, and a limit of at most this.
     pub(in crate::runtime) fn find(partitions: usize, max_limit: usize, time: &TimeSource) -> &'static Self {
         let origin = time.origin().map_or(FOREIGN, Origin::as_nanos);
         // A clock of the user's is read under a lock, so more lanes would not help. And a simulation is the same on all

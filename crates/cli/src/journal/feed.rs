@@ -61,7 +61,7 @@ pub(super) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// The newest entries, so many, and what comes after them.
+    /// The newest entries, and what comes after them.
     pub(super) async fn open(client: &'a Client, args: &JournalArgs) -> Result<(Self, Batch), Failure> {
         let filters = [
             ("kind", &args.kind),

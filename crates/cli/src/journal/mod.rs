@@ -126,7 +126,7 @@ fn now() -> f64 {
     std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// The time of day, to a thousandth of a second, of so many seconds since 1970.
+/// The time of day, to a thousandth of a second, of a number of seconds since 1970.
 fn time_of_day(since_epoch: f64) -> String {
     let time = Duration::try_from_secs_f64(since_epoch).unwrap_or_default();
     let seconds = time.as_secs() % 86_400;

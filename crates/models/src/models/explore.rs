@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-/// Explores a model: runs it once for each interleaving, up to so many preemptions. Prints how many these were.
+/// Explores a model: runs it once for each interleaving, up to a number of preemptions. Prints how many these were.
 ///
 /// The atomics of `std` that models count with are seen by all threads at once: loom runs a single thread at a time, and
 /// changes to another one at its own atomics only.

@@ -58,12 +58,12 @@ impl Handle {
         Self::with_lanes(1, limit, mistake)
     }
 
-    /// A handle whose slots are lent to the lanes of so many partitions, one each.
+    /// A handle whose slots are lent to the lanes of this number of partitions, one each.
     pub(super) fn with_lanes(partitions: usize, limit: usize, mistake: Mistake) -> Arc<Self> {
         Self::of(Lanes::new(partitions, 1), limit, mistake)
     }
 
-    /// A handle whose slots are lent to so many lanes of one partition.
+    /// A handle whose slots are lent to this number of lanes of one partition.
     pub(super) fn with_lanes_per_partition(per_partition: usize, limit: usize) -> Arc<Self> {
         Self::of(Lanes::new(1, per_partition), limit, Mistake::None)
     }

@@ -67,7 +67,7 @@ impl Lane {
         used
     }
 
-    /// Lends so many slots again, those included that are used.
+    /// Lends this number of slots again, those included that are used.
     fn open(&self, slots: u32) {
         let mut ledger = self.ledger.lock().expect("no thread panicked");
         if !ledger.is_open && slots >= ledger.lent {

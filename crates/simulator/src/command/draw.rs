@@ -141,7 +141,7 @@ impl Setting {
             }
             "drop" => self.drop(dice),
             _ => {
-                // First no overload at all: who takes the delay for one turns requests away for nothing.
+                // First no overload at all: a law that takes the delay for one rejects requests for nothing.
                 let delay = (self.deadline * dice.even(0.1, 0.5)).min(2_000.0);
                 Course {
                     words: format!("answers {delay:.0} ms later, then {factor:.1} times what it can do"),
@@ -155,7 +155,7 @@ impl Setting {
     /// The load stays, and the server does less: slower, or with fewer workers.
     fn drop(&self, dice: &mut Dice) -> Course {
         let slower = dice.pick(&[true, false]);
-        // What is left still has to be able to answer somebody in time: a worker at least, or a third of the deadline.
+        // What is left still has to be able to answer some requests in time: a worker at least, or a third of the deadline.
         let least = if slower { 3.0 * self.mean / self.deadline } else { 1.0 / self.slots };
         let factor = dice.log(1.2, 8.0f64.min(CALM / least));
         let (field, words) = match (slower, self.shared) {
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(kinds.len(), 2 + 3 + 6 + 7, "{kinds:?}");
     }
 
-    /// Perfect admission answers somebody: else goodput would be a part of nothing.
+    /// Perfect admission answers some requests: else goodput would be a part of nothing.
     #[test]
     fn each_can_be_served() {
         for index in 0..MANY {

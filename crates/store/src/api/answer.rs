@@ -155,7 +155,7 @@ pub struct Allotment {
 }
 
 impl Allotment {
-    /// Returns an allotment of so many units, of which none is wanted elsewhere.
+    /// Returns an allotment of `units`, of which none is wanted elsewhere.
     pub const fn new(units: u32, at: StoreTime) -> Self {
         Self { units, wanted: false, target: u32::MAX, retry_after: Duration::ZERO, at }
     }
@@ -174,7 +174,7 @@ pub struct DrawOutcome {
 }
 
 impl DrawOutcome {
-    /// Returns so many units for use within `after`; or none, and that there are some after that.
+    /// Returns units for use within `after`; or none, and that there are some after that.
     pub const fn new(units: u32, after: Duration, at: StoreTime) -> Self {
         Self { units, after, at }
     }

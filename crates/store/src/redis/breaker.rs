@@ -102,7 +102,7 @@ impl Breaker {
         self.state = State::Closed { failures: 0 };
     }
 
-    /// Notes that a request failed that had passed the breaker after so many answers. Returns whether the breaker
+    /// Notes that a request failed that had passed the breaker after `answers` answers. Returns whether the breaker
     /// opened by that.
     ///
     /// Where other requests were answered after it was sent, its failure tells nothing of the server as a whole.

@@ -80,7 +80,7 @@ pub(super) struct Habit {
     pub(super) scatter: f64,
 }
 
-/// A mean so many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
+/// A mean this many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
 const ALARM: f64 = 2.0;
 const ENOUGH_FOR_ALARM: u32 = 12;
 /// A cohort is judged when this part of its members has finished.

@@ -187,7 +187,7 @@ const WANTED_ERROR: f64 = 0.1;
 /// Fewest and most samples that a cohort takes.
 const FEWEST: f64 = 16.0;
 const MOST: f64 = 100.0;
-/// After so many nanoseconds, or after so many times as long as a request takes, a cohort makes do with fewer samples:
+/// After this number of nanoseconds, or of times as long as a request takes, a cohort makes do with fewer samples:
 /// a better mean that comes later is about a server that may be another one by then.
 const LONG_ENOUGH: f64 = 2e9;
 const FEWEST_ROUNDS: f64 = 2.0;

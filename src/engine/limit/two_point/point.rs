@@ -114,7 +114,7 @@ impl Comparison {
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error).exp(), halvings, error }
     }
 
-    /// Whether `g` is above this by so many standard errors.
+    /// Whether `g` is above this by a number of standard errors.
     pub(super) fn is_above(&self, bound: f64, errors: f64) -> bool {
         self.halvings > 0.0 && self.g.ln() - errors * self.error > bound.ln()
     }

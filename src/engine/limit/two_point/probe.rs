@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::{Phase, TwoPoint, point::Point, rules::Rule};
 use crate::time::Timestamp;
 
-/// A probe has to pay off for so many times as long as the time that it cost, all throughput taken together.
+/// A probe has to pay off for this many times the time that it cost, all throughput taken together.
 const PAYS_OFF: f64 = 15.0;
 /// Longest pause, however much the probe cost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

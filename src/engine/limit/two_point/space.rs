@@ -33,7 +33,7 @@ const WEIGHT: f64 = 0.2;
 const WEIGHT_OF_THROUGHPUT: f64 = 0.3;
 /// Part of requests that a cohort has to have answered to tell how fast the server is.
 const ANSWERED: f64 = 0.9;
-/// A lower point so many times slower than the server alone has a delay.
+/// A lower point this many times slower than the server alone has a delay.
 const DELAYED: f64 = 2.0;
 /// Part of the highest throughput of late below which the server itself became slower.
 const UNHURT: f64 = 0.6;

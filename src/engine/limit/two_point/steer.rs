@@ -25,13 +25,13 @@ const STEEP: f64 = 2.2;
 const IMPLAUSIBLE: f64 = 3.0;
 /// Twice as many requests take at most that many times as long, on a server that is only too crowded.
 const STEEPEST: f64 = 4.0;
-/// A lower point is good for so many times as long as it takes to measure the upper one, or for the gap between probes.
+/// A lower point is good for this many times as long as it takes to measure the upper one, or for the gap between probes.
 const LASTS: u32 = 5;
 /// What is left of a limit that brings next to no answers.
 const DROWNED_CUT: f64 = 0.125;
 /// Time for which the law is careful below a limit that was too high.
 const REMEMBERED: Duration = Duration::from_secs(40);
-/// A limit of so many times what runs on average has room for requests that come by chance.
+/// A limit of this many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
 /// Standard errors by which `g` has to be too high for a cut where a cut that was not due costs much: where requests scatter,
 /// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Up to so many members a vector is faster than a tree.
+/// Up to this number of members a vector is faster than a tree.
 const FEW: usize = 16;
 
 #[derive(Debug)]

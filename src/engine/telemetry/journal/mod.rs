@@ -151,7 +151,7 @@ impl Grouped for Changed {
 }
 
 impl Journal {
-    /// Returns a journal with room for so many decisions and as many changes.
+    /// Returns a journal with room for this number of decisions, and as many changes.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MOST_ENTRIES);
         Self {

@@ -113,7 +113,7 @@ impl LaneState {
         Seen::of(self.0.fetch_add(LEFT + FREE - USED, Ordering::AcqRel))
     }
 
-    /// Opens a closed lane, with so many slots more than before, or fewer. Where that is fewer than run, no request enters until
+    /// Opens a closed lane, with more slots than before, or fewer. Where that is fewer than run, no request enters until
     /// enough have left. Under the lock of the engine.
     pub(in crate::runtime) fn open(&self, more: i64) {
         self.0.fetch_add((more.cast_unsigned() << 20).wrapping_add(CLOSED * FREE), Ordering::AcqRel);

@@ -11,7 +11,7 @@ use std::{
 
 use super::MOST_LANES;
 
-/// Cores for each lane of a partition at least: so many get on well with a single number to write to.
+/// The fewest cores for each lane of a partition: fewer get on well with a single number to write to.
 const CORES: usize = 4;
 
 /// Slots of the limit for each lane at least: with fewer of them, a request would often find none in its own.
@@ -58,7 +58,7 @@ pub(super) fn this_thread() -> usize {
     })
 }
 
-/// Gives so many lanes to each partition of handles that this thread builds.
+/// Sets the number of lanes of each partition of handles that this thread builds.
 #[cfg(test)]
 pub(in crate::runtime) fn force_lanes_per_partition<R>(per_partition: usize, build: impl FnOnce() -> R) -> R {
     let before = FORCED.replace(Some(per_partition));

@@ -197,7 +197,7 @@ impl Lending {
         lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
         for (loans, lanes) in self.loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition)) {
             // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
-            // lanes: so many have to leave each lane before a request may enter there.
+            // lanes: that number has to leave each lane before a request may enter there.
             let [Loan { partition, .. }, ..] = *loans else { continue };
             let too_many = engine.too_many(partition, loans.iter().map(|loan| loan.lent).sum::<u32>());
             for (loan, lane) in loans.iter_mut().zip(lanes) {
@@ -302,7 +302,7 @@ impl Loan {
         MOST_LENT - self.lent
     }
 
-    /// Takes up to so many slots more. Returns how many.
+    /// Takes up to `most` slots more. Returns how many.
     fn add(&mut self, most: usize) -> u32 {
         let more = u32::try_from(most).unwrap_or(u32::MAX).min(self.room());
         self.lent += more;

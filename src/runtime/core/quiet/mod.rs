@@ -120,7 +120,7 @@ pub(in crate::runtime) enum Next {
 }
 
 impl Lanes {
-    /// Lanes for so many partitions, with so many lanes each: a power of two.
+    /// Lanes for a number of partitions; the number of lanes of each is a power of two.
     pub(in crate::runtime) fn new(partitions: usize, per_partition: usize) -> Self {
         Self {
             lanes: (0..number_of_lanes(partitions, per_partition)).map(|_| Lane::new()).collect(),
@@ -132,7 +132,7 @@ impl Lanes {
         }
     }
 
-    /// Whether these are the lanes of a handle with so many partitions, and so many lanes for each of them.
+    /// Whether these are the lanes of a handle with these numbers of partitions and of lanes for each.
     pub(in crate::runtime) fn are_for(&self, partitions: usize, per_partition: usize) -> bool {
         self.per_partition == per_partition.ilog2() && self.lanes.len() == number_of_lanes(partitions, per_partition)
     }
@@ -260,7 +260,7 @@ impl Lanes {
         if seen.is_closed { 0 } else { self.running_with(lane, slot.lane(), seen.used) }
     }
 
-    /// Returns how many requests run in all, if so many run in the lane of this number.
+    /// Returns how many requests run in all, given how many run in the lane of this number.
     #[inline]
     fn running_with(&self, lane: &Lane, number: usize, used: u32) -> u32 {
         if self.per_partition > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
@@ -365,7 +365,7 @@ impl Lane {
         }
     }
 
-    /// Returns how many requests run in all, if so many run in this lane: as of the last collection.
+    /// Returns how many requests run in all, given how many run in this lane: as of the last collection.
     #[inline]
     fn running_with(&self, used: u32) -> u32 {
         low(self.others.load(Ordering::Relaxed)) + used
@@ -381,7 +381,7 @@ impl Lane {
     }
 }
 
-/// Lanes of so many partitions, with so many lanes each.
+/// The lanes of each of these partitions.
 fn number_of_lanes(partitions: usize, per_partition: usize) -> usize {
     partitions.saturating_mul(per_partition).min(MOST_LANES)
 }

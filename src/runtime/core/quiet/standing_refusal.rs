@@ -4,7 +4,7 @@
 //! changes but counts. So it lets its refusal stand, and requests take that without the lock. The refusal is withdrawn at the
 //! beginning of each other turn, and is too old after a moment.
 //!
-//! The number that says whether a refusal stands counts as well who took it: a request takes the refusal and is counted by the
+//! The number that says whether a refusal stands counts the requests that took it too: a request takes the refusal and is counted by the
 //! same atomic instruction. So a request that comes after the refusal was withdrawn never takes it, and each request that took it
 //! is counted once.
 
