@@ -3,6 +3,8 @@
 mod abandoned;
 mod changes;
 mod closing;
+#[cfg(feature = "contract")]
+mod contract;
 mod crowds;
 mod driver;
 mod estimates;

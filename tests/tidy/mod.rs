@@ -4,6 +4,7 @@ mod circles;
 mod engine;
 mod names;
 mod pages;
+mod promises;
 mod weight;
 
 use std::{

@@ -1,10 +1,12 @@
 //! Pages that name tests name those that there are; and no package allows unsafe code.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
+
+use super::promises::{self, Promise};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -20,21 +22,6 @@ fn walk(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All functions of the sources, and the entries of the lists that macros make tests of.
-fn functions() -> BTreeSet<String> {
-    let mut files = Vec::new();
-    for folder in ["crates", "src", "tests"] {
-        walk(&root().join(folder), "rs", &mut files);
-    }
-    let mut names = BTreeSet::new();
-    for text in files.iter().map(|path| fs::read_to_string(path).unwrap()) {
-        for part in text.split("fn ").skip(1).chain(text.split("harness! { ").skip(1)) {
-            names.insert(part.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect());
-        }
-    }
-    names
-}
-
 /// The names of tests on a page: words of four parts at least, in backticks.
 fn named(page: &str) -> Vec<&str> {
     let quoted = page.split('`').skip(1).step_by(2);
@@ -44,26 +31,65 @@ fn named(page: &str) -> Vec<&str> {
     quoted.filter(is_test).collect()
 }
 
-fn missing<'a>(page: &'a str, functions: &BTreeSet<String>) -> Vec<&'a str> {
-    named(page).into_iter().filter(|name| !functions.contains(*name)).collect()
+fn missing<'a>(page: &'a str, tests: &BTreeMap<String, u8>) -> Vec<&'a str> {
+    named(page).into_iter().filter(|name| !tests.contains_key(*name)).collect()
 }
 
 #[test]
 fn pages_name_tests_that_there_are() {
-    let functions = functions();
+    let tests = promises::circles(root());
     for (page, at_least) in [(".github/SECURITY.md", 15), ("src/docs/guarantees.md", 5)] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let named = named(&text).len();
         assert!(named >= at_least, "{page} names {named} tests");
-        assert_eq!(missing(&text, &functions), [""; 0], "{page} names tests that there are not");
+        assert_eq!(missing(&text, &tests), [""; 0], "{page} names tests that there are not");
     }
     let renamed =
         "it is shown by `a_test_that_was_renamed_yesterday`, `max_labels` and `pages_name_tests_that_there_are`";
-    assert_eq!(
-        missing(renamed, &functions),
-        ["a_test_that_was_renamed_yesterday"],
-        "control: one that is gone is found"
-    );
+    assert_eq!(missing(renamed, &tests), ["a_test_that_was_renamed_yesterday"], "control: one that is gone is found");
+}
+
+#[test]
+fn a_test_is_a_function_or_an_entry_of_a_list() {
+    let mut found = BTreeMap::new();
+    let text = "#[test]\nfn one() {}\nfn none() {}\n// fn told\n  #[tokio::test(start_paused = true)]\n  #[ignore = \"x\"]\n  \
+                async fn late() {}\nharness! { proof, unwind 4: |any| f(any) }\nhold! {\n    words: listed, last(2);\n}\n";
+    promises::add(text, 1, 3, &mut found);
+    promises::add("#[test]\nfn one() {}\n#[test]\nfn two() {}", 2, 3, &mut found);
+    for (test, circle) in [("one", 1), ("two", 2), ("late", 3), ("proof", 1), ("listed", 1), ("last", 1)] {
+        assert_eq!(found.get(test), Some(&circle), "{test}");
+    }
+    assert_eq!((found.get("none"), found.get("told")), (None, None));
+}
+
+/// The promises, and the circle of each test.
+fn promises() -> (Vec<Promise>, BTreeMap<String, u8>) {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let list = read("crates/models/verification/promises.txt");
+    (promises::promises(&read("src/docs/guarantees.md"), &list), promises::circles(root()))
+}
+
+#[test]
+fn each_promise_has_a_test_that_a_rust_toolchain_is_enough_for() {
+    let (mut promises, circles) = promises();
+    assert_eq!((promises.len(), promises::unheld(&promises, &circles)), (11, Vec::new()));
+    let control = promises.last_mut().unwrap();
+    control.tests = ["no_more_run_than_are_lent", "nowhere"].map(str::to_owned).into();
+    let missing = "promise 11: there is no test nowhere";
+    let title = &control.title;
+    let later = format!("promise 11 ({title}) has no test in the first circle");
+    assert_eq!(promises::unheld(&promises, &circles), [&*later, missing], "control");
+}
+
+/// The page of what was run names each test of each promise with its circle, and no other.
+#[test]
+fn the_page_of_what_was_run_tells_the_circles() {
+    let (promises, circles) = promises();
+    let page = fs::read_to_string(root().join("src/docs/verification.md")).unwrap();
+    let rows = promises.iter().flat_map(|it| &it.tests).map(|it| format!("| `{it}` | {} |", circles[it]));
+    let told = page.split("## Models").next().unwrap().lines().filter(|line| line.starts_with("| `"));
+    let told = told.map(|line| line.split_inclusive('|').take(3).collect::<String>());
+    assert_eq!(told.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
 }
 
 /// What of a manifest lets unsafe code in: lints of its own, or none.

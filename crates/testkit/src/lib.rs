@@ -10,11 +10,14 @@ pub mod process;
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
 
 use tokio::time::{Instant, sleep, timeout};
+
+use tower_admission::store::Store;
 
 pub use crate::moody::{Mood, Moody, ticket};
 
@@ -50,6 +53,11 @@ pub async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bo
 pub async fn bounded<F: Future>(what: &str, future: F) -> F::Output {
     let Ok(output) = timeout(PATIENCE, future).await else { panic!("it did not end: {what}") };
     output
+}
+
+/// A store for many.
+pub fn shared(store: impl Store) -> Arc<dyn Store> {
+    Arc::new(store)
 }
 
 /// Polls `future` once, on behalf of the task that calls.

@@ -4,9 +4,9 @@ pub(crate) mod ledger;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, time::Duration};
 
-pub(crate) use admission_testkit::{PATIENCE, bounded, eventually_async as eventually, ms};
+pub(crate) use admission_testkit::{PATIENCE, bounded, eventually_async as eventually, ms, shared};
 use tower_admission::store::{Acquired, Claim, Claims, Keys, Lease, RateMode, Request, Store, Token};
 
 /// Whether to repeat as often as the documentation says.
@@ -51,8 +51,4 @@ pub(crate) async fn acquire(store: &dyn Store, claims: &Claims, expiry: Duration
         Acquired::Full(full) => Err((full.claim, full.retry_after)),
         other => panic!("{other:?}"),
     }
-}
-
-pub(crate) fn shared(store: impl Store) -> Arc<dyn Store> {
-    Arc::new(store)
 }
