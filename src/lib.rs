@@ -184,10 +184,8 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        Before, BlockedBy, CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, Identity,
-        JournalEntry, JournalPage, Label, LabelPage, LabelSort, LimitMove, LimitState, Overview, Partition,
-        PartitionSection, Partitions, Quantiles, Readiness, Recent, Refused, Rule, Section, Shadow, Store, Verdict,
-        Waiter, WaiterPage,
+        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, Identity, JournalPage, Label,
+        LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }

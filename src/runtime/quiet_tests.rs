@@ -232,7 +232,7 @@ impl World {
         snapshot.mean_hold_seconds = 0.0;
         // What a law tells of its last sample: of several lanes, another one may have been learned last.
         let limit = &mut snapshot.limit_state;
-        (limit.sentence, limit.state, limit.rtt_seconds, limit.ratio) = (String::new(), "", None, None);
+        (limit.sentence, limit.state, limit.rtt_seconds, limit.ratio) = (String::new(), "".into(), None, None);
         if let Some(last) = &mut limit.last_move {
             (last.rtt_seconds, last.ratio) = (None, None);
         }

@@ -27,7 +27,7 @@ fn off_counts_and_learns_nothing() {
     let permits: Vec<_> = (0..5).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
     permits.into_iter().for_each(|permit| permit.finish(Outcome::Overload));
     let snapshot = assert_at_rest(&admission, 0);
-    assert_eq!((snapshot.mode, snapshot.partitions[0].overloads), ("off", 0));
+    assert_eq!((&*snapshot.mode, snapshot.partitions[0].overloads), ("off", 0));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the journal says of the store: at once where a request meets it, within a second otherwise.
 
+use std::borrow::Cow;
+
 use admission_testkit::{Mood, Moody, ticket};
 use tokio::time::{Instant, sleep};
 use tower_admission::{
@@ -9,11 +11,17 @@ use tower_admission::{
 
 use super::ms;
 
+/// A handle itself tells no words but its own.
+fn word(it: Cow<'static, str>) -> &'static str {
+    let Cow::Borrowed(word) = it else { panic!("{it:?} was read somewhere") };
+    word
+}
+
 /// What became of the store, as the journal tells it, and when that was noted.
 fn told(admission: &Admission) -> Vec<(&'static str, &'static str, Option<f64>, f64)> {
     let changes = admission.journal().into_iter().filter_map(|entry| match entry.event {
         JournalEvent::Change(ChangeEntry::Store { from, to, down_seconds, .. }) => {
-            Some((from, to, down_seconds, entry.at_seconds))
+            Some((word(from), word(to), down_seconds, entry.at_seconds))
         }
         _ => None,
     });
@@ -121,7 +129,7 @@ async fn a_store_that_is_back_and_quiet_says_when_grants_begin() {
     let headline = &snapshot.verdict.headline;
     assert!(headline.starts_with("store quiet: it is back; grants begin in 7 s, shared rules refuse"), "{headline}");
     let known = snapshot.store.unwrap();
-    assert_eq!((known.state, known.grants_after_seconds), ("quiet", 7.0));
+    assert_eq!((&*known.state, known.grants_after_seconds), ("quiet", 7.0));
     sleep(ms(7_000)).await;
     store.is(Mood::Up);
     drop(admission.admit(ticket()).await.unwrap());

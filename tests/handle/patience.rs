@@ -69,7 +69,7 @@ impl LimitAlgorithm for Told {
 async fn alone_it_bounds_the_queue_and_the_wait() {
     let admission = Admission::builder().patience(ms(1_000)).build().unwrap();
     let snapshot = admission.snapshot();
-    assert_eq!((snapshot.limit, snapshot.queue, snapshot.discipline), (20, 10_000, "burst_credit"));
+    assert_eq!((snapshot.limit, snapshot.queue, &*snapshot.discipline), (20, 10_000, "burst_credit"));
     assert!(admission.warnings().is_empty(), "{:?}", admission.warnings());
     let held: Vec<_> = (0..20).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
     let start = Instant::now();

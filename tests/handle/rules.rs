@@ -258,7 +258,7 @@ fn check(admission: &Admission, ledger: &Ledger, group: u32) {
         let class = CLASSES.iter().position(|class| *class == it.class).unwrap();
         let label = LABELS.iter().position(|label| *label == it.name).unwrap();
         for rule in &it.rules {
-            let expected = match rule.rule {
+            let expected = match &*rule.rule {
                 "max_per_minute" => admitted(class, label),
                 "max_per_minute_per_namespace" => of_class(class),
                 "budget" => all,

@@ -106,6 +106,7 @@ fn send_some(
     for partition in &snapshot.partitions {
         assert_eq!((partition.in_flight, partition.in_flight_beyond), (0, 0), "nothing is left behind");
         for (reason, count) in &partition.would_reject {
+            let reason = Reason::ALL.into_iter().map(Reason::as_str).find(|it| it == reason).unwrap();
             tally.would.insert((partition.name.clone(), reason), *count);
         }
     }

@@ -38,7 +38,7 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     assert_eq!((admission.snapshot().limit, admission.snapshot().reloads), (7, 1));
     write("limit = 9\nmode = \"observe\"");
     assert_eq!(next().await, Ok(()));
-    assert_eq!((admission.snapshot().limit, admission.snapshot().mode), (9, Mode::Observe.as_str()));
+    assert_eq!((admission.snapshot().limit, &*admission.snapshot().mode), (9, Mode::Observe.as_str()));
     drop(watch);
     fs::remove_file(&path).unwrap();
 }
@@ -73,7 +73,7 @@ async fn settings_that_a_handle_was_made_from_are_not_taken_anew() {
     .await
     .unwrap();
     assert!(reports.try_recv().is_err(), "nothing has changed in five looks");
-    assert_eq!((admission.snapshot().reloads, admission.snapshot().mode), (0, Mode::Enforce.as_str()));
+    assert_eq!((admission.snapshot().reloads, &*admission.snapshot().mode), (0, Mode::Enforce.as_str()));
 
     write("limit = 8\nmode = \"observe\"");
     let change = timeout(Duration::from_secs(30), reports.recv()).await.unwrap().unwrap();

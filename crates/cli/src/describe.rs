@@ -1,6 +1,9 @@
 //! `admission describe`: one label.
 
-use tower_admission::introspection::{Label, Rule, Section, WaiterPage};
+use tower_admission::{
+    introspection::{Label, Section, WaiterPage},
+    snapshot::{LabelSnapshot, LabelStatus, RuleSnapshot},
+};
 
 use crate::{
     args::DescribeArgs,
@@ -33,14 +36,14 @@ pub(crate) fn run(args: &DescribeArgs) -> Result<End, Failure> {
         };
         let label: Label = client.read(json.clone())?;
         let mut waiters = None;
-        if !args.json && label.admission.values().any(|section| section.waiting > 0) {
+        if !args.json && label.admission.values().any(|section| section.snapshot.waiting > 0) {
             let path = format!("/labels/{name}/waiters?namespace={namespace}&limit={WAITERS}");
             waiters = client.find(&path).await?.map(|json| client.read::<WaiterPage>(json)).transpose()?;
         }
         Ok((json, label, waiters))
     })?;
     text::print(&if args.json { text::json(&json) } else { human(&label, waiters.as_ref()) })?;
-    Ok(End::wrong_if(args.exit_code && label.status != "accepting"))
+    Ok(End::wrong_if(args.exit_code && label.status != LabelStatus::Accepting))
 }
 
 /// Why a label isn't known, and which one may have been meant.
@@ -75,7 +78,7 @@ fn human(label: &Label, waiters: Option<&WaiterPage>) -> String {
         "{}{}: {}",
         paint.paint(Look::Bold, &safe(words::name(label))),
         if label.namespace.is_empty() { String::new() } else { format!(" in {}", safe(&label.namespace)) },
-        paint.paint(look_of(&label.status), &safe(&label.status))
+        paint.paint(look_of(label.status.as_str()), label.status.as_str())
     )];
     for (class, section) in &label.admission {
         lines.push(String::new());
@@ -83,10 +86,10 @@ fn human(label: &Label, waiters: Option<&WaiterPage>) -> String {
         lines.push(format!(
             "{}: {}",
             paint.paint(Look::Bold, &class),
-            paint.paint(look_of(&section.status), &safe(&words::status(section)))
+            paint.paint(look_of(section.snapshot.status.as_str()), &safe(&words::status(&section.snapshot)))
         ));
         lines.extend(of_class(label, section).into_iter().map(|line| format!("  {line}")));
-        lines.extend(rules(label, section, paint).into_iter().map(|line| format!("  {line}")));
+        lines.extend(rules(label, &section.snapshot, paint).into_iter().map(|line| format!("  {line}")));
     }
     // Meanwhile they may all have been served.
     if let Some(page) = waiters.filter(|page| !page.waiters.is_empty()) {
@@ -107,6 +110,7 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
         let workers = section.active_worker_count.map(|workers| format!(" of {workers} workers")).unwrap_or_default();
         format!(" on {slots} slots{workers} ({})", safe(&section.budget_source))
     });
+    let section = &section.snapshot;
     let oldest = match section.waiting {
         0 => String::new(),
         _ => format!(", the first of them for {}", seconds(section.oldest_wait_seconds)),
@@ -139,7 +143,7 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
     lines
 }
 
-fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
+fn rules(label: &Label, section: &LabelSnapshot, paint: Paint) -> Vec<String> {
     if section.rules.is_empty() {
         return vec!["no cap, rate or budget applies".to_owned()];
     }
@@ -148,14 +152,14 @@ fn rules(label: &Label, section: &Section, paint: Paint) -> Vec<String> {
         let look = if rule.remaining == 0 && !rule.observes { Look::Busy } else { Look::Plain };
         let name = match &rule.group {
             Some(group) => format!("{} {group}", rule.rule),
-            None => rule.rule.clone(),
+            None => rule.rule.to_string(),
         };
         table.row([
             Cell::from(name),
             Cell::number(rule.used).with(look),
             Cell::number(rule.bound),
             Cell::number(rule.remaining).with(look),
-            Cell::from(if rule.observes { "dry run" } else { &rule.when_full }),
+            Cell::from(if rule.observes { "dry run" } else { &*rule.when_full }),
             Cell::from(key(label, rule)),
         ]);
     }
@@ -168,7 +172,7 @@ fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
     for waiter in &page.waiters {
         table.row([
             Cell::number(waiter.place),
-            Cell::from(&waiter.stage),
+            Cell::from(&*waiter.stage),
             Cell::from(&waiter.class),
             Cell::from(waiter.run.as_deref().unwrap_or_default()),
             Cell::from(seconds(waiter.waited_seconds)),
@@ -180,8 +184,8 @@ fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
 }
 
 /// The key of the settings that a rule comes from.
-fn key(label: &Label, rule: &Rule) -> String {
-    match rule.source.as_str() {
+fn key(label: &Label, rule: &RuleSnapshot) -> String {
+    match &*rule.source {
         "namespace:label" => format!("override {}:{}", label.namespace, label.label),
         "namespace:*" => format!("override {}:*", label.namespace),
         "label" => format!("override {}", label.label),

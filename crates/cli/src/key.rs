@@ -1,5 +1,7 @@
 //! What holds for a label under a configuration, and where that was said. The handle itself is asked.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use tower_admission::{
     AdmissionBuilder, Mode, Ticket,
@@ -36,7 +38,7 @@ struct Class {
 struct Rule {
     name: String,
     bound: usize,
-    when_full: &'static str,
+    when_full: Cow<'static, str>,
     /// The key of the settings under which it was found.
     key: String,
     /// The file and line, or the variable.
@@ -96,7 +98,7 @@ impl Held {
                     Cell::from(name),
                     Cell::from(&rule.name),
                     Cell::number(rule.bound),
-                    Cell::from(rule.when_full),
+                    Cell::from(&*rule.when_full),
                     Cell::from(&rule.key),
                     Cell::from(&rule.origin),
                 ]);
@@ -156,13 +158,13 @@ impl Class {
 
 impl Rule {
     fn of(class: &str, label: &LabelSnapshot, rule: &RuleSnapshot, loaded: &Loaded) -> Self {
-        let setting = match rule.rule {
+        let setting = match &*rule.rule {
             "budget" => "max_per_minute_per_budget_group",
             other => other,
         };
         let LabelSnapshot { namespace, name, .. } = label;
         let over = |key: &str| (key.to_owned(), format!("overrides.{key}.{class}.{setting}"));
-        let (key, path) = match rule.source {
+        let (key, path) = match &*rule.source {
             "namespace:label" => over(&format!("{namespace}:{name}")),
             "namespace:*" => over(&format!("{namespace}:*")),
             "label" => over(name),
@@ -175,7 +177,13 @@ impl Rule {
         let elsewhere = if rule.source == "labels" { "labels" } else { "label_overrides" };
         let origin = origin(loaded, &path).or_else(|| origin(loaded, elsewhere)).unwrap_or_default();
         let group = rule.group.as_ref().map(|group| format!(" {group}")).unwrap_or_default();
-        Self { name: format!("{}{group}", rule.rule), bound: rule.bound, when_full: rule.when_full, key, origin }
+        Self {
+            name: format!("{}{group}", rule.rule),
+            bound: rule.bound,
+            when_full: rule.when_full.clone(),
+            key,
+            origin,
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! `admission list`: labels, all pages of them.
 
 use serde_json::{Value, json};
-use tower_admission::introspection::{LabelPage, Rule};
+use tower_admission::{
+    introspection::LabelPage,
+    snapshot::{LabelStatus, RuleSnapshot},
+};
 
 use crate::{
     args::ListArgs,
@@ -26,7 +29,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<End, Failure> {
         }
     }
     let (page, labels) = block_on(all(&client, &filters))?;
-    let accept = page.labels.iter().all(|label| label.status == "accepting");
+    let accept = page.labels.iter().all(|label| label.status == LabelStatus::Accepting);
     if args.json {
         let all =
             json!({ "total": page.total, "matched": page.matched, "by_status": page.by_status, "labels": labels });
@@ -75,14 +78,15 @@ fn human(page: &LabelPage) -> String {
     ]);
     for label in &page.labels {
         for (class, section) in &label.admission {
-            let use_of = |rule: Option<&Rule>| rule.map(|rule| format!("{}/{}", rule.used, rule.bound));
+            let section = &section.snapshot;
+            let use_of = |rule: Option<&RuleSnapshot>| rule.map(|rule| format!("{}/{}", rule.used, rule.bound));
             let running = words::cap(section)
                 .map_or_else(|| section.in_flight.to_string(), |cap| format!("{}/{}", section.in_flight, cap.bound));
             table.row([
                 Cell::name(&label.namespace),
                 Cell::name(words::name(label)).with(Look::Bold),
                 Cell::name(class),
-                Cell::from(words::status(section)).with(look_of(&section.status)),
+                Cell::from(words::status(section)).with(look_of(section.status.as_str())),
                 Cell::from(running),
                 Cell::number(section.waiting),
                 Cell::from(use_of(words::rate(section)).unwrap_or_default()),

@@ -1,6 +1,9 @@
 //! `admission partitions`, and one of them in detail.
 
-use tower_admission::introspection::{Partition, Partitions};
+use tower_admission::{
+    introspection::{Partition, Partitions},
+    snapshot::LabelStatus,
+};
 
 use crate::{
     args::{PartitionsArgs, ServerArgs},
@@ -35,16 +38,16 @@ pub(crate) fn table(partitions: &[Partition]) -> Table<9> {
         ">REFUSED/S",
         "MOSTLY BECAUSE OF",
     ]);
-    let mut sorted: Vec<_> = partitions.iter().collect();
-    sorted.sort_by(|a, b| b.recent.refused_per_second.total_cmp(&a.recent.refused_per_second));
-    for one in sorted {
+    let mut sorted: Vec<_> = partitions.iter().map(|it| (&it.snapshot, it.admission.status.as_str())).collect();
+    sorted.sort_by(|(a, _), (b, _)| b.recent.refused_per_second.total_cmp(&a.recent.refused_per_second));
+    for (one, status) in sorted {
         let refused = one.recent.refused_per_second;
-        let most = one.recent.refused.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(reason, _)| reason.as_str());
+        let most = one.recent.refused.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(reason, _)| &**reason);
         let below = if one.recent.refused_below_share { " (below its share)" } else { "" };
-        let mode = if one.observes { format!("{}, dry run", one.mode) } else { one.mode.clone() };
+        let mode = if one.observes { format!("{}, dry run", one.mode) } else { one.mode.to_string() };
         table.row([
             Cell::name(&one.name).with(Look::Bold),
-            Cell::from(&one.admission.status).with(look_of(&one.admission.status)),
+            Cell::from(status).with(look_of(status)),
             Cell::from(mode),
             Cell::number(one.share),
             Cell::number(one.in_flight),
@@ -65,7 +68,7 @@ pub(crate) fn describe(server: &ServerArgs, name: &str, is_json: bool, exit_code
             Some(json) => Ok(json),
             None => {
                 let all: Partitions = client.read(client.get("/partitions").await?)?;
-                let near = nearest(name, all.partitions.iter().map(|it| it.name.as_str()));
+                let near = nearest(name, all.partitions.iter().map(|it| it.snapshot.name.as_str()));
                 let near = near.map(|near| format!("; did you mean {:?}?", safe(near))).unwrap_or_default();
                 Err(Failure::Missing(format!("there is no partition {:?}{near}", safe(name))))
             }
@@ -73,18 +76,14 @@ pub(crate) fn describe(server: &ServerArgs, name: &str, is_json: bool, exit_code
     })?;
     let one: Partition = client.read(found.clone())?;
     text::print(&if is_json { text::json(&found) } else { human(&one) })?;
-    Ok(End::wrong_if(exit_code && one.admission.status != "accepting"))
+    Ok(End::wrong_if(exit_code && one.admission.status != LabelStatus::Accepting))
 }
 
 fn human(one: &Partition) -> String {
     let paint = Paint::for_stdout();
-    let status = &one.admission.status;
+    let (status, one) = (one.admission.status.as_str(), &one.snapshot);
     let mut lines = vec![
-        format!(
-            "partition {}: {}",
-            paint.paint(Look::Bold, &safe(&one.name)),
-            paint.paint(look_of(status), &safe(status))
-        ),
+        format!("partition {}: {}", paint.paint(Look::Bold, &safe(&one.name)), paint.paint(look_of(status), status)),
         format!("  {:.1} % of the limit, {} slots, {}", one.percent, one.share, safe(&one.mode)),
         format!("  {} running, {} waiting in line, {} at the gate", one.in_flight, one.waiting, one.at_gate),
     ];
@@ -107,7 +106,7 @@ fn human(one: &Partition) -> String {
         reasons.sort_by(|a, b| b.1.cmp(a.1));
         for (reason, count) in reasons {
             let rate = recent.refused.get(reason).copied().unwrap_or(0.0);
-            table.row([Cell::from(reason), Cell::from(format!("{rate:.1}")), Cell::from(count.to_string())]);
+            table.row([Cell::from(&**reason), Cell::from(format!("{rate:.1}")), Cell::from(count.to_string())]);
         }
         lines.extend(table.lines(paint).into_iter().map(|line| format!("  {line}")));
     }

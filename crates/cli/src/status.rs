@@ -1,6 +1,6 @@
 //! `admission status`: the state of the server in a line, and what to do.
 
-use tower_admission::introspection::{Overview, Verdict};
+use tower_admission::{introspection::Overview, snapshot::VerdictSnapshot};
 
 use crate::{
     args::StatusArgs,
@@ -23,12 +23,12 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
     } else {
         text::print(&human(&overview, now))?;
     }
-    Ok(End::wrong_if(args.exit_code && !matches!(overview.verdict.state.as_str(), "fine" | "busy")))
+    Ok(End::wrong_if(args.exit_code && !matches!(&*overview.snapshot.verdict.state, "fine" | "busy")))
 }
 
 /// The look of a verdict.
-pub(crate) fn look(verdict: &Verdict) -> Look {
-    match verdict.state.as_str() {
+pub(crate) fn look(verdict: &VerdictSnapshot) -> Look {
+    match &*verdict.state {
         "fine" => Look::Good,
         "busy" | "throttled" | "store_slow" | "store_quiet" | "not_enforcing" => Look::Busy,
         _ => Look::Bad,
@@ -36,7 +36,7 @@ pub(crate) fn look(verdict: &Verdict) -> Look {
 }
 
 /// The state in a line, and since when. A server of an earlier version tells none.
-pub(crate) fn headline(verdict: &Verdict, now: f64) -> String {
+pub(crate) fn headline(verdict: &VerdictSnapshot, now: f64) -> String {
     if verdict.headline.is_empty() {
         return "the server is of a version that tells no verdict".to_owned();
     }
@@ -44,7 +44,7 @@ pub(crate) fn headline(verdict: &Verdict, now: f64) -> String {
 }
 
 /// The state, and what to do.
-fn first_line(verdict: &Verdict, now: f64) -> String {
+fn first_line(verdict: &VerdictSnapshot, now: f64) -> String {
     let headline = headline(verdict, now);
     let has_advice = verdict.state != "fine" && !verdict.advice.is_empty();
     if has_advice { format!("{headline}. Now: {}", safe(&verdict.advice)) } else { headline }
@@ -52,14 +52,15 @@ fn first_line(verdict: &Verdict, now: f64) -> String {
 
 /// The name of the handle, what runs there, and for how long.
 fn subject(overview: &Overview, now: f64) -> String {
-    let name = safe(&overview.name);
+    let name = safe(&overview.snapshot.name);
     let Some(identity) = &overview.identity else { return name.into_owned() };
     let version = if identity.version.is_empty() { String::new() } else { format!(" {}", safe(&identity.version)) };
     format!("{name}{version} (tower-admission {}, up {})", safe(&identity.library), seconds(now.floor()))
 }
 
 fn human(overview: &Overview, now: f64) -> String {
-    let (paint, verdict) = (Paint::for_stdout(), &overview.verdict);
+    let (paint, snapshot) = (Paint::for_stdout(), &overview.snapshot);
+    let verdict = &snapshot.verdict;
     let rates = format!(
         "in the last {} {:.1}/s admitted, {:.1}/s refused",
         seconds(verdict.window_seconds.min(now.floor())),
@@ -69,16 +70,16 @@ fn human(overview: &Overview, now: f64) -> String {
     let mut lines = vec![
         paint.paint(look(verdict), &first_line(verdict, now)),
         format!("{}: {rates}", subject(overview, now)),
-        safe(&overview.limit_state.sentence).into_owned(),
+        safe(&snapshot.limit_state.sentence).into_owned(),
     ];
-    if overview.kept > 0 {
-        lines.push(format!("{} slots are held back for requests that were rejected below their share", overview.kept));
+    if snapshot.kept > 0 {
+        lines.push(format!("{} slots are held back for requests that were rejected below their share", snapshot.kept));
     }
     if let Some(capture) = overview.capture.as_ref().filter(|capture| capture.running) {
         let (span, kib) = (seconds(capture.span_seconds.round()), capture.bytes / 1_024);
         lines.push(format!("a capture of the last {span} is there, {kib} KiB: `admission capture` fetches it"));
     }
-    lines.extend(overview.warnings.iter().map(|warning| format!("warning: {}", safe(warning))));
+    lines.extend(snapshot.warnings.iter().map(|warning| format!("warning: {}", safe(warning))));
     if verdict.state != "fine" {
         lines.push(format!("what to do: {}", safe(&verdict.runbook)));
     }

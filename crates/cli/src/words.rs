@@ -1,6 +1,9 @@
 //! What the answers of a server are called in a few words.
 
-use tower_admission::introspection::{BlockedBy, Label, Rule, Section};
+use tower_admission::{
+    introspection::Label,
+    snapshot::{BlockedBy, LabelSnapshot, RuleSnapshot},
+};
 
 /// The name of a label as it is shown.
 pub(crate) fn name(label: &Label) -> &str {
@@ -8,32 +11,32 @@ pub(crate) fn name(label: &Label) -> &str {
 }
 
 /// The cap on what runs that is the tightest.
-pub(crate) fn cap(section: &Section) -> Option<&Rule> {
+pub(crate) fn cap(section: &LabelSnapshot) -> Option<&RuleSnapshot> {
     let caps = ["max_in_flight", "label_cap", "worker_slots"];
-    binding(section).filter(|rule| caps.contains(&rule.rule.as_str())).min_by_key(|rule| rule.bound)
+    binding(section).filter(|rule| caps.contains(&&*rule.rule)).min_by_key(|rule| rule.bound)
 }
 
 /// The rate, or else the budget.
-pub(crate) fn rate(section: &Section) -> Option<&Rule> {
+pub(crate) fn rate(section: &LabelSnapshot) -> Option<&RuleSnapshot> {
     ["max_per_minute", "budget"].into_iter().find_map(|name| binding(section).find(|rule| rule.rule == name))
 }
 
 /// The rules that stop requests: a rule that observes (dry run) stops none.
-fn binding(section: &Section) -> impl Iterator<Item = &Rule> {
+fn binding(section: &LabelSnapshot) -> impl Iterator<Item = &RuleSnapshot> {
     section.rules.iter().filter(|rule| !rule.observes)
 }
 
 /// The status of the next request, and what most requests of the last seconds met, if that is another one; and what shared rules
 /// do without their store.
-pub(crate) fn status(section: &Section) -> String {
-    let lately = section.lately.as_ref().filter(|lately| **lately != section.status);
-    let lately = lately.map(|lately| format!(", lately {lately}")).unwrap_or_default();
+pub(crate) fn status(section: &LabelSnapshot) -> String {
+    let lately = section.lately.filter(|lately| *lately != section.status);
+    let lately = lately.map(|lately| format!(", lately {}", lately.as_str())).unwrap_or_default();
     let store = section.without_store.as_ref().map(|way| format!(", without store: {}", without_store(way)));
-    format!("{}{lately}{}", section.status, store.unwrap_or_default())
+    format!("{}{lately}{}", section.status.as_str(), store.unwrap_or_default())
 }
 
 /// The rejections per second, where there are any.
-pub(crate) fn refused(section: &Section) -> String {
+pub(crate) fn refused(section: &LabelSnapshot) -> String {
     let rate = section.refused_per_second;
     if rate > 0.0 { format!("{rate:.1}") } else { String::new() }
 }
@@ -49,7 +52,7 @@ fn without_store(way: &str) -> &str {
 
 /// What is in the way of the next request, and how full it is, in a few words.
 pub(crate) fn in_short(blocked: &BlockedBy) -> String {
-    match blocked.rule.as_str() {
+    match &*blocked.rule {
         "draining" => "draining".to_owned(),
         "store" => format!("without store: {}", then(&blocked.when_full)),
         _ => format!("{}: {}", full(blocked), then(&blocked.when_full)),
@@ -64,7 +67,7 @@ pub(crate) fn full(blocked: &BlockedBy) -> String {
 /// The same as a sentence.
 pub(crate) fn sentence(blocked: &BlockedBy) -> String {
     let BlockedBy { rule, used, bound, .. } = blocked;
-    let why = match rule.as_str() {
+    let why = match &**rule {
         "draining" => "the server is shutting down".to_owned(),
         "limit" => format!("no slot of the server is free, {used} of {bound} are taken"),
         "partition" => format!("its partition is at its hard cap, {used} of {bound}"),

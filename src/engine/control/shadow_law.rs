@@ -25,8 +25,8 @@ pub(crate) struct ShadowLaw {
 /// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`][shadow_limit].
 ///
 /// [shadow_limit]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shadow_limit
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct ShadowSnapshot {
     /// The limit that the law would have set.

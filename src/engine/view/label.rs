@@ -1,5 +1,9 @@
 //! What can be seen of labels from outside.
 
+use std::borrow::Cow;
+
+#[cfg(feature = "introspect")]
+use super::is_default;
 use super::{BlockedBy, LabelStatus};
 #[cfg(feature = "introspect")]
 use crate::engine::ids::RuleClassId;
@@ -11,29 +15,36 @@ use crate::engine::{
 };
 
 /// The state of one label.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct LabelSnapshot {
     /// Class of work of these numbers; empty for all classes that have no rules of their own.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub class: String,
     /// Namespace; empty if the label has none.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub namespace: String,
     /// Name of the label.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub name: String,
     /// Whether this is the entry that labels share for which there is no room.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub overflow: bool,
     /// Whether the label's next request would run, and what kind of thing is in the way if not.
     pub status: LabelStatus,
     /// What the next request would have to wait for, or would be rejected because of; `None` if it would run.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub blocked_by: Option<BlockedBy>,
     /// Partition of its requests, judged from the request that waits for longest, else the default one.
     pub partition: String,
     /// Guaranteed slots of that partition at the present limit.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub partition_share: usize,
     /// Turns of the label for each turn of a label of weight 1.
     pub weight: u32,
     /// Requests of the label that may run, if that is bounded.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub cap: Option<usize>,
     /// Requests of the label that run.
     pub in_flight: usize,
@@ -42,13 +53,17 @@ pub struct LabelSnapshot {
     /// Time for which its oldest waiter has waited, in seconds.
     pub oldest_wait_seconds: f64,
     /// Requests of the label that end per second, judged from how long they hold their slots.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub drain_rate: f64,
     /// Time for which the next request would wait, in seconds, as far as that can be told; `None` while nothing has
     /// finished.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub estimated_wait_seconds: Option<f64>,
     /// Active workers of the label, if any worker reported.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub active_workers: Option<usize>,
     /// Slots of these workers.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub worker_slots: Option<usize>,
     /// Each rule that counts the label, with what is used of it.
     pub rules: Vec<RuleSnapshot>,
@@ -57,9 +72,10 @@ pub struct LabelSnapshot {
     /// Requests of the label that were rejected, since it was last forgotten.
     pub rejected: u64,
     /// Requests among those admitted that would have been rejected, had decisions been binding that only observe.
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub would_reject: u64,
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
-    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_zero"))]
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub refused_per_second: f64,
     /// What most rejections of these seconds stand for, if they are more than the admitted requests: `Saturated`, `Throttled` or
     /// `Unavailable`. The `status` is that of the next request alone.
@@ -68,13 +84,7 @@ pub struct LabelSnapshot {
     /// What the rules of the label that instances share do without their store, while it is gone: `refuse`, `local_share` or
     /// `admit`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
-    pub without_store: Option<&'static str>,
-}
-
-#[cfg(feature = "introspect")]
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(rate: &f64) -> bool {
-    *rate <= 0.0
+    pub without_store: Option<Cow<'static, str>>,
 }
 
 /// The values by which a list of labels is sorted and filtered.
@@ -227,7 +237,7 @@ impl Engine {
             would_reject: totals.would_reject,
             refused_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
             lately: window.and_then(|it| it.mostly_rejected()).map(LabelStatus::from),
-            without_store: gone.and_then(|it| it.rules().without_store()),
+            without_store: gone.and_then(|it| it.rules().without_store()).map(Cow::Borrowed),
         }
     }
 

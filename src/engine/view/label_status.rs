@@ -1,5 +1,9 @@
 //! The status of a label, and what stops its next request.
 
+use std::borrow::Cow;
+
+#[cfg(feature = "introspect")]
+use super::is_default;
 use crate::engine::{
     Engine,
     ids::LabelId,
@@ -10,8 +14,8 @@ use crate::engine::{
 };
 
 /// The status of a label. Where several hold, the variant listed last is told.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum LabelStatus {
     /// Slots are free, and no cap or rate is full.
@@ -28,10 +32,14 @@ pub enum LabelStatus {
     NoActiveWorkers,
     /// A rule that instances share can't be checked, or the handle drains.
     Unavailable,
+    /// A status of a later version; told by no handle of this one.
+    #[default]
+    #[cfg_attr(feature = "introspect", serde(other))]
+    Unknown,
 }
 
 impl LabelStatus {
-    /// All variants, the most harmless first.
+    /// All that a handle tells, the most harmless first.
     pub const ALL: [Self; 7] = [
         Self::Accepting,
         Self::Saturated,
@@ -52,6 +60,7 @@ impl LabelStatus {
             Self::NoSlots => "no_slots",
             Self::NoActiveWorkers => "no_active_workers",
             Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -67,31 +76,25 @@ impl From<Fares> for LabelStatus {
 }
 
 /// What is in the way of a label's next request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct BlockedBy {
     /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store` or `kept`. `store`: rules
     /// that instances share can't be checked. `kept`: slots are free, and are reserved for requests that were rejected
     /// below their share.
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     /// Requests that are counted.
     pub used: usize,
     /// Requests that are allowed.
     pub bound: usize,
     /// What becomes of the request: `wait`, `reject` or `empty`.
-    pub when_full: &'static str,
+    pub when_full: Cow<'static, str>,
     /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
     /// Slots that are held back, where the rule is `kept`; else 0.
-    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_zero"))]
+    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "is_default"))]
     pub kept: usize,
-}
-
-#[cfg(feature = "introspect")]
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 impl Engine {
@@ -131,8 +134,8 @@ impl Engine {
         ask: &Ask<'_>,
         rules: &[RuleSnapshot],
     ) -> Option<BlockedBy> {
-        let blocked = |rule, used, bound, when_full| {
-            Some(BlockedBy { rule, used, bound, when_full, room_in_seconds: None, kept: 0 })
+        let blocked = |rule: &'static str, used, bound, when_full: &'static str| {
+            Some(BlockedBy { rule: rule.into(), used, bound, when_full: when_full.into(), ..BlockedBy::default() })
         };
         if self.lifecycle.is_draining() {
             return blocked("draining", 0, 0, "reject");
@@ -147,15 +150,9 @@ impl Engine {
             let until =
                 if is_pending(&rule) { None } else { self.exhausted_rule(self.now, id).and_then(|full| full.until) };
             let room_in_seconds = until.map(|until| until.since(self.now).as_secs_f64());
-            let when_full = if rule.when_full == "wait" { then } else { rule.when_full };
-            return Some(BlockedBy {
-                rule: rule.rule,
-                used: rule.used,
-                bound: rule.bound,
-                when_full,
-                room_in_seconds,
-                kept: 0,
-            });
+            let when_full = if rule.when_full == "wait" { then.into() } else { rule.when_full.clone() };
+            let (used, bound) = (rule.used, rule.bound);
+            return Some(BlockedBy { rule: rule.rule.clone(), used, bound, when_full, room_in_seconds, kept: 0 });
         }
         if let Some(remote) = label.remote() {
             if let Some(when_full) = self.closes_without_store(id) {
@@ -164,9 +161,8 @@ impl Engine {
             if let Some(full) = remote.exhausted(self.now) {
                 let room_in_seconds = full.until.map(|until| until.since(self.now).as_secs_f64());
                 let when_full = if full.when_full == WhenFull::Queue { then } else { full.when_full.as_str() };
-                let rule = remote.exhausted_name(self.now);
-                let (used, bound) = (full.bound, full.bound);
-                return Some(BlockedBy { rule, used, bound, when_full, room_in_seconds, kept: 0 });
+                let blocked = blocked(remote.exhausted_name(self.now), full.bound, full.bound, when_full);
+                return blocked.map(|it| BlockedBy { room_in_seconds, ..it });
             }
         }
         if self.may_run(ask, id) || self.lets_all_through(ask.partition) {
@@ -180,8 +176,7 @@ impl Engine {
         if self.capacity.is_full() {
             return blocked("limit", used, bound, then);
         }
-        let kept = self.capacity.reserved();
-        Some(BlockedBy { rule: "kept", used, bound, when_full: then, room_in_seconds: None, kept })
+        blocked("kept", used, bound, then).map(|it| BlockedBy { kept: self.capacity.reserved(), ..it })
     }
 
     /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has

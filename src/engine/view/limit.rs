@@ -1,6 +1,6 @@
 //! Why the limit is what it is.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use super::text;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 /// Why the limit is what it is: the law, what it measures against what, its bounds, and the last move of the limit.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct LimitSnapshot {
     /// All of this as a sentence.
@@ -22,15 +22,15 @@ pub struct LimitSnapshot {
     pub law: String,
     /// What the limit does: `fixed`, `probing`, `too_little_load` (the law can't tell what another limit would do),
     /// `at_maximum`, `at_minimum`, `growing` or `backing_off` (moved in the last ten seconds), or `steady`.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The least limit that the law may set, if the law tells.
     pub min: Option<usize>,
     /// The greatest limit that the law may set, if the law tells.
     pub max: Option<usize>,
     /// The bound that the limit stands at: `maximum` or `minimum`.
-    pub at_bound: Option<&'static str>,
+    pub at_bound: Option<Cow<'static, str>>,
     /// What round-trip times are compared with: `nothing`, `threshold`, `minimum`, `average` or `half_load`, if the law tells.
-    pub reference: Option<&'static str>,
+    pub reference: Option<Cow<'static, str>>,
     /// That time, in seconds.
     pub reference_seconds: Option<f64>,
     /// Round-trip time by which the law judged last, in seconds.
@@ -42,8 +42,8 @@ pub struct LimitSnapshot {
 }
 
 /// A move of the limit by its law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct LimitMove {
     /// Time of the move, in seconds since the handle was made.
@@ -100,11 +100,11 @@ impl Engine {
         let mut found = LimitSnapshot {
             sentence: String::new(),
             law: law.law().map_or_else(|| short_name(kind).to_owned(), str::to_owned),
-            state,
+            state: state.into(),
             min,
             max,
-            at_bound,
-            reference: law.reference().as_str(),
+            at_bound: at_bound.map(Cow::Borrowed),
+            reference: law.reference().as_str().map(Cow::Borrowed),
             reference_seconds: inputs.reference_seconds(),
             rtt_seconds: inputs.rtt_seconds(),
             ratio: inputs.ratio_if_known(),
@@ -136,7 +136,7 @@ fn short_name(path: &str) -> &str {
 }
 
 fn sentence(limit: usize, it: &LimitSnapshot) -> String {
-    let state = match (it.state, it.at_bound) {
+    let state = match (&*it.state, it.at_bound.as_deref()) {
         ("fixed", _) => return format!("limit {limit}: fixed by the settings, no law moves it"),
         ("probing", _) => "lowered for a moment to measure with less load".to_owned(),
         ("too_little_load", Some(bound)) => {
@@ -154,12 +154,12 @@ fn sentence(limit: usize, it: &LimitSnapshot) -> String {
     let moved = it.last_move.map_or_else(
         || "; not moved since the settings were taken".to_owned(),
         |last| {
-            let ground = compared(last.rtt_seconds, last.reference_seconds, it.reference);
+            let ground = compared(last.rtt_seconds, last.reference_seconds, it.reference.as_deref());
             let ground = if ground.is_empty() { ground } else { format!(" for {ground}") };
             format!("; last moved {} → {} {} ago{ground}", last.from, last.to, text::seconds(last.ago_seconds))
         },
     );
-    let measured = compared(it.rtt_seconds, it.reference_seconds, it.reference);
+    let measured = compared(it.rtt_seconds, it.reference_seconds, it.reference.as_deref());
     let measured =
         if measured.is_empty() { "has measured nothing so far".to_owned() } else { format!("measures {measured}") };
     format!("limit {limit}{bounds}: {state}; {} {measured}{moved}", it.law)
@@ -196,11 +196,11 @@ mod tests {
         };
         let at_maximum = LimitSnapshot {
             law: "aimd".to_owned(),
-            state: "at_maximum",
+            state: "at_maximum".into(),
             min: Some(1),
             max: Some(80),
-            at_bound: Some("maximum"),
-            reference: Some("threshold"),
+            at_bound: Some("maximum".into()),
+            reference: Some("threshold".into()),
             reference_seconds: Some(0.5),
             rtt_seconds: Some(0.21),
             last_move: Some(last),
@@ -211,7 +211,7 @@ mod tests {
             "limit 80 (of 1 to 80): at its maximum; aimd measures RTT 210 ms against a threshold of 500 ms; last moved 79 → 80 \
              4 min ago for RTT 186 ms against a threshold of 500 ms"
         );
-        let unknown = LimitSnapshot { law: "Nightly".to_owned(), state: "steady", ..LimitSnapshot::default() };
+        let unknown = LimitSnapshot { law: "Nightly".to_owned(), state: "steady".into(), ..LimitSnapshot::default() };
         assert_eq!(
             sentence(7, &unknown),
             "limit 7: steady; Nightly has measured nothing so far; not moved since the settings were taken"

@@ -24,6 +24,12 @@ pub(crate) use self::{
     history::{HistorySample, Sampled, SampledName},
     label::LabelRow,
 };
+/// Whether a field says nothing, and is left out.
+#[cfg(feature = "introspect")]
+fn is_default<T: Default + PartialEq>(it: &T) -> bool {
+    *it == T::default()
+}
+
 pub use self::{
     label::LabelSnapshot,
     label_status::{BlockedBy, LabelStatus},

@@ -1,6 +1,6 @@
 //! The state of a handle, as it is seen from outside.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use super::{LabelSnapshot, LimitSnapshot, RecentSnapshot, VerdictSnapshot};
 use crate::engine::{
@@ -13,8 +13,8 @@ use crate::engine::{
 use crate::rejection::Reason;
 
 /// The state of a handle at one moment, all of it taken in the same turn.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the handle.
@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// The state in a line: whether all is well, which requests are refused, and what to do.
     pub verdict: VerdictSnapshot,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
-    pub mode: &'static str,
+    pub mode: Cow<'static, str>,
     /// Whether the handle drains: no request is admitted any more.
     pub draining: bool,
     /// Limit: requests that may run at once.
@@ -49,7 +49,7 @@ pub struct Snapshot {
     /// Reloads of the settings since the handle was made.
     pub reloads: u64,
     /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
-    pub discipline: &'static str,
+    pub discipline: Cow<'static, str>,
     /// Requests that have ended while their work [goes on][Abandoned]. They count as in flight.
     ///
     /// [Abandoned]: https://docs.rs/tower-admission/latest/tower_admission/policy/enum.Abandoned.html
@@ -78,13 +78,13 @@ pub struct Snapshot {
 
 /// The state of the store that counts shared rules, and the results of asking it since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
     /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`][Health].
     ///
     /// [Health]: https://docs.rs/tower-admission/latest/tower_admission/store/enum.Health.html
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// Time for which the store has been down, in seconds; else 0.
     pub down_seconds: f64,
     /// Failures of the store in a row while it is still asked.
@@ -110,13 +110,13 @@ pub struct StoreSnapshot {
 impl StoreSnapshot {
     /// Returns the snapshot of a store in this state that was never asked.
     pub(crate) fn of(state: &'static str) -> Self {
-        Self { state, ..Self::default() }
+        Self { state: state.into(), ..Self::default() }
     }
 }
 
 /// The state of one partition.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct PartitionSnapshot {
     /// Name of the partition.
@@ -124,7 +124,7 @@ pub struct PartitionSnapshot {
     /// Part of the limit, in percent.
     pub percent: f64,
     /// What the partition may do beyond its share: `burst`, `hard_cap` or `overcommit`.
-    pub mode: &'static str,
+    pub mode: Cow<'static, str>,
     /// Whether the partition observes: it only counts what it would do, while the handle enforces.
     pub observes: bool,
     /// Guaranteed slots of the present limit.
@@ -146,11 +146,11 @@ pub struct PartitionSnapshot {
     /// Requests that ran and would have waited, had decisions been binding.
     pub would_queue: u64,
     /// Requests that ran and would have been rejected, by reason.
-    pub would_reject: BTreeMap<&'static str, u64>,
+    pub would_reject: BTreeMap<Cow<'static, str>, u64>,
     /// Requests that left while they waited.
     pub cancelled_waiting: u64,
     /// Requests that were rejected, by reason; reasons that never occurred are left out.
-    pub rejected: BTreeMap<&'static str, u64>,
+    pub rejected: BTreeMap<Cow<'static, str>, u64>,
     /// Requests that succeeded, reported an overload, were cancelled while they ran, or were ignored.
     pub successes: u64,
     /// See `successes`.
@@ -171,7 +171,7 @@ pub struct PartitionSnapshot {
 
 /// Quantiles in seconds, each within a quarter of the true value; 0 where nothing was recorded.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Quantiles {
@@ -223,7 +223,7 @@ impl Engine {
             verdict: VerdictSnapshot::default(),
             limit_state: self.limit_snapshot(),
             kept: self.capacity.reserved(),
-            mode: self.lifecycle.mode().as_str(),
+            mode: self.lifecycle.mode().as_str().into(),
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),
             in_flight: self.capacity.running(),
@@ -234,7 +234,7 @@ impl Engine {
             law_panics: self.controller.panics(),
             warnings: Vec::new(),
             reloads: self.telemetry.reloads(),
-            discipline: self.queue.discipline().as_str(),
+            discipline: self.queue.discipline().as_str().into(),
             abandoned: 0,
             overdue: self.slot_ttl.expired(),
             labels_evicted: self.quotas.evicted(),
@@ -273,7 +273,7 @@ impl Engine {
         PartitionSnapshot {
             name: it.name().to_string(),
             percent: f64::from(it.part()) / 10_000.0,
-            mode: it.mode().as_str(),
+            mode: it.mode().as_str().into(),
             observes: it.observes(),
             share: it.share(),
             in_flight: it.running(),
@@ -299,9 +299,9 @@ impl Engine {
     }
 }
 
-fn by_reason(counts: &[u64; Reason::ALL.len()]) -> BTreeMap<&'static str, u64> {
+fn by_reason(counts: &[u64; Reason::ALL.len()]) -> BTreeMap<Cow<'static, str>, u64> {
     let occurred = Reason::ALL.into_iter().zip(counts).filter(|&(_, &count)| count > 0);
-    occurred.map(|(reason, &count)| (reason.as_str(), count)).collect()
+    occurred.map(|(reason, &count)| (reason.as_str().into(), count)).collect()
 }
 
 impl Quantiles {

@@ -1,6 +1,6 @@
 //! The state of the handle in a line, and which requests are refused.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{PartitionSnapshot, Snapshot, limit::compared, text};
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
 ///
 /// All rates are those of the last ten seconds, or of the time since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct VerdictSnapshot {
     /// The state in a word; see [`Verdict`].
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The state in a line, such as `overloaded: noisy refused 99 %, limit 80 at its maximum`. The name of a label in it comes
     /// from a caller.
     pub headline: String,
@@ -48,12 +48,12 @@ pub struct VerdictSnapshot {
     /// The label that was rejected most often, if any was.
     pub label: Option<RefusedSnapshot>,
     /// What rules that instances share do without their store, while it is gone: `refuse`, `local_share`, `admit`.
-    pub without_store: Vec<&'static str>,
+    pub without_store: Vec<Cow<'static, str>>,
 }
 
 /// Rejections of the last seconds, of a partition or of a label.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct RefusedSnapshot {
     /// Name of the partition or of the label.
@@ -65,12 +65,12 @@ pub struct RefusedSnapshot {
     /// Requests that were rejected per second.
     pub per_second: f64,
     /// Most frequent [reason](crate::Reason), for a partition.
-    pub reason: Option<&'static str>,
+    pub reason: Option<Cow<'static, str>>,
 }
 
 /// What became of the requests of a partition in the last ten seconds, or since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct RecentSnapshot {
     /// Requests that were admitted per second.
@@ -78,7 +78,7 @@ pub struct RecentSnapshot {
     /// Requests that were rejected per second.
     pub refused_per_second: f64,
     /// The same by reason; reasons that did not occur are left out.
-    pub refused: BTreeMap<&'static str, f64>,
+    pub refused: BTreeMap<Cow<'static, str>, f64>,
     /// Requests per second that ran and would have been rejected, had decisions been binding.
     pub would_refuse_per_second: f64,
     /// Whether requests were rejected for want of capacity while the partition ran fewer than its share.
@@ -104,7 +104,7 @@ impl Engine {
         refused.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
         let sum = |rate: fn(&LastSeconds) -> f64| last.iter().map(rate).sum();
         let mut found = VerdictSnapshot {
-            state: verdict.as_str(),
+            state: verdict.as_str().into(),
             headline: String::new(),
             advice: String::new(),
             at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
@@ -117,7 +117,7 @@ impl Engine {
             refused,
             label: self.worst_label(),
             without_store: if matches!(verdict, Verdict::StoreGone | Verdict::StoreQuiet) {
-                self.quotas.without_store()
+                self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
             } else {
                 Vec::new()
             },
@@ -177,7 +177,7 @@ impl From<&LastSeconds> for RecentSnapshot {
         Self {
             admitted_per_second: last.per_second(last.admitted),
             refused_per_second: last.per_second(last.rejected()),
-            refused: occurred.map(|(reason, count)| (reason.as_str(), last.per_second(count))).collect(),
+            refused: occurred.map(|(reason, count)| (reason.as_str().into(), last.per_second(count))).collect(),
             would_refuse_per_second: last.per_second(last.would_reject),
             refused_below_share: last.is_rejected_below_share,
         }
@@ -203,7 +203,7 @@ fn rejected_of(last: &LastSeconds, name: &str, verdict: Verdict) -> RefusedSnaps
         namespace: String::new(),
         percent: percent(last.rejected(), last.decided()),
         per_second: last.per_second(last.rejected()),
-        reason: reason.map(Reason::as_str),
+        reason: reason.map(|it| it.as_str().into()),
     }
 }
 
@@ -249,7 +249,7 @@ fn headline(verdict: Verdict, it: &VerdictSnapshot, whole: &Snapshot, cause: &Ca
 
 /// What shared rules do without their store.
 fn without_store(it: &VerdictSnapshot, whole: &Snapshot) -> String {
-    let ways = it.without_store.iter().map(|way| match *way {
+    let ways = it.without_store.iter().map(|way| match &**way {
         "refuse" => "refuse",
         "local_share" => "admit a local share",
         _ => "admit all",
@@ -267,7 +267,7 @@ fn who(it: &VerdictSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
     let cap = cap.filter(|_| label.is_some()).map(|cap| format!(" {cap}")).unwrap_or_default();
     let partitions = it.refused.iter().filter(|one| one.percent >= 0.5).take(2).map(|one| {
         let name = if is_alone { "requests".to_owned() } else { text::name(&one.name) };
-        let why = match one.reason {
+        let why = match one.reason.as_deref() {
             None | Some("limit") => String::new(),
             Some("label_cap") => format!(" (label cap{cap})"),
             Some(reason) => format!(" ({})", reason.replace('_', " ")),
@@ -299,13 +299,13 @@ fn full_name(label: &RefusedSnapshot) -> String {
 /// where it compares none.
 fn limit(whole: &Snapshot) -> String {
     let (limit, it) = (whole.limit, &whole.limit_state);
-    let stands = match it.at_bound {
+    let stands = match &it.at_bound {
         Some(bound) => format!("limit {limit} at its {bound}"),
         None => format!("limit {limit} {}", it.state.replace('_', " ")),
     };
     match () {
         () if it.rtt_seconds.and(it.reference_seconds).is_some() => {
-            format!("{stands}, {}", compared(it.rtt_seconds, it.reference_seconds, it.reference))
+            format!("{stands}, {}", compared(it.rtt_seconds, it.reference_seconds, it.reference.as_deref()))
         }
         () if whole.mean_hold_seconds > 0.0 => {
             format!("{stands}, slots held for {}", text::seconds(whole.mean_hold_seconds))
@@ -330,9 +330,11 @@ impl<'a> Cause<'a> {
     fn of(it: &VerdictSnapshot, whole: &'a Snapshot) -> Self {
         let limit = &whole.limit_state;
         // A threshold is a bound; all other references are times of a server that is well.
-        let factor = if limit.reference == Some("threshold") { 1.0 } else { 2.0 };
+        let factor = if limit.reference.as_deref() == Some("threshold") { 1.0 } else { 2.0 };
         let times = limit.rtt_seconds.zip(limit.reference_seconds);
-        if times.is_some_and(|(rtt, reference)| rtt > reference * factor) || limit.at_bound == Some("minimum") {
+        if times.is_some_and(|(rtt, reference)| rtt > reference * factor)
+            || limit.at_bound.as_deref() == Some("minimum")
+        {
             return Self::Slow;
         }
         let worst = it.refused.first().filter(|worst| worst.percent >= 10.0);
@@ -345,7 +347,7 @@ impl<'a> Cause<'a> {
         let noisy = noisy.filter(|one| one.in_flight + one.waiting + one.at_gate > one.share);
         match noisy.filter(|one| others(one) > 0.0 && asked(&one.recent) > 2.0 * others(one)) {
             Some(one) => Self::Noisy(&one.name),
-            None if limit.at_bound == Some("maximum") => Self::AtMaximum,
+            None if limit.at_bound.as_deref() == Some("maximum") => Self::AtMaximum,
             None => Self::Unknown,
         }
     }

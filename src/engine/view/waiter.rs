@@ -1,5 +1,7 @@
 //! The waiters of a label, and what they wait for.
 
+use std::borrow::Cow;
+
 use super::BlockedBy;
 use crate::engine::{
     Engine,
@@ -9,21 +11,21 @@ use crate::engine::{
 use crate::{criticality::Criticality, time::Timestamp};
 
 /// One waiter.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct WaiterSnapshot {
     /// Its place among waiters of the same label, class, partition and importance, from 1 on, in the order in which
     /// they came.
     pub place: usize,
     /// Where the waiter stands: in `line` for a slot, or at the full `gate` for room in the line.
-    pub stage: &'static str,
+    pub stage: Cow<'static, str>,
     /// Class of work whose rules hold for the waiter; empty for all classes that have no rules of their own.
     pub class: String,
     /// Partition of the waiter.
     pub partition: String,
     /// Importance of the waiter: the words of [`Criticality::as_str`](crate::Criticality::as_str).
-    pub criticality: &'static str,
+    pub criticality: Cow<'static, str>,
     /// The run that the waiter is a part of.
     pub run: Option<String>,
     /// Time for which the waiter has waited, in seconds.
@@ -69,10 +71,10 @@ impl Engine {
         let last = self.expected_wait(self.now, &ask, id);
         WaiterSnapshot {
             place,
-            stage: if waiter.stage == Stage::Gate { "gate" } else { "line" },
+            stage: if waiter.stage == Stage::Gate { "gate" } else { "line" }.into(),
             class: self.quotas.class_name(label.class()).to_owned(),
             partition: self.capacity.partition(waiter.partition).name().to_string(),
-            criticality: criticality.as_str(),
+            criticality: criticality.as_str().into(),
             run: self.queue.run_name(waiter.run).map(str::to_owned),
             waited_seconds: self.now.since(waiter.since).as_secs_f64(),
             ends_in_seconds: (waiter.deadline != Timestamp::NEVER)

@@ -8,6 +8,8 @@ mod reason;
 pub(crate) mod time;
 
 pub(crate) use self::names::{NO_LABEL, hash_of, normal};
+#[cfg(feature = "introspect")]
+pub(crate) use self::reason::known;
 pub use self::{
     criticality::Criticality,
     outcome::Outcome,

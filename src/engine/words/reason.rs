@@ -49,6 +49,13 @@ pub enum Reason {
     StoreUnavailable,
 }
 
+/// Reads a reason; one that only a later version gives is none.
+#[cfg(feature = "introspect")]
+pub(crate) fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
+    let word: Option<String> = serde::Deserialize::deserialize(deserializer)?;
+    Ok(Reason::ALL.into_iter().find(|reason| word.as_deref() == Some(reason.as_str())))
+}
+
 impl Reason {
     /// All reasons, in the order of their codes.
     pub const ALL: [Self; 18] = [

@@ -224,7 +224,7 @@ impl Introspection {
             }
             Read::Partitions => Reply::json(StatusCode::OK, &look::partitions(admission)),
             Read::Partition(name) => {
-                let found = look::partitions(admission).partitions.into_iter().find(|it| it.name == *name);
+                let found = look::partitions(admission).partitions.into_iter().find(|it| it.snapshot.name == *name);
                 Reply::json(
                     StatusCode::OK,
                     &found.ok_or_else(|| {

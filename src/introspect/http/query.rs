@@ -71,7 +71,7 @@ impl DecisionFilter {
         is(&self.partition, &it.partition)
             && is(&self.namespace, &it.namespace)
             && is(&self.label, &it.label)
-            && is(&self.rule, it.rule.unwrap_or_default())
+            && is(&self.rule, it.rule.as_deref().unwrap_or_default())
             && self.reason.is_none_or(|reason| it.reason == Some(reason))
             && self.decision.is_none_or(|decision| it.decision == decision)
     }

@@ -3,10 +3,10 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    engine::{SampledName, Wanted},
+    engine::{JournalEntry, SampledName, Wanted},
     introspect::{
         http::HistoryQuery,
-        wire::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow, JournalEntry},
+        wire::{HistoryFrame, HistoryPage, HistoryRefusal, HistoryRow},
     },
     runtime::{Admission, Frame, HistoryView, Row},
     time::Timestamp,
@@ -42,7 +42,7 @@ fn marks(admission: &Admission, start: Timestamp) -> Vec<JournalEntry> {
             if kept.len() == MOST_MARKS {
                 kept.pop_front();
             }
-            kept.push_back(JournalEntry::from(entry.clone()));
+            kept.push_back(entry.clone());
         }
         false
     });

@@ -3,11 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    engine,
-    introspect::{
-        http::JournalQuery,
-        wire::{JournalEntry, JournalPage},
-    },
+    engine::JournalEntry,
+    introspect::{http::JournalQuery, wire::JournalPage},
     runtime::Admission,
     time::Timestamp,
 };
@@ -27,12 +24,11 @@ pub(in crate::introspect) fn journal(admission: &Admission, query: &JournalQuery
     let is_full = entries.len() >= query.limit;
     let next_since = entries.last().map(|last| last.sequence).filter(|&last| is_full && last < newest);
     let next_since = next_since.filter(|_| query.since.is_some() || query.filter.is_none());
-    let entries = entries.into_iter().map(JournalEntry::from).collect();
     (JournalPage { capacity, newest, next_since, entries }, now.since(Timestamp::ZERO).as_secs_f64())
 }
 
 /// The newest of the entries that a filter lets through: all entries are read, some hundred at a time.
-fn newest_kept(admission: &Admission, query: &JournalQuery) -> (Vec<engine::JournalEntry>, u64) {
+fn newest_kept(admission: &Admission, query: &JournalQuery) -> (Vec<JournalEntry>, u64) {
     let mut kept = VecDeque::with_capacity(query.limit.min(64));
     let (_, newest) = admission.journal_page(0, usize::MAX, query.wanted, |entry| {
         if query.keeps(entry) {

@@ -52,18 +52,18 @@ pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuer
 pub(in crate::introspect) fn find_label(admission: &Admission, namespace: &str, label: &str) -> Option<Label> {
     let subject = Subject::new(normal(namespace).unwrap_or_default(), normal(label)?, None);
     let classes = admission.shared.look(|engine, _| engine.label_in_all_classes(&subject));
-    of_classes(&classes)
+    of_classes(classes)
 }
 
-fn of_classes(classes: &[LabelSnapshot]) -> Option<Label> {
+fn of_classes(classes: Vec<LabelSnapshot>) -> Option<Label> {
     let first = classes.first()?;
     let status = classes.iter().map(|class| class.status).max().unwrap_or(first.status);
     Some(Label {
         namespace: first.namespace.clone(),
         label: first.name.clone(),
         overflow: first.overflow,
-        status: status.as_str().to_owned(),
-        admission: classes.iter().map(|class| (class_name(class).to_owned(), Section::from(class))).collect(),
+        status,
+        admission: classes.into_iter().map(|class| (class_name(&class).to_owned(), Section::from(class))).collect(),
     })
 }
 
@@ -96,7 +96,7 @@ fn same_label(a: &LabelRow, b: &LabelRow) -> bool {
 fn item(admission: &Admission, rows: &[LabelRow]) -> Option<Label> {
     let classes: Vec<_> =
         admission.shared.look(|engine, _| rows.iter().filter_map(|row| engine.label_of_row(row)).collect());
-    of_classes(&classes)
+    of_classes(classes)
 }
 
 impl<'a> Group<'a> {

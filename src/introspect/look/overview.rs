@@ -5,7 +5,7 @@ use crate::{
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
-        wire::{Overview, Partition, Partitions},
+        wire::{Overview, Partition, PartitionSection, Partitions},
     },
     runtime::Admission,
     time::Timestamp,
@@ -16,10 +16,17 @@ pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery)
     let (snapshot, partitions, now) = look(admission);
     (
         Overview {
+            identity: None,
+            ready: admission.is_ready(),
+            available: snapshot.available(),
+            utilisation: snapshot.utilisation(),
+            partitions,
+            labels: label_page(admission, query),
             #[cfg(feature = "capture")]
             capture: admission.rolling_capture().map(Into::into),
-            ready: admission.is_ready(),
-            ..Overview::new(snapshot, partitions, label_page(admission, query))
+            #[cfg(not(feature = "capture"))]
+            capture: None,
+            snapshot,
         },
         now,
     )
@@ -43,8 +50,12 @@ fn look(admission: &Admission) -> (Snapshot, Vec<Partition>, f64) {
     snapshot.store = admission.shared.store_snapshot();
     let partitions = std::mem::take(&mut snapshot.partitions);
     let items = partitions.into_iter().zip(statuses).zip(counts);
-    let items = items
-        .map(|((partition, status), (rtt, wait))| Partition::new(partition, status, [counted(&rtt), counted(&wait)]));
+    let items = items.map(|((snapshot, status), (rtt, wait))| Partition {
+        admission: PartitionSection::of(&snapshot, status),
+        rtt_counts: counted(&rtt),
+        wait_counts: counted(&wait),
+        snapshot,
+    });
     let items = items.collect();
     (snapshot, items, now.since(Timestamp::ZERO).as_secs_f64())
 }

@@ -2,10 +2,7 @@
 
 use crate::{
     engine::Subject,
-    introspect::{
-        http::WaiterQuery,
-        wire::{Waiter, WaiterPage},
-    },
+    introspect::{http::WaiterQuery, wire::WaiterPage},
     runtime::Admission,
     ticket::normal,
 };
@@ -28,6 +25,6 @@ pub(in crate::introspect) fn waiter_page(
         offset,
         limit,
         next_offset: (!waiters.is_empty() && end < total).then_some(end),
-        waiters: waiters.into_iter().map(Waiter::from).collect(),
+        waiters,
     })
 }

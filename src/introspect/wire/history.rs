@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JournalEntry;
+use crate::engine::JournalEntry;
 
 /// What happened in the last hour, or in a part of it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

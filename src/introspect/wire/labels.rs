@@ -1,10 +1,11 @@
-//! Labels, of which there may be ten thousand: a page of them at a time.
+//! Labels, of which there may be ten thousand, and their waiters: a page of them at a time.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::Section;
+use crate::engine::{LabelStatus, WaiterSnapshot};
 
 /// A page of the known labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -40,8 +41,33 @@ pub struct Label {
     /// Whether this is the entry that further labels share while the table is full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow: bool,
-    /// The worst status of its classes; see [`LabelStatus`](crate::snapshot::LabelStatus).
-    pub status: String,
+    /// The worst status of its classes.
+    pub status: LabelStatus,
     /// The sections by class of work; `*` is for requests whose class has no rules.
     pub admission: BTreeMap<String, Section>,
+}
+
+/// A page of the waiters of a label.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[non_exhaustive]
+pub struct WaiterPage {
+    /// The namespace of the label; empty if it has none.
+    #[serde(default)]
+    pub namespace: String,
+    /// The label.
+    #[serde(default)]
+    pub label: String,
+    /// The number of waiters of the label.
+    pub total: usize,
+    /// The number of waiters before this page.
+    #[serde(default)]
+    pub offset: usize,
+    /// The greatest number of waiters of a page.
+    #[serde(default)]
+    pub limit: usize,
+    /// The offset of the next page; `None` on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// The waiters, in the order of arrival.
+    pub waiters: Vec<WaiterSnapshot>,
 }

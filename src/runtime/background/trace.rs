@@ -11,7 +11,7 @@ pub(in crate::runtime) use without::{LastReported, Since, admitted, rejected, st
 
 #[cfg(feature = "tracing")]
 mod with {
-    use std::{collections::BTreeMap, sync::Mutex};
+    use std::{borrow::Cow, collections::BTreeMap, sync::Mutex};
 
     use tracing::{Level, Span, debug, enabled, info, warn};
 
@@ -100,7 +100,7 @@ mod with {
     /// What subscribers were told so far.
     #[derive(Clone, Debug)]
     pub(crate) struct LastReported {
-        mode: &'static str,
+        mode: Cow<'static, str>,
         draining: bool,
         limit: usize,
         shadow_limit: Option<usize>,
@@ -108,16 +108,16 @@ mod with {
         expired_slots: u64,
         law_panics: u64,
         /// Rejections by partition and reason.
-        rejected: BTreeMap<(String, &'static str), u64>,
+        rejected: BTreeMap<(String, Cow<'static, str>), u64>,
     }
 
     impl LastReported {
         pub(crate) fn of(snapshot: &Snapshot) -> Self {
             let rejected = snapshot.partitions.iter().flat_map(|partition| {
-                partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), *reason), *count))
+                partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), reason.clone()), *count))
             });
             Self {
-                mode: snapshot.mode,
+                mode: snapshot.mode.clone(),
                 draining: snapshot.draining,
                 limit: snapshot.limit,
                 shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
@@ -131,7 +131,7 @@ mod with {
         /// Tells what differs now.
         fn tell(&self, now: &Self, limiter: &str) {
             if now.mode != self.mode {
-                info!(limiter, from = self.mode, to = now.mode, "admission mode changed");
+                info!(limiter, from = &*self.mode, to = &*now.mode, "admission mode changed");
             }
             if now.reloads != self.reloads {
                 info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
@@ -162,10 +162,10 @@ mod with {
                 debug!(limiter, from, to, "limit of the shadow law changed");
             }
             for ((partition, reason), count) in &now.rejected {
-                let before = self.rejected.get(&(partition.clone(), *reason)).copied().unwrap_or(0);
+                let before = self.rejected.get(&(partition.clone(), reason.clone())).copied().unwrap_or(0);
                 if *count > before {
                     let rejected = count - before;
-                    debug!(limiter, partition = partition.as_str(), reason, rejected, "requests were rejected");
+                    debug!(limiter, partition = &**partition, reason = &**reason, rejected, "requests were rejected");
                 }
             }
         }

@@ -110,7 +110,7 @@ impl Full {
         let snapshot = self.admission.snapshot();
         let partition = snapshot.partition(Self::PARTITION).unwrap();
         assert_eq!(
-            partition.rejected.iter().map(|(&word, &count)| (word, count)).collect::<Vec<_>>(),
+            partition.rejected.iter().map(|(word, &count)| (&**word, count)).collect::<Vec<_>>(),
             [(reason.as_str(), 1)]
         );
         drop(self.permit);

@@ -1,6 +1,7 @@
 //! One entry of the journal as it is shown.
 
-use tower_admission::introspection::{Before, JournalEntry};
+use serde_json::Value;
+use tower_admission::journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 
 use crate::{
     table::Cell,
@@ -10,67 +11,81 @@ use crate::{
 /// What stands above the columns after the time.
 pub(super) const HEADS: [&str; 7] = ["WHAT", "WHY", "LABEL", "CLASS", "PARTITION", ">RUNNING", ">WAITING"];
 
-pub(super) fn cells(entry: &JournalEntry) -> [Cell; 7] {
+/// An entry, with its words as they were answered: those of a later version are shown as they are.
+pub(super) fn cells(entry: &JournalEntry, json: &Value) -> [Cell; 7] {
+    let decided = match &entry.event {
+        JournalEvent::Decision(it) => Some(it),
+        _ => None,
+    };
     [
-        Cell::from(what(entry)).with(look(entry)),
-        Cell::from(why(entry)),
-        Cell::name(&who(entry)),
-        Cell::name(entry.class.as_deref().unwrap_or_default()),
-        Cell::name(entry.partition.as_deref().unwrap_or_default()),
+        Cell::from(what(entry, json)).with(look(&entry.event)),
+        Cell::from(why(&entry.event, json)),
+        Cell::name(&decided.map(who).unwrap_or_default()),
+        Cell::name(decided.map(|it| it.class.as_str()).unwrap_or_default()),
+        Cell::name(decided.map(|it| it.partition.as_str()).unwrap_or_default()),
         Cell::from(format!("{}/{}", entry.in_flight, entry.limit)),
         Cell::number(entry.waiting),
     ]
 }
 
-fn what(entry: &JournalEntry) -> String {
-    let Some(change) = &entry.change else { return entry.decision.clone().unwrap_or_default() };
-    let from = match &entry.from {
-        None => return change.clone(),
-        Some(Before::Word(state)) => state.clone(),
-        Some(Before::Limit(limit)) => limit.to_string(),
-        Some(Before::Other(other)) => other.to_string(),
-        Some(_) => String::new(),
+fn what(entry: &JournalEntry, json: &Value) -> String {
+    let word = |name: &str| json[name].as_str().map(str::to_owned);
+    let Some(change) = word("change") else { return word("decision").unwrap_or_default() };
+    let from = match &json["from"] {
+        Value::Null => return change,
+        Value::String(state) => state.clone(),
+        other => other.to_string(),
     };
-    format!("{change} {from} → {}", entry.to.clone().unwrap_or_else(|| entry.limit.to_string()))
+    format!("{change} {from} → {}", word("to").unwrap_or_else(|| entry.limit.to_string()))
 }
 
-fn look(entry: &JournalEntry) -> Look {
-    match (entry.decision.as_deref(), entry.to.as_deref()) {
-        (Some("admitted" | "granted"), _) => Look::Good,
-        (Some("rejected" | "timed_out"), _) | (None, Some("down")) => Look::Bad,
-        (Some("would_queue" | "would_reject"), _) => Look::Busy,
-        (Some(_), _) => Look::Dim,
-        (None, _) => Look::Bold,
+fn look(event: &JournalEvent) -> Look {
+    match event {
+        JournalEvent::Decision(it) => match it.decision {
+            DecisionKind::Admitted | DecisionKind::Granted => Look::Good,
+            DecisionKind::Rejected | DecisionKind::TimedOut => Look::Bad,
+            DecisionKind::WouldQueue | DecisionKind::WouldReject => Look::Busy,
+            _ => Look::Dim,
+        },
+        JournalEvent::Change(ChangeEntry::Store { to, .. }) if to == "down" => Look::Bad,
+        _ => Look::Bold,
     }
 }
 
 /// The reason, what was in the way and how full that was, and how long it took; or what a change was made for.
-fn why(entry: &JournalEntry) -> String {
-    let is_said_by_rule = |reason: &&String| Some(*reason) != entry.rule.as_ref();
-    let full = entry.used.zip(entry.bound).map(|(used, bound)| format!(" {used}/{bound}")).unwrap_or_default();
-    let rtt = entry.rtt_seconds.map(|rtt| {
-        let other = entry.reference_seconds.map(|time| format!(" against {}", seconds(time))).unwrap_or_default();
-        format!("RTT {}{other}", seconds(rtt))
-    });
-    let parts = [
-        entry.reason.as_ref().filter(is_said_by_rule).cloned(),
-        entry.rule.as_ref().map(|rule| format!("{rule}{full}")),
-        entry.waited_seconds.filter(|waited| *waited > 0.0).map(|waited| format!("waited {}", seconds(waited))),
-        rtt,
-        entry.ratio.map(|ratio| format!("ratio {ratio:.2}")),
-        entry.down_seconds.map(|time| format!("down for {}", seconds(time))),
-    ];
+fn why(event: &JournalEvent, json: &Value) -> String {
+    let parts = match event {
+        JournalEvent::Decision(it) => {
+            let full = it.used.zip(it.bound).map(|(used, bound)| format!(" {used}/{bound}")).unwrap_or_default();
+            let is_said_by_rule = |reason: &&str| Some(*reason) != it.rule.as_deref();
+            vec![
+                json["reason"].as_str().filter(is_said_by_rule).map(str::to_owned),
+                it.rule.as_ref().map(|rule| format!("{rule}{full}")),
+                (it.waited_seconds > 0.0).then(|| format!("waited {}", seconds(it.waited_seconds))),
+            ]
+        }
+        JournalEvent::Change(ChangeEntry::Limit { rtt_seconds, reference_seconds, ratio, .. }) => {
+            let other = reference_seconds.map(|time| format!(" against {}", seconds(time))).unwrap_or_default();
+            vec![
+                rtt_seconds.map(|rtt| format!("RTT {}{other}", seconds(rtt))),
+                ratio.map(|ratio| format!("ratio {ratio:.2}")),
+            ]
+        }
+        JournalEvent::Change(ChangeEntry::Store { down_seconds, .. }) => {
+            vec![down_seconds.map(|time| format!("down for {}", seconds(time)))]
+        }
+        _ => Vec::new(),
+    };
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn who(entry: &JournalEntry) -> String {
-    let label = entry.label.as_deref().unwrap_or_default();
-    let label = match (entry.forgotten, entry.namespace.as_deref().unwrap_or_default()) {
+fn who(it: &DecisionEntry) -> String {
+    let label = match (it.forgotten, it.namespace.as_str()) {
         (true, _) => "(forgotten)".to_owned(),
-        (false, "") => label.to_owned(),
-        (false, namespace) => format!("{namespace}:{label}"),
+        (false, "") => it.label.clone(),
+        (false, namespace) => format!("{namespace}:{}", it.label),
     };
-    match &entry.run {
+    match &it.run {
         Some(run) => format!("{label} run {run}"),
         None => label,
     }
@@ -78,20 +93,21 @@ fn who(entry: &JournalEntry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn entry(mut fields: Value) -> JournalEntry {
-        for (name, value) in [("at_seconds", 1), ("in_flight", 3), ("limit", 4), ("waiting", 2)] {
+    fn entry(fields: &mut Value) -> JournalEntry {
+        for (name, value) in [("sequence", 7), ("at_seconds", 1), ("in_flight", 3), ("limit", 4), ("waiting", 2)] {
             fields[name] = value.into();
         }
-        serde_json::from_value(fields).unwrap()
+        fields["kind"] = if fields["change"].is_null() { "decision".into() } else { "change".into() };
+        serde_json::from_value(fields.clone()).unwrap()
     }
 
     #[test]
     fn entries_are_told_in_a_few_words() {
-        for (fields, is, because) in [
+        for (mut fields, is, because) in [
             (
                 json!({"change": "limit", "from": 9, "rtt_seconds": 0.31, "reference_seconds": 0.17, "ratio": 1.82}),
                 "limit 9 → 4",
@@ -116,21 +132,24 @@ mod tests {
             ),
             (json!({"decision": "rejected", "reason": "draining", "rule": "draining"}), "rejected", "draining"),
             (json!({"decision": "enchanted", "spell": "unknown"}), "enchanted", ""),
+            (json!({"decision": "rejected", "reason": "cursed"}), "rejected", "cursed"),
+            (json!({"change": "moon", "from": "full", "to": "new"}), "moon full → new", ""),
         ] {
-            let entry = entry(fields);
-            assert_eq!((what(&entry).as_str(), why(&entry).as_str()), (is, because));
+            let entry = entry(&mut fields);
+            assert_eq!((what(&entry, &fields).as_str(), why(&entry.event, &fields).as_str()), (is, because));
         }
     }
 
     #[test]
     fn labels_are_named_as_keys_are() {
-        for (fields, name) in [
+        for (mut fields, name) in [
             (json!({"namespace": "production", "label": "mail"}), "production:mail"),
             (json!({"label": "mail", "run": "nightly-7"}), "mail run nightly-7"),
             (json!({"forgotten": true}), "(forgotten)"),
             (json!({}), ""),
         ] {
-            assert_eq!(who(&entry(fields)), name);
+            let JournalEvent::Decision(it) = entry(&mut fields).event else { panic!("{fields}") };
+            assert_eq!(who(&it), name);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the journal of a server says, and what it says next.
 
 use serde_json::Value;
-use tower_admission::introspection::{JournalEntry, JournalPage};
+use tower_admission::{introspection::JournalPage, journal::JournalEntry};
 
 use crate::{
     args::JournalArgs,

@@ -108,8 +108,8 @@ fn told(batch: &Batch, args: &JournalArgs, widths: &mut Option<[usize; COLUMNS]>
 fn table(head: &'static str, batch: &Batch, time: impl Fn(f64) -> String) -> Table<COLUMNS> {
     let [what, why, label, class, partition, running, waiting] = HEADS;
     let mut table = Table::new([head, what, why, label, class, partition, running, waiting]);
-    for entry in &batch.entries {
-        let [what, why, label, class, partition, running, waiting] = cells(entry);
+    for (entry, json) in batch.entries.iter().zip(&batch.json) {
+        let [what, why, label, class, partition, running, waiting] = cells(entry, json);
         let time = Cell::from(time(entry.at_seconds)).with(Look::Dim);
         table.row([time, what, why, label, class, partition, running, waiting]);
     }

@@ -22,20 +22,21 @@ impl Change {
         let mut change = Self::default();
         let mut times = BTreeMap::new();
         let per_second = |count: u64| count as f64 / time.as_secs_f64().max(0.001);
-        for one in &now.partitions {
-            let Some(old) = before.partitions.iter().find(|it| it.name == one.name) else { continue };
+        for (counted, one) in now.partitions.iter().map(|it| (it, &it.snapshot)) {
+            let Some(before) = before.partitions.iter().find(|it| it.snapshot.name == one.name) else { continue };
+            let old = &before.snapshot;
             let admitted = per_second(one.admitted.saturating_sub(old.admitted));
             let mut rejected = 0.0;
             for (reason, count) in &one.rejected {
                 let more = count.saturating_sub(old.rejected.get(reason).copied().unwrap_or(0));
                 if more > 0 {
                     rejected += per_second(more);
-                    *change.rejected.entry(reason.clone()).or_default() += per_second(more);
+                    *change.rejected.entry(reason.to_string()).or_default() += per_second(more);
                 }
             }
             change.admitted += admitted;
             change.partitions.insert(one.name.clone(), [admitted, rejected]);
-            add_times(&mut times, old, one);
+            add_times(&mut times, before, counted);
         }
         change.rtt = quantiles(&times);
         change

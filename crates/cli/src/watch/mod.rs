@@ -10,7 +10,7 @@ use std::{
 
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::{sync::mpsc, time::Instant};
-use tower_admission::introspection::Overview;
+use tower_admission::{introspection::Overview, snapshot::Snapshot};
 
 use self::{change::Change, screen::Screen};
 use crate::{
@@ -60,7 +60,7 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
             Ok(now) => {
                 let change =
                     before.as_ref().map(|(then, old)| Change::between(&old.overview, &now.overview, at - *then));
-                if !text::show(&line(at - start, &now.overview, &change.unwrap_or_default()))? {
+                if !text::show(&line(at - start, &now.overview.snapshot, &change.unwrap_or_default()))? {
                     return Ok(End::Well);
                 }
                 before = Some((at, now));
@@ -75,7 +75,7 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
     }
 }
 
-fn line(since: Duration, now: &Overview, change: &Change) -> String {
+fn line(since: Duration, now: &Snapshot, change: &Change) -> String {
     let rejected: Vec<_> = change.rejected.iter().map(|(reason, rate)| format!("{}:{rate:.1}", safe(reason))).collect();
     let rejected = if rejected.is_empty() { "0".to_owned() } else { rejected.join(",") };
     let rtt = change.rtt.map_or_else(String::new, |[p50, _, p99]| {

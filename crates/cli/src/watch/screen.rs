@@ -14,7 +14,7 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode, size,
     },
 };
-use tower_admission::introspection::{Overview, Section};
+use tower_admission::{introspection::Overview, snapshot::LabelSnapshot};
 
 use super::{Seen, change::Change};
 use crate::{
@@ -63,7 +63,7 @@ impl Screen {
         if self.limits.len() == CURVE {
             self.limits.pop_front();
         }
-        self.limits.push_back(now.limit);
+        self.limits.push_back(now.snapshot.limit);
         self.complaint = None;
         self.lines = self.compose(now, seen.age, change);
         self.draw()
@@ -91,10 +91,10 @@ impl Screen {
         self.out.flush()
     }
 
-    fn compose(&self, now: &Overview, age: f64, change: &Change) -> Vec<String> {
-        let paint = self.paint;
+    fn compose(&self, overview: &Overview, age: f64, change: &Change) -> Vec<String> {
+        let (paint, now) = (self.paint, &overview.snapshot);
         let full = now.in_flight >= now.limit;
-        let state = match (now.draining, now.mode.as_str()) {
+        let state = match (now.draining, &*now.mode) {
             (true, _) => paint.paint(Look::Bad, "draining"),
             (false, "enforce") => paint.paint(Look::Good, "enforce"),
             (false, mode) => paint.paint(Look::Busy, &safe(mode)),
@@ -122,9 +122,9 @@ impl Screen {
             format!("rejected   {}", self.rejected(change)),
             String::new(),
         ];
-        lines.extend(self.partitions(now, change));
+        lines.extend(self.partitions(overview, change));
         lines.push(String::new());
-        lines.extend(self.labels(now));
+        lines.extend(self.labels(overview));
         lines
     }
 
@@ -141,7 +141,7 @@ impl Screen {
     fn partitions(&self, now: &Overview, change: &Change) -> Vec<String> {
         let heads = ["PARTITION", ">SHARE", ">RUNNING", ">WAITING", ">ADMITTED/S", ">REJECTED/S"];
         let mut table = Table::new(heads);
-        for one in &now.partitions {
+        for one in now.partitions.iter().map(|it| &it.snapshot) {
             let [admitted, rejected] = change.partitions.get(&one.name).copied().unwrap_or_default();
             let look = if rejected > 0.0 { Look::Bad } else { Look::Plain };
             table.row([
@@ -167,7 +167,7 @@ impl Screen {
                 namespace => format!("{namespace}:{}", words::name(label)),
             };
             for (class, section) in &label.admission {
-                table.row(row(&name, class, section));
+                table.row(row(&name, class, &section.snapshot));
             }
         }
         let statuses = now.labels.by_status.iter().rev().map(|(status, count)| format!("{count} {}", safe(status)));
@@ -176,11 +176,11 @@ impl Screen {
     }
 }
 
-fn row(name: &str, class: &str, section: &Section) -> [Cell; 6] {
+fn row(name: &str, class: &str, section: &LabelSnapshot) -> [Cell; 6] {
     [
         Cell::name(name),
         Cell::name(class),
-        Cell::from(words::status(section)).with(look_of(&section.status)),
+        Cell::from(words::status(section)).with(look_of(section.status.as_str())),
         Cell::number(section.in_flight),
         Cell::number(section.waiting),
         Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),

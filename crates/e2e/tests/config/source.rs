@@ -228,18 +228,16 @@ fn each_rule_says_which_key_it_came_from() {
     let admission = handle(&Hand::default());
     let _running = admission.try_admit(ticket("production", "payments", "workflow_tasks")).unwrap();
     let label = admission.snapshot().labels.into_iter().find(|label| label.name == "payments").unwrap();
-    let found = |rule: &RuleSnapshot| (rule.rule, rule.bound, rule.source);
+    let found = |rule: &RuleSnapshot| (rule.rule.to_string(), rule.bound, rule.source.to_string());
     let rules: Vec<_> = label.rules.iter().map(found).collect();
-    assert_eq!(
-        rules,
-        [
-            ("max_in_flight", 8, "namespace:label"),
-            ("max_in_flight_per_namespace", 300, "namespace:*"),
-            ("max_per_minute", 120, "namespace:label"),
-            ("max_per_minute_per_namespace", 6_000, "namespace:*"),
-            ("budget", 600, "namespace:label"),
-        ]
-    );
+    let expected = [
+        ("max_in_flight", 8, "namespace:label"),
+        ("max_in_flight_per_namespace", 300, "namespace:*"),
+        ("max_per_minute", 120, "namespace:label"),
+        ("max_per_minute_per_namespace", 6_000, "namespace:*"),
+        ("budget", 600, "namespace:label"),
+    ];
+    assert_eq!(rules, expected.map(|(rule, bound, source)| (rule.to_owned(), bound, source.to_owned())));
 }
 
 #[test]

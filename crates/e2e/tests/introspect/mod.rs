@@ -18,6 +18,7 @@ mod past;
 pub(crate) mod process;
 mod stage;
 mod statuses;
+mod stored;
 mod strange;
 pub(crate) mod support;
 mod truth;

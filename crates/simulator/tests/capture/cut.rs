@@ -162,5 +162,6 @@ fn bad_lines_are_named() {
     }
     let short = replay(settings(), [], header.as_bytes()).unwrap();
     assert_eq!((short.rows, short.cut), (0, Some("its last line is missing".to_owned())));
-    assert!(replay(settings().limit(Fixed::new(0)), [], header.as_bytes()).unwrap_err().starts_with("limit"));
+    let problem = replay(settings().limit(Fixed::new(0)), [], header.as_bytes()).unwrap_err();
+    assert!(problem.starts_with("the admission settings can't be used: ") && problem.contains("found 0"), "{problem}");
 }

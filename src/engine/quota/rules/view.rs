@@ -1,5 +1,7 @@
 //! Rules as they are seen from outside.
 
+use std::borrow::Cow;
+
 use super::{Rate, Rules};
 use crate::{
     engine::{
@@ -13,8 +15,8 @@ use crate::{
 };
 
 /// One rule that counts a label.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct RuleSnapshot {
     /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
@@ -22,7 +24,7 @@ pub struct RuleSnapshot {
     /// bind.
     ///
     /// [Labels]: https://docs.rs/tower-admission/latest/tower_admission/struct.Labels.html
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     /// Requests that the rule allows.
     pub bound: usize,
     /// Requests that are counted now, or were in this minute; in this process, if the rule is shared.
@@ -30,13 +32,13 @@ pub struct RuleSnapshot {
     /// Further requests that the rule allows now.
     pub remaining: usize,
     /// What happens to one more request: `wait`, `reject` or `empty`; or would happen, if the rule observes.
-    pub when_full: &'static str,
+    pub when_full: Cow<'static, str>,
     /// Whether the rule observes: it only counts what it would do. A request that it would have rejected is not counted
     /// as used.
     pub observes: bool,
     /// Key under which the rule was found: `namespace:label`, `namespace:*`, `label`, `*` or `class`; `labels` or
     /// `workers` for rules from those settings.
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
     /// Whether the rule is counted for all instances together. What other instances use of it is not known here.
     pub shared: bool,
     /// The group of a budget.
@@ -59,13 +61,21 @@ impl Source {
 impl RuleSnapshot {
     /// Whether the rule counts starts rather than running requests.
     pub(crate) fn is_rate(&self) -> bool {
-        matches!(self.rule, "budget" | "max_per_minute" | "max_per_minute_per_namespace")
+        matches!(&*self.rule, "budget" | "max_per_minute" | "max_per_minute_per_namespace")
     }
 
     /// Returns a bound on running requests, beyond which requests wait.
-    pub(crate) const fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
+    pub(crate) fn cap(rule: &'static str, bound: usize, used: usize, source: &'static str) -> Self {
         let remaining = bound.saturating_sub(used);
-        Self { rule, bound, used, remaining, when_full: "wait", observes: false, source, shared: false, group: None }
+        Self {
+            rule: rule.into(),
+            bound,
+            used,
+            remaining,
+            when_full: "wait".into(),
+            source: source.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -135,19 +145,19 @@ fn cap(name: &'static str, rule: Option<Rule<usize>>, used: impl FnOnce(Rule<usi
     let rule = rule?;
     let Rule { bound, when_full, observes, source, shared } = rule;
     let one = RuleSnapshot::cap(name, bound, used(rule), source.as_str());
-    Some(RuleSnapshot { when_full: when_full.as_str(), observes, shared: shared.is_some(), ..one })
+    Some(RuleSnapshot { when_full: when_full.as_str().into(), observes, shared: shared.is_some(), ..one })
 }
 
 fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: &Rate) -> Option<RuleSnapshot> {
     let Rule { bound, when_full, observes, source, shared } = rule?;
     Some(RuleSnapshot {
-        rule: name,
+        rule: name.into(),
         observes,
         bound: bound.max.get() as usize,
         used: used.count(now) as usize,
         remaining: used.remaining(now, bound) as usize,
-        when_full: when_full.as_str(),
-        source: source.as_str(),
+        when_full: when_full.as_str().into(),
+        source: source.as_str().into(),
         shared: shared.is_some(),
         group: None,
     })

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use super::{DecisionCode, DecisionEntry, DecisionKind, JournalEvent, Wanted};
 use crate::{
@@ -52,7 +52,7 @@ fn pass(engine: &mut Engine, now: Timestamp, label: &str) {
 fn decided(entry: &JournalEntry) -> &DecisionEntry {
     match &entry.event {
         JournalEvent::Decision(decided) => decided,
-        JournalEvent::Change(change) => panic!("{change:?} is no decision"),
+        other => panic!("{other:?} is no decision"),
     }
 }
 
@@ -105,7 +105,15 @@ fn each_step_of_a_request_is_told_with_its_numbers() {
         .collect();
     let limit = (Some("limit"), Some((1, 1)));
     let row = |label: &str, decision, reason, (rule, numbers): (Option<&'static str>, _), run: Option<&str>, waited| {
-        (label.to_owned(), decision, reason, rule, numbers, run.map(str::to_owned), f64::from(waited))
+        (
+            label.to_owned(),
+            decision,
+            reason,
+            rule.map(Cow::Borrowed),
+            numbers,
+            run.map(str::to_owned),
+            f64::from(waited),
+        )
     };
     let nothing = (None, None);
     assert_eq!(
@@ -143,13 +151,13 @@ fn decisions_do_not_push_changes_out() {
     let entries = engine.journal_since(0, usize::MAX, Wanted::All);
     assert!(entries.is_sorted_by(|a, b| a.sequence < b.sequence));
     assert_eq!(decisions(&engine).len(), 8);
-    let changes = entries.iter().filter_map(|it| match it.event {
-        JournalEvent::Change(change) => Some((it.limit, change)),
-        JournalEvent::Decision(_) => None,
+    let changes = entries.iter().filter_map(|it| match &it.event {
+        JournalEvent::Change(change) => Some((it.limit, change.clone())),
+        _ => None,
     });
     let changes: Vec<_> = changes.collect();
     let learned = ChangeEntry::Limit { from: 4, rtt_seconds: Some(0.25), reference_seconds: Some(0.1), ratio: None };
-    let mode = |from, to| ChangeEntry::Mode { from, to };
+    let mode = |from: &'static str, to: &'static str| ChangeEntry::Mode { from: from.into(), to: to.into() };
     let expected =
         [learned, mode("enforce", "observe"), mode("observe", "enforce"), ChangeEntry::Drain].map(|change| (3, change));
     assert_eq!(changes, expected);

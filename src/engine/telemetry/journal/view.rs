@@ -1,6 +1,6 @@
 //! The journal as it is read: with names.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// One entry of the journal of a handle.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize))]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out: the newest ones stay, and
@@ -31,29 +31,39 @@ pub struct JournalEntry {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(tag = "kind", rename_all = "snake_case"))]
+#[cfg_attr(
+    feature = "introspect",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(tag = "kind", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum JournalEvent {
     /// Something was decided about a request.
     Decision(DecisionEntry),
     /// The handle changed.
     Change(ChangeEntry),
+    /// Something that a later version tells; no handle of this one does.
+    #[cfg_attr(feature = "introspect", serde(other))]
+    Unknown,
 }
 
 /// What was decided about a request.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct DecisionEntry {
     /// What became of the request.
     pub decision: DecisionKind,
     /// Why the request was not admitted, or would not have been.
-    #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(
+        feature = "introspect",
+        serde(deserialize_with = "crate::engine::words::known", skip_serializing_if = "Option::is_none")
+    )]
     pub reason: Option<Reason>,
     /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::engine::RuleSnapshot::rule), or `deadline`,
     /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
-    pub rule: Option<&'static str>,
+    pub rule: Option<Cow<'static, str>>,
     /// Requests that were counted by that bound.
     #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
     pub used: Option<usize>,
@@ -79,8 +89,8 @@ pub struct DecisionEntry {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "introspect", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DecisionKind {
     /// The request may run, as it came. Or decisions don't bind; see `reason`.
@@ -99,10 +109,14 @@ pub enum DecisionKind {
     WouldQueue,
     /// The request runs because decisions don't bind; it would have been rejected.
     WouldReject,
+    /// A decision of a later version; told by no handle of this one.
+    #[default]
+    #[cfg_attr(feature = "introspect", serde(other))]
+    Unknown,
 }
 
 impl DecisionKind {
-    /// All variants.
+    /// All that a handle tells.
     pub const ALL: [Self; 8] = [
         Self::Admitted,
         Self::Queued,
@@ -125,13 +139,18 @@ impl DecisionKind {
             Self::Cancelled => "cancelled",
             Self::WouldQueue => "would_queue",
             Self::WouldReject => "would_reject",
+            Self::Unknown => "unknown",
         }
     }
 }
 
 /// How the handle changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "introspect", derive(serde::Serialize), serde(tag = "change", rename_all = "snake_case"))]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "introspect",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(tag = "change", rename_all = "snake_case")
+)]
 #[non_exhaustive]
 pub enum ChangeEntry {
     /// The law moved the limit.
@@ -153,9 +172,9 @@ pub enum ChangeEntry {
     #[non_exhaustive]
     Mode {
         /// Mode before the change.
-        from: &'static str,
+        from: Cow<'static, str>,
         /// Mode after the change.
-        to: &'static str,
+        to: Cow<'static, str>,
     },
     /// The settings were changed.
     #[non_exhaustive]
@@ -181,13 +200,16 @@ pub enum ChangeEntry {
     Store {
         /// State before the change: `up`, `failing` or `down`, as in
         /// [`StoreSnapshot::state`](crate::engine::StoreSnapshot::state).
-        from: &'static str,
+        from: Cow<'static, str>,
         /// State after the change.
-        to: &'static str,
+        to: Cow<'static, str>,
         /// Time for which the store was down, in seconds, if it comes back from that.
         #[cfg_attr(feature = "introspect", serde(skip_serializing_if = "Option::is_none"))]
         down_seconds: Option<f64>,
     },
+    /// A change of a later version; told by no handle of this one.
+    #[cfg_attr(feature = "introspect", serde(other))]
+    Unknown,
 }
 
 impl DecisionCode {
@@ -281,7 +303,7 @@ impl Record {
         let decided = DecisionEntry {
             decision: self.code.decision(self.waited > 0.0),
             reason: self.code.reason(),
-            rule: self.by.as_str(),
+            rule: self.by.as_str().map(Cow::Borrowed),
             used: counted(self.used),
             bound: counted(self.bound),
             partition: names.partition.to_owned(),
@@ -326,15 +348,15 @@ impl Changed {
                 reference_seconds: basis.reference_seconds(),
                 ratio: basis.ratio_if_known(),
             },
-            ChangeEvent::Mode { from, to } => ChangeEntry::Mode { from: from.as_str(), to: to.as_str() },
+            ChangeEvent::Mode { from, to } => ChangeEntry::Mode { from: from.as_str().into(), to: to.as_str().into() },
             ChangeEvent::Reload { from } => ChangeEntry::Reload { from: from as usize },
             ChangeEvent::Leave => ChangeEntry::Leave,
             ChangeEvent::Drain => ChangeEntry::Drain,
             ChangeEvent::LawPanic => ChangeEntry::LawPanic,
             ChangeEvent::CallersLeave => ChangeEntry::CallersLeave,
             ChangeEvent::Store(it) => ChangeEntry::Store {
-                from: it.from.as_str(),
-                to: it.to.as_str(),
+                from: it.from.as_str().into(),
+                to: it.to.as_str().into(),
                 down_seconds: it.down_for.map(|time| time.as_secs_f64()),
             },
         };

@@ -236,7 +236,7 @@ impl Pair {
                 continue;
             };
             for rule in &label.rules {
-                let expected = match rule.rule {
+                let expected = match &*rule.rule {
                     "max_in_flight_per_namespace" => {
                         self.model.running.iter().filter(|it| it.class == class && it.namespace == namespace).count()
                     }
@@ -273,7 +273,7 @@ fn run(setup: &Setup, verbs: &[Verb], mistake: Mistake) -> Result<(), TestCaseEr
     prop_assert_eq!((snapshot.in_flight, snapshot.waiting), (0, 0));
     for rule in snapshot.labels.iter().flat_map(|label| &label.rules) {
         prop_assert!(
-            !matches!(rule.rule, "max_in_flight" | "max_in_flight_per_namespace" | "max_pending") || rule.used == 0
+            !matches!(&*rule.rule, "max_in_flight" | "max_in_flight_per_namespace" | "max_pending") || rule.used == 0
         );
     }
     prop_assert_eq!(pair.desk.engine.next_wakeup(), None);

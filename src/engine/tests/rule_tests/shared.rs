@@ -255,7 +255,7 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
     desk.engine.reject_remote(desk.now, &place, no_room);
     let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     let blocked = label.blocked_by.unwrap();
-    assert_eq!((blocked.rule, blocked.room_in_seconds), ("budget", Some(60.0)));
+    assert_eq!((&*blocked.rule, blocked.room_in_seconds), ("budget", Some(60.0)));
     desk.pass(MINUTE);
     let label = desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
     assert!(label.blocked_by.is_none());
@@ -275,7 +275,7 @@ fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
         let label = look(&desk);
         (label.status, label.blocked_by.map(|blocked| blocked.rule))
     };
-    assert_eq!(status(OnStoreFailure::FailClosed), (LabelStatus::Unavailable, Some("store")));
+    assert_eq!(status(OnStoreFailure::FailClosed), (LabelStatus::Unavailable, Some("store".into())));
     assert_eq!(status(OnStoreFailure::FailOpen), (LabelStatus::Accepting, None));
 }
 

@@ -82,7 +82,7 @@ async fn each_rule_answers_as_it_says_and_recovers_by_itself() {
         server.restart_empty().await;
         eventually("it is served again", async || call(&web, &instance, "closed").await.status() == OK).await;
         let store = instance.admission.snapshot().store.unwrap();
-        assert_eq!((store.state, store.down_seconds), ("up", 0.0));
+        assert_eq!((&*store.state, store.down_seconds), ("up", 0.0));
         assert!(store.failed >= 20 && store.without_store >= 4 && store.granted >= 5, "{store:?}");
     }
     let changes = instance.admission.journal().into_iter().filter_map(|entry| match entry.event {
@@ -94,7 +94,7 @@ async fn each_rule_answers_as_it_says_and_recovers_by_itself() {
     assert!(changes.windows(2).all(|pair| pair[0].1 == pair[1].0), "nothing is missing in between: {changes:?}");
     assert!(changes.iter().filter(|it| it.1 == "down").count() >= repeats(), "{changes:?}");
     assert!(
-        changes.iter().all(|&(from, _, down)| (from == "down") == down.is_some_and(|down| down > 0.0)),
+        changes.iter().all(|(from, _, down)| (from == "down") == down.is_some_and(|down| down > 0.0)),
         "{changes:?}"
     );
     eventually("nothing is held", async || instance.running() == 0).await;
