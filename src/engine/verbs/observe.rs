@@ -24,7 +24,9 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
-        let (label, metrics) = (self.label_that_ends(slot), self.label_metrics_of(slot));
+        // Where the slot is not counted or was taken back, another label may have its number now.
+        let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
+        let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
         self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
     }
 
@@ -113,14 +115,6 @@ impl Engine {
             Some(ttl) => self.slot_ttl.label_metrics(ttl),
             None => slot.uncounted_label_metrics().unwrap_or_else(|| self.telemetry.label_metrics_of(slot.label)),
         }
-    }
-
-    /// Returns the label of a request with a slot; none where the slot is not counted or was taken back, because another label may
-    /// have its number now.
-    #[inline]
-    fn label_that_ends(&self, slot: &Slot) -> LabelId {
-        let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
-        if is_kept { slot.label } else { LabelId::DEFAULT }
     }
 
     /// Asks the law what follows from a sample.

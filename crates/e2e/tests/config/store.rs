@@ -18,7 +18,7 @@ fn loads(text: &str) -> AdmissionConfig {
 #[test]
 fn a_rule_says_for_itself_what_becomes_of_it() {
     let config = loads(
-        "[store]\nprefix = \"shop\"\nwhen_gone = \"local-share\"\ninstances = 3\n\
+        "[store]\nprefix = \"shop\"\non_store_failure = \"local-share\"\ninstances = 3\n\
          [classes.run]\nmax_in_flight = { max = 2, when_full = \"reject\", on_store_failure = \"open\" }\n\
          max_per_minute = { max = 60, mode = \"smooth\", local = true }\n\
          max_per_minute_per_namespace = { max = 90, on_store_failure = \"local_share\", instances = 4 }",
@@ -35,7 +35,7 @@ fn a_rule_says_for_itself_what_becomes_of_it() {
 
 #[test]
 fn what_is_missing_or_too_much_is_told_where_it_stands() {
-    let said = problems("queue = 5\n[store]\nwhen_gone = \"local_share\"\nprefix = \"a{b\"\nexpiry = \"1ms\"");
+    let said = problems("queue = 5\n[store]\non_store_failure = \"local_share\"\nprefix = \"a{b\"\nexpiry = \"1ms\"");
     for part in ["store.instances: found none", "admission.toml:4: store.prefix: ", "admission.toml:5: store.expiry: "]
     {
         assert!(said.contains(part), "{part}: {said}");
@@ -49,7 +49,7 @@ fn what_is_missing_or_too_much_is_told_where_it_stands() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert!(problems("[store]\nwhen_gone = \"opne\"").contains("did you mean \"open\"?"));
+    assert!(problems("[store]\non_store_failure = \"opne\"").contains("did you mean \"open\"?"));
 }
 
 #[test]

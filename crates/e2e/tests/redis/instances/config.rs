@@ -9,7 +9,7 @@ async fn a_file_names_the_store_and_a_reload_says_what_becomes_of_rules_without_
     let mut server = Server::start().await;
     let text = |on_store_failure: &str| {
         format!(
-            "[store]\nurl = \"{}\"\nexpiry = \"100ms\"\ntimeout = \"1s\"\nwhen_gone = \"{on_store_failure}\"\n\
+            "[store]\nurl = \"{}\"\nexpiry = \"100ms\"\ntimeout = \"1s\"\non_store_failure = \"{on_store_failure}\"\n\
              [classes.run]\nmax_in_flight = {{ max = 2, when_full = \"reject\" }}",
             server.url()
         )
