@@ -306,7 +306,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-doQVISXdqdIex35wOM5G75tR0+fExBCOJzfB/Nh8t3A='; style-src 'sha256-s1EFjwsl1oo8xZ7pqS3OKPjpORE0g2GbmXntXlVuaCE='; \
+    script-src 'sha256-Uy8o9Dx21Va4MstgQLPo+cqsm/RhP7//efo+ur5Xb9g='; style-src 'sha256-M7IzX0SGwScoBtvllBc28wpj9Mx7Dt4pQE3ahxnG2M8='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

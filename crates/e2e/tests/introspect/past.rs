@@ -50,10 +50,10 @@ async fn the_history_adds_up_and_a_poller_gets_what_is_new() {
     let of = |frame: &Value, table: &str, name: &str| {
         frame[table].as_array().into_iter().flatten().find(|it| it["name"] == name).cloned().unwrap_or_default()
     };
-    assert_eq!(sum(&|it| it["whole"]["refused"].as_u64().unwrap()), 200);
+    assert_eq!(sum(&|it| it["whole"]["rejected"].as_u64().unwrap()), 200);
     assert_eq!(sum(&|it| it["whole"]["admitted"].as_u64().unwrap()), 81);
     let by_cap = |row: &Value| {
-        let all = row["refused_by"].as_array().cloned().unwrap_or_default();
+        let all = row["rejected_by"].as_array().cloned().unwrap_or_default();
         let caps = all.iter().filter(|it| it["reason"] == "label_cap" && it["rule"] == "label_cap");
         caps.map(|it| it["count"].as_u64().unwrap()).sum::<u64>()
     };
