@@ -11,14 +11,13 @@ use tower_admission::{
 
 use super::ms;
 
-/// A handle itself tells no words but its own.
-fn word(it: Cow<'static, str>) -> &'static str {
-    let Cow::Borrowed(word) = it else { panic!("{it:?} was read somewhere") };
-    word
-}
-
 /// What became of the store, as the journal tells it, and when that was noted.
 fn told(admission: &Admission) -> Vec<(&'static str, &'static str, Option<f64>, f64)> {
+    // A handle itself tells no words but its own.
+    let word = |it: Cow<'static, str>| match it {
+        Cow::Borrowed(word) => word,
+        Cow::Owned(word) => panic!("{word} was read somewhere"),
+    };
     let changes = admission.journal().into_iter().filter_map(|entry| match entry.event {
         JournalEvent::Change(ChangeEntry::Store { from, to, down_seconds, .. }) => {
             Some((word(from), word(to), down_seconds, entry.at_seconds))

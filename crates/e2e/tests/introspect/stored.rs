@@ -61,8 +61,11 @@ fn read<T: DeserializeOwned + Serialize>(path: &str, json: &Value) {
     assert_eq!(serde_json::to_value(read).unwrap(), *json, "{path}");
 }
 
+/// Reads an answer as the type that a client reads it as.
+type Reader = fn(&str, &Value);
+
 /// Asks each path, and compares what is answered with what is stored.
-async fn compare(file: &str, admission: &Admission, paths: &[(&str, fn(&str, &Value))]) {
+async fn compare(file: &str, admission: &Admission, paths: &[(&str, Reader)]) {
     let mut answers = Vec::new();
     for (path, _) in paths {
         let request = Request::get(format!("/admission{path}")).body(Empty::<Bytes>::new()).unwrap();
@@ -247,7 +250,7 @@ async fn a_handle_with_a_store_that_comes_and_goes_tells_what_is_stored() {
     }
     clock.pass(1_500).await;
     admission.publish_metrics();
-    let paths: &[(&str, fn(&str, &Value))] = &[
+    let paths: &[(&str, Reader)] = &[
         ("", read::<Overview>),
         ("/labels", read::<LabelPage>),
         ("/journal?since=0", read::<JournalPage>),
