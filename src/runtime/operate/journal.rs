@@ -24,7 +24,7 @@ impl Admission {
     /// let journal = admission.journal();
     /// let JournalEvent::Decision(last) = &journal[1].event else { panic!("it is about a request") };
     /// assert_eq!((last.label.as_str(), last.decision, last.reason), ("nightly", DecisionKind::Rejected, Some(Reason::Limit)));
-    /// assert_eq!((last.rule, last.used, last.bound), (Some("limit"), Some(1), Some(1)));
+    /// assert_eq!((last.rule.as_deref(), last.used, last.bound), (Some("limit"), Some(1), Some(1)));
     /// # drop(permit);
     /// # Ok(())
     /// # }
