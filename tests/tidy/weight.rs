@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 119_970, 92_000),
-    ("lines without tests, library", 46_910, 35_000),
-    ("lines without tests, engine", 19_750, 14_000),
+    ("lines of Rust, whole repository", 119_910, 92_000),
+    ("lines without tests, library", 46_290, 35_000),
+    ("lines without tests, engine", 19_660, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 164, 120),
@@ -29,8 +29,8 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("methods of rooms for others", 225, 110),
     ("methods of the widest room", 61, 25),
     ("references to inner objects that rooms hand out", 14, 0),
-    ("names of fields in the snapshot and again on the wire", 189, 0),
-    ("public types", 211, 190),
+    ("names of fields in the snapshot and again on the wire", 29, 0),
+    ("public types", 198, 190),
     ("files with an `impl TwoPoint`", 2, 1),
     ("test programs of the workspace", 10, 12),
     ("files in circles of imports, library", 19, 0),
