@@ -114,7 +114,7 @@ pub(crate) async fn all() -> Vec<Incident> {
         which: &["noisy refused "],
         why: &["noisy sends more than its share"],
         what_now: &["have noisy send less, or give it a cap or a rate"],
-        fields: &[("/health/refused/0/name", "noisy")],
+        fields: &[("/health/rejected/0/name", "noisy")],
         maybe,
         ..overloaded()
     };
@@ -165,7 +165,7 @@ pub(crate) async fn all() -> Vec<Incident> {
         which: &["most of them of shop"],
         why: &["label cap 1"],
         what_now: &["if that bound is wrong, correct it and reload"],
-        fields: &[("/health/refused/0/reason", "label_cap")],
+        fields: &[("/health/rejected/0/reason", "label_cap")],
         alerts: &["AdmissionThrottles"],
         ..Expected::default()
     };

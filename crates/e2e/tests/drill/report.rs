@@ -19,7 +19,7 @@ pub(crate) fn table(incidents: &[Incident], told: &[Told], truths: &[Truth]) -> 
             "no answer".to_owned()
         } else {
             let (health, limit) = (&told.json["health"], &told.json["limit_state"]);
-            let refused = health["refused"].as_array().into_iter().flatten();
+            let refused = health["rejected"].as_array().into_iter().flatten();
             let refused: Vec<_> = refused
                 .map(|it| {
                     format!(
