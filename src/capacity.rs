@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::time::nanos;
+use crate::engine::nanos;
 
 /// A burst of requests: their number, the time within which they arrive, and the time that each takes.
 ///

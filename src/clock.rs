@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
 use crate::{
+    Timestamp,
+    engine::nanos,
     store::{Clock, Shielded},
-    time::{Timestamp, nanos},
 };
 
 /// A time that is the same for all of the process, or one given by the user.

@@ -2,10 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::engine::{
-    Subject,
-    words::{hash_of, normal},
-};
+use crate::engine::{Subject, hash_of, normal};
 
 /// A label whose name was read, normalised and hashed before.
 ///

@@ -91,15 +91,16 @@
 mod adaptive;
 mod admission;
 #[cfg(any(test, kani))]
+#[path = "../crates/engine/src/arbitrary_tests.rs"]
 mod arbitrary_tests;
 pub mod capacity;
 mod clock;
 mod config;
 pub mod docs;
-mod engine;
 #[cfg(feature = "introspect")]
 mod introspect;
 #[cfg(test)]
+#[path = "../crates/engine/src/kept_tests.rs"]
 mod kept_tests;
 mod keys;
 mod rejection;
@@ -109,19 +110,17 @@ mod ticket;
 #[doc(inline)]
 pub use tower_admission_store::{self as store, Clock};
 
-// Where the rest of the library looks for them.
-use crate::engine::{
-    plan::matching,
-    words::{criticality, outcome, problem, time},
-};
+use tower_admission_engine as engine;
+
+#[doc(inline)]
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
+        BuildError, Criticality, Outcome, Problem, Reason, Timestamp,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
-        words::{BuildError, Criticality, Outcome, Problem, Reason, Timestamp},
     },
     rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},
@@ -192,11 +191,13 @@ pub mod introspection {
 
 /// The last decisions and changes with their reasons, as [`Admission::journal`] returns them.
 pub mod journal {
+    #[doc(inline)]
     pub use crate::engine::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent};
 }
 
 /// Control laws, which learn the limit, and the fixed limit.
 pub mod limit {
+    #[doc(inline)]
     pub use crate::engine::limit::{
         Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, NetflixWindow,
         Phase, QueueSize, Reference, Sample, TwoPoint, Vegas, Windowed,
@@ -227,6 +228,7 @@ pub mod response {
 
 /// The state of a handle at one moment, as [`Admission::snapshot`] and its siblings return it.
 pub mod snapshot {
+    #[doc(inline)]
     pub use crate::engine::{
         BlockedBy, Health, HealthSnapshot, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot,
         Quantiles, RecentSnapshot, RejectedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub(crate) use crate::engine::words::Reason;
+use crate::Reason;
 
 /// A request that was not admitted: reason, partition, and when to come back.
 #[derive(Clone, Debug, Eq, PartialEq)]

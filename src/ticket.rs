@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, time::Duration};
 
-pub(crate) use crate::engine::words::normal;
+use crate::engine::normal;
 use crate::{
-    criticality::Criticality,
+    Criticality,
     keys::{LabelKey, PartitionKey},
 };
 

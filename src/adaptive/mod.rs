@@ -5,9 +5,9 @@
 use tower_layer::Layer;
 
 use crate::{
+    BuildError,
     admission::{AdmissionLayer, AdmissionService},
     engine::limit::Limit,
-    problem::BuildError,
     runtime::{Admission, AdmissionBuilder},
 };
 

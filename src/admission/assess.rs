@@ -3,7 +3,7 @@
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
 use super::{head::GRPC_STATUS, nesting};
-use crate::outcome::Outcome;
+use crate::Outcome;
 
 /// The head of a response: everything but its body.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 use super::{Assess, assess::judge_trailers};
 #[cfg(all(feature = "capture", feature = "introspect"))]
 use crate::runtime::CapturedLines;
-use crate::{outcome::Outcome, runtime::SlotGuard, time::Timestamp};
+use crate::{Outcome, Timestamp, runtime::SlotGuard};
 
 pin_project! {
     /// The body of every response that passes the layer.

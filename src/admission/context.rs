@@ -12,7 +12,7 @@ use super::{
     head::{GRPC_STATUS, is_grpc},
     nesting::{Inside, Pass},
 };
-use crate::{outcome::Outcome, runtime::SlotGuard};
+use crate::{Outcome, runtime::SlotGuard};
 
 /// What is special about a request when its response comes: one byte, so that most are told apart by one test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

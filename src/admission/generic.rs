@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use super::{AdmissionLayer, AdmissionService};
 use crate::{
-    outcome::Outcome,
+    Outcome,
     rejection::Rejection,
     runtime::{Admission, Entry, Shared, SlotGuard, Waiting},
     ticket::Ticket,

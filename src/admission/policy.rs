@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 
 use super::RequestHead;
-use crate::outcome::Outcome;
+use crate::Outcome;
 
 /// Looked up by name, it would be parsed for every request.
 static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");

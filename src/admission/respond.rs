@@ -15,7 +15,7 @@ use http::{
 };
 
 use super::{RequestHead, body::BodyData, nesting};
-use crate::rejection::{Reason, Rejection};
+use crate::{Reason, rejection::Rejection};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");

@@ -5,12 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{Labels, Rules, Settings};
-use crate::{
-    engine::{
-        limit::Number,
-        plan::{Discipline, PartitionMode},
-    },
-    time::nanos,
+use crate::engine::{
+    limit::Number,
+    nanos,
+    plan::{Discipline, PartitionMode},
 };
 
 impl Settings {

@@ -33,12 +33,12 @@ pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};
 pub(crate) use self::shared::Shared;
 
 use crate::{
-    engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, plan::Mode},
+    Timestamp,
+    engine::{LabelSnapshot, Snapshot, Subject, WaiterSnapshot, normal, plan::Mode},
     keys::PartitionKey,
     rejection::Rejection,
     store::Health,
-    ticket::{Ticket, normal},
-    time::Timestamp,
+    ticket::Ticket,
 };
 
 /// The handle that owns all decisions. Clones share them.

@@ -32,10 +32,13 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("names of fields in the snapshot and again on the wire", 29, 0),
     ("public types", 198, 190),
     ("files with an `impl TwoPoint`", 2, 1),
-    ("test programs of the workspace", 10, 12),
+    ("test programs of the workspace", 11, 12),
     ("files in circles of imports, library", 19, 0),
     ("files in circles of imports, simulator", 0, 0),
 ];
+
+/// The sources of all libraries that users build.
+const LIBRARY: [&str; 3] = ["src", "crates/engine/src", "crates/store/src"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -54,7 +57,7 @@ fn lines_without_tests(folder: &str) -> usize {
 
 /// The code of the files below a folder of the engine, without tests.
 fn engine(folder: &str) -> Vec<String> {
-    let files = sources(&root().join("src/engine").join(folder)).into_iter().filter(|path| !is_test(path));
+    let files = sources(&root().join("crates/engine/src").join(folder)).into_iter().filter(|path| !is_test(path));
     files.map(|path| code(&fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -82,7 +85,7 @@ fn methods(room: &str, sources: &[String]) -> BTreeMap<String, String> {
         let body = text.split("\n}\n").next().unwrap_or(text);
         for (at, word) in body.match_indices("fn ") {
             let before = body[..at].rsplit('\n').next().unwrap_or_default().trim();
-            let is_for_others = before.starts_with("pub(crate)") || before.starts_with("pub(in crate::engine)");
+            let is_for_others = before.starts_with("pub(crate)") || before.starts_with("pub ");
             let returns =
                 body[at..].split(" {\n").next().and_then(|head| head.rsplit_once("-> ")).map_or("", |it| it.1);
             if is_for_others {
@@ -110,14 +113,14 @@ fn counts() -> Vec<usize> {
     let takes = verbs.iter().map(|code| code.matches("capacity.take(").count());
     let api = fs::read_to_string(root().join("crates/e2e/tests/public_api/api.txt")).unwrap_or_default();
     let is_type = |line: &&str| ["struct ", "enum ", "trait "].iter().any(|kind| line.starts_with(kind));
-    let law = sources(&root().join("src/engine/limit"));
+    let law = sources(&root().join("crates/engine/src/limit"));
     let law = law.iter().filter(|path| code(&fs::read_to_string(path).unwrap()).contains("impl TwoPoint {"));
     let top = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().file_name());
     let top = top.filter(|name| !name.to_string_lossy().starts_with('.') && name != "target");
     vec![
         lines(&sources(root())),
-        lines_without_tests("src") + lines_without_tests("crates/store/src"),
-        lines_without_tests("src/engine"),
+        LIBRARY.iter().map(|folder| lines_without_tests(folder)).sum(),
+        lines_without_tests("crates/engine/src"),
         top.count(),
         takes.sum(),
         verbs.iter().map(|code| code.matches("fn ").count()).sum(),
@@ -129,7 +132,7 @@ fn counts() -> Vec<usize> {
         api.lines().filter(is_type).count(),
         law.count(),
         programs(),
-        circles(&modules(&root().join("src"))).len() + circles(&modules(&root().join("crates/store/src"))).len(),
+        LIBRARY.iter().map(|folder| circles(&modules(&root().join(folder))).len()).sum(),
         circles(&modules(&root().join("crates/simulator/src"))).len(),
     ]
 }
@@ -145,7 +148,7 @@ fn twice() -> usize {
         });
         all.collect()
     };
-    let shown: BTreeSet<_> = fields("src/engine/view").into_iter().collect();
+    let shown: BTreeSet<_> = fields("crates/engine/src/view").into_iter().collect();
     fields("src/introspect/wire").iter().filter(|name| shown.contains(*name)).count()
 }
 

@@ -8,11 +8,13 @@
 #![allow(dead_code, reason = "a model doesn't need everything, and most copies are for a single model")]
 
 mod engine;
-#[path = "../../../src/engine/words/outcome.rs"]
+#[path = "../../../crates/engine/src/words/outcome.rs"]
 mod outcome;
 pub mod runtime;
-#[path = "../../../src/engine/words/time.rs"]
+#[path = "../../../crates/engine/src/words/time.rs"]
 mod time;
+
+pub use crate::{outcome::Outcome, time::Timestamp};
 
 /// A deliberate mistake of what is not in the shipped files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -24,6 +24,9 @@ const ROOMS: &[(&str, &str)] = &[
     ("ticket", "pub"),
 ];
 
+/// Crates of the library, which are rooms here.
+const PARTS: [(&str, &str); 2] = [("engine", "../../engine/src"), ("store", "../../store/src")];
+
 /// Sends the paths into a crate through a module of this one.
 fn through(text: &str, from: &str, to: &str) -> String {
     let mut out = String::with_capacity(text.len() + 1_024);
@@ -39,8 +42,10 @@ fn through(text: &str, from: &str, to: &str) -> String {
 }
 
 fn exchange(file: &str, mut text: String) -> String {
-    if file.starts_with("store/") {
-        text = through(&text, "crate::", "crate::store::");
+    for (part, _) in PARTS {
+        if file.strip_prefix(part).is_some_and(|rest| rest.starts_with('/')) {
+            text = through(&text, "crate::", &format!("crate::{part}::"));
+        }
     }
     for mistake in MISTAKES.iter().filter(|mistake| mistake.file == file) {
         let is_made = format!("crate::explore::makes({:?})", mistake.name);
@@ -50,7 +55,9 @@ fn exchange(file: &str, mut text: String) -> String {
             text = text.replace(right, &wrong.replace("MADE", &is_made));
         }
     }
-    text = through(&text, "tower_admission_store::", "crate::store::");
+    for (part, _) in PARTS {
+        text = through(&text, &format!("tower_admission_{part}::"), &format!("crate::{part}::"));
+    }
     text = through(&text, "std::", "crate::std_here::");
     text = through(&text, "tokio::", "crate::tokio_here::");
     for (_, right, here) in EXCHANGES.iter().filter(|(of, ..)| *of == file) {
@@ -85,9 +92,11 @@ fn main() {
         fs::remove_dir_all(&to).expect("the last copy is removed");
     }
     copy(&shipped, &to, "");
-    // A crate of its own is a room here.
-    let store = Path::new(&here).join("../../store/src");
-    copy(&store, &to.join("store"), "store/");
+    for (part, from) in PARTS {
+        let from = Path::new(&here).join(from);
+        copy(&from, &to.join(part), &format!("{part}/"));
+        println!("cargo::rerun-if-changed={}", from.display());
+    }
     let mut root = String::new();
     for (room, visibility) in ROOMS {
         let files = [format!("{room}.rs"), format!("{room}/mod.rs"), format!("{room}/lib.rs")];
@@ -99,7 +108,6 @@ fn main() {
     writeln!(root, "#[path = {:?}]\npub mod breaker;", to.join("store/redis/breaker.rs")).expect("a string grows");
     fs::write(to.join("root.rs"), root).expect("the file is written");
     println!("cargo::rerun-if-changed={}", shipped.display());
-    println!("cargo::rerun-if-changed={}", store.display());
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=mistakes.rs");
 }

@@ -23,7 +23,7 @@ pub mod contract;
 #[cfg(test)]
 mod diary_tests;
 #[cfg(test)]
-#[path = "../../../src/kept_tests.rs"]
+#[path = "../../engine/src/kept_tests.rs"]
 mod kept_tests;
 mod leases;
 mod lock;
@@ -35,7 +35,6 @@ mod redis;
 mod rows;
 mod side_by_side;
 mod task;
-mod words;
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -55,10 +54,11 @@ pub use self::{
         AdmissionLock, LockBuilder, LockCaller, LockError, LockFailure, LockGuard, LockRetry, WaitCounts, WaitSeries,
     },
     memory::MemoryStore,
-    words::OnStoreFailure,
 };
 #[doc(hidden)]
-pub use self::{clock::Shielded, leases::LossSignal, words::Histogram};
+pub use self::{clock::Shielded, leases::LossSignal};
+#[doc(inline)]
+pub use tower_admission_engine::OnStoreFailure;
 
 /// A future in a box: [`Store`] can be used as `dyn Store`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

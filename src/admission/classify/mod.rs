@@ -12,7 +12,7 @@ use http::HeaderName;
 
 use super::RequestHead;
 use crate::{
-    criticality::Criticality,
+    Criticality,
     keys::{LabelKey, PartitionKey},
     ticket::Ticket,
 };

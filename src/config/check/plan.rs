@@ -6,14 +6,15 @@ use super::warnings::{small_shares, warnings};
 #[cfg(feature = "config")]
 use crate::config::StoreConfig;
 use crate::{
+    BuildError, Problem,
     config::{Settings, Share, settings::layer::AdmissionConfig},
     engine::{
         MOST_ENTRIES,
         limit::Limit,
         plan::{Bound, PartitionPlan, Places, Plan},
         shares::WHOLE,
+        short,
     },
-    problem::{BuildError, Problem, short},
 };
 
 /// The name of the partition of requests that belong to no other.

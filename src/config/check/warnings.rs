@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::config::{Derived, Share, settings::layer::AdmissionConfig};
+use crate::engine::plan::matching::has_star;
 use crate::engine::{
     named,
     plan::{Bound, LabelPlan, PartitionPlan, Places, Plan},
     rules::{ClassPlan, LimitsPlan, Resolved, Target},
     shares::allocate,
 };
-use crate::matching::has_star;
 
 /// The longest wait at a full gate that makes sense.
 const LONG_ADMISSION: Duration = Duration::from_secs(5);

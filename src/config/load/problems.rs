@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::value::Origin;
-use crate::problem::{BuildError, Problem};
+use crate::{BuildError, Problem};
 
 /// A problem of a configuration: its origin, the setting, what was found, what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -19,9 +19,9 @@ pub use self::{
     times::{parse_time, write_time},
 };
 use crate::{
+    BuildError,
     config::{AdmissionConfig, ClassLimits, ForAll, Rules, Settings, load::nearest::nearest},
     engine::settings::rules::OTHERS,
-    problem::BuildError,
 };
 
 impl AdmissionConfig {

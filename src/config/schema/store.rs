@@ -8,8 +8,7 @@ use super::setting::{At, Setting};
 use crate::config::load::value::Value;
 use crate::{
     config::{OnStoreFailureConfig, StoreUrl},
-    engine::rules::OnStoreFailure,
-    engine::settings::limits::Sharing,
+    engine::{rules::OnStoreFailure, settings::limits::Sharing},
 };
 
 impl Setting for OnStoreFailureConfig {

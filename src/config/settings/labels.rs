@@ -3,11 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
+    Problem,
     config::declare::{setters, settings},
-    engine::plan::{LabelPlan, LabelRule},
-    matching::{ByLabel, Matching, has_star, has_wildcard},
-    problem::Problem,
-    ticket::normal,
+    engine::{
+        normal,
+        plan::{
+            LabelPlan, LabelRule,
+            matching::{ByLabel, Matching, has_star, has_wildcard},
+        },
+    },
 };
 
 settings! {

@@ -6,9 +6,9 @@ use std::{fmt, num::NonZeroU32, time::Duration};
 
 use super::store_address;
 use crate::{
+    Problem,
     config::{declare::settings, load::value::Value, schema::setting::Setting},
     engine::rules::OnStoreFailure,
-    problem::Problem,
     store::{Keys, Leases, StoreError},
 };
 

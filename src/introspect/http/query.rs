@@ -4,9 +4,9 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use super::reply::Problem;
 use crate::{
+    Reason,
     engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, SampledName, Wanted},
     introspect::wire::{EntryKind, LabelSort},
-    rejection::Reason,
 };
 
 /// Labels on a page: unless asked for, and at most.

@@ -3,13 +3,13 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
+    Timestamp,
     engine::{JournalEntry, SampledName, Wanted},
     introspect::{
         http::HistoryQuery,
         wire::{HistoryFrame, HistoryPage, HistoryRejection, HistoryRow},
     },
     runtime::{Admission, Frame, HistoryView, Row},
-    time::Timestamp,
 };
 
 /// Marks that are told at most: the newest ones.

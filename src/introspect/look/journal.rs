@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::{
+    Timestamp,
     engine::JournalEntry,
     introspect::{http::JournalQuery, wire::JournalPage},
     runtime::Admission,
-    time::Timestamp,
 };
 
 /// Some entries, and how long ago the handle was made, in seconds: entries say when they were written by the same measure.

@@ -3,13 +3,12 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{
-    engine::{LabelRow, LabelSnapshot, LabelStatus, Subject},
+    engine::{LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
     introspect::{
         http::LabelQuery,
         wire::{Label, LabelPage, LabelSort, Section, class_name},
     },
     runtime::Admission,
-    ticket::normal,
 };
 
 /// Entries that are read in one turn: a request that wants a slot waits for no more than that.

@@ -2,13 +2,13 @@
 
 use super::label_page;
 use crate::{
+    Timestamp,
     engine::{Histogram, Snapshot},
     introspect::{
         http::LabelQuery,
         wire::{Overview, Partition, PartitionSection, Partitions},
     },
     runtime::Admission,
-    time::Timestamp,
 };
 
 /// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.

@@ -1,10 +1,9 @@
 //! The waiters of a label, a page at a time.
 
 use crate::{
-    engine::Subject,
+    engine::{Subject, normal},
     introspect::{http::WaiterQuery, wire::WaiterPage},
     runtime::Admission,
-    ticket::normal,
 };
 
 /// Nothing, if the label is not known.

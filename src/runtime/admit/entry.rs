@@ -19,10 +19,10 @@ use crate::runtime::{
     shared::Shared,
 };
 use crate::{
+    Timestamp,
     engine::{Arrival, Ask, ClassId, PartitionId, Place, Refusal, SharedRules, Subject},
     rejection::Rejection,
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// What became of a request that arrived.

@@ -16,11 +16,10 @@ use crate::runtime::{
     shared::{LaneArena, Shared},
 };
 use crate::{
+    Outcome, Timestamp,
     engine::{DryRunOutcome, PartitionId, TtlId},
-    outcome::Outcome,
     store,
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// A reference to the state of a handle: that state itself, or a protocol that contains it. A layer counts references

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use super::guard::{SlotGuard, SlotSource};
-use crate::{outcome::Outcome, runtime::core::lock};
+use crate::{Outcome, runtime::core::lock};
 
 /// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 
 use super::{guard::SlotGuard, lease_lost::LeaseLost};
-use crate::outcome::Outcome;
+use crate::Outcome;
 
 /// The right to run, until it is dropped.
 ///

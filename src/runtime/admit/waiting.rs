@@ -15,10 +15,10 @@ use crate::runtime::{
     remote::RemoteRequest,
 };
 use crate::{
+    Timestamp,
     engine::{NoRoom, Place, Refusal, SharedBound, SharedRules, rules::WhenFull},
     rejection::Rejection,
     store::{self, LeaseDenied},
-    time::Timestamp,
 };
 
 /// A place in line, as a future.

@@ -6,7 +6,7 @@ use crate::runtime::{
     shared::Shared,
 };
 #[cfg(feature = "introspect")]
-use crate::{engine::Engine, time::Timestamp};
+use crate::{Timestamp, engine::Engine};
 
 impl Shared {
     /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is

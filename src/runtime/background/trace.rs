@@ -16,10 +16,10 @@ mod with {
     use tracing::{Level, Span, debug, enabled, info, warn};
 
     use crate::{
+        Timestamp,
         engine::{DryRunOutcome, PartitionId, Snapshot, StoreChange, StoreState},
         rejection::Rejection,
         runtime::core::{Core, lock, shielded},
-        time::Timestamp,
     };
 
     /// Time when a wait began.

@@ -3,13 +3,10 @@
 use std::{sync::Arc, task::Poll};
 
 use crate::{
+    BuildError, Outcome, Reason, Timestamp,
     engine::{Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject, plan::Mode},
-    outcome::Outcome,
-    problem::BuildError,
-    rejection::Reason,
     runtime::{AdmissionBuilder, DrainMode, WorkerReport},
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// An engine that decides again. For `admission-simulator` of the same version, and no part of the interface.

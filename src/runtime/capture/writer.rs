@@ -14,11 +14,9 @@ use super::{
     line::{CaptureRow, Header, Verb},
 };
 use crate::{
-    engine::PartitionId,
-    outcome::Outcome,
-    rejection::Reason,
+    Outcome, Reason,
+    engine::{PartitionId, nanos},
     runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, Worker, deadline},
-    time::nanos,
 };
 
 /// A slot, whether its sample was taken, and its request. Which of the slots that are the same to the engine a row means makes no

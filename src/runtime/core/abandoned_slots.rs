@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::slots::SlotNumber;
-use crate::{engine::AbandonedKind, time::Timestamp};
+use crate::{Timestamp, engine::AbandonedKind};
 
 /// What goes back with a slot, such as a lease of shared rules.
 pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;

@@ -5,8 +5,8 @@ use super::{
     slots::Slots,
 };
 use crate::{
+    Timestamp,
     engine::{Description, Engine, PartitionId, plan::Mode},
-    time::Timestamp,
 };
 
 /// The state of an engine, as far as a replay needs it. What laws and rates have learned is left out.

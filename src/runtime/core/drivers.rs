@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::lock::lock;
-use crate::time::Timestamp;
+use crate::Timestamp;
 
 /// Time between two publications of metrics, and the longest sleep of the driver that leads.
 const INTERVAL: Duration = Duration::from_secs(1);

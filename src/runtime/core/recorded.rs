@@ -13,14 +13,13 @@ use super::{
 };
 use super::{slots::SlotNumber, state::State};
 use crate::{
+    Outcome, Timestamp,
     clock::TimeSource,
     engine::{
         AbandonedKind, Arrival, Ask, Place, Refusal, Slot, Subject,
         plan::{Mode, Plan},
     },
-    outcome::Outcome,
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// Settings as text, or the setting that there is no text for.

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    criticality::Criticality,
+    Criticality, Reason, Timestamp,
     engine::{Arrival, PartitionId, Refusal, Slot, Subject},
-    rejection::Reason,
-    time::Timestamp,
 };
 
 /// A worker reports its slots.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::quiet::{Lanes, RefusalParts};
 use crate::{
+    Reason, Timestamp,
     engine::{Engine, PartitionId, Refusal},
-    rejection::Reason,
-    time::Timestamp,
 };
 
 /// For how long a refusal stands: `Retry-After` and the times in the journal are as exact as this.
@@ -117,7 +116,7 @@ impl StandingRefusals {
 fn parts_of(refusal: &Refusal) -> RefusalParts {
     RefusalParts {
         code: u16::try_from(refusal.reason.index() + 1).unwrap_or(u16::MAX),
-        retry_after: crate::time::nanos(refusal.retry_after),
+        retry_after: crate::engine::nanos(refusal.retry_after),
         bound: u64::try_from(refusal.bound).unwrap_or(u64::MAX),
     }
 }

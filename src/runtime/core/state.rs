@@ -13,10 +13,9 @@ use super::{
 #[cfg(feature = "capture")]
 use super::{checkpoint::Checkpoint, tape::Tape};
 use crate::{
+    Outcome, Timestamp,
     clock::TimeSource,
     engine::{Engine, PartitionId, Slot, Snapshot},
-    outcome::Outcome,
-    time::Timestamp,
 };
 
 /// What the lock guards.

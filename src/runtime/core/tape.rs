@@ -17,11 +17,9 @@ use super::{
     slots::Slots,
 };
 use crate::{
+    Outcome, Reason, Timestamp,
     engine::{Ask, Engine, Place, Refusal, Slot, plan::Mode},
-    outcome::Outcome,
-    rejection::Reason,
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// One turn.

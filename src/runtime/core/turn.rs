@@ -22,13 +22,12 @@ use super::{
     state::State,
 };
 use crate::{
+    Outcome, Timestamp,
     clock::TimeSource,
     engine::{Engine, PartitionId, Refusal, plan::Plan},
     keys::PartitionKey,
-    outcome::Outcome,
     rejection::Rejection,
     ticket::Ticket,
-    time::Timestamp,
 };
 
 /// The engine of a handle under its lock, and what is read without it.

@@ -13,16 +13,16 @@ use std::{
 use crate::config::AdmissionConfig;
 use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 use crate::{
+    BuildError,
     clock::TimeSource,
     config::{Derived, Labels, Rules, Settings, Share, layer_settings, setters},
     engine::{
         Engine,
         limit::Limit,
+        nanos,
         plan::{Discipline, Mode, PartitionMode},
     },
-    problem::BuildError,
     store::{AdmissionLock, Clock, Keys, Leases, OnStoreFailure},
-    time::nanos,
 };
 
 /// Builds an [`Admission`]. Made by [`Admission::builder`].

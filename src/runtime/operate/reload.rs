@@ -3,10 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
-use crate::{
-    problem::{BuildError, Problem},
-    time::nanos,
-};
+use crate::{BuildError, Problem, engine::nanos};
 
 #[cfg(feature = "config")]
 use crate::config::StoreConfig;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::engine::{Subject, normal};
 use crate::runtime::Admission;
-use crate::{engine::Subject, ticket::normal};
 
 /// The report of a worker: its label, how many requests it can take at once, and how long that holds.
 ///

@@ -17,7 +17,7 @@ use super::{
     request::{LeaseResult, RemoteRequest},
 };
 #[cfg(feature = "config")]
-use crate::{config::StoreConfig, problem::BuildError};
+use crate::{BuildError, config::StoreConfig};
 use crate::{
     engine::{Counted, LabelId, SharedBound, SharedRules, StoreSnapshot, StoreState, rules::WhenFull},
     store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},

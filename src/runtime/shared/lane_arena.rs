@@ -12,10 +12,9 @@ use std::sync::{
 
 use super::Shared;
 use crate::{
+    Outcome, Timestamp,
     clock::{Origin, TimeSource},
-    outcome::Outcome,
     runtime::core::{Lanes, LentSlot, Next, lanes_per_partition_here, lock},
-    time::Timestamp,
 };
 
 /// The lanes of a handle, and the way back to the handle.

@@ -198,7 +198,7 @@ fn fields(fields: &Fields) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, field) in fields.iter().enumerate() {
         let name = field.ident.as_ref().map_or_else(|| number.to_string(), ToString::to_string);
-        if is_public(&field.vis) && compiled(&field.attrs) {
+        if is_public(&field.vis) && compiled(&field.attrs) && !is_hidden(&field.attrs) {
             lines.push(format!("field {name}: {}{}", line(&field.ty), marks(&field.attrs)));
         }
     }

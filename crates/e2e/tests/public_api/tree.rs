@@ -10,7 +10,7 @@ use super::macros::{self, Definitions};
 pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Crates of which the facade exports something. Each counts as a private module of it, with its own `crate`.
-const PARTS: [&str; 1] = ["tower_admission_store"];
+const PARTS: [&str; 2] = ["tower_admission_engine", "tower_admission_store"];
 
 /// A module, with what its macros write.
 #[derive(Default)]
@@ -235,7 +235,7 @@ pub(crate) fn holds(condition: &Meta) -> bool {
         Meta::List(list) => inner(list).all(|it| holds(&it)),
         // The operating system counts as ours, whatever it is.
         Meta::NameValue(_) => true,
-        Meta::Path(path) => !["test", "doctest", "docsrs", "loom"].iter().any(|name| path.is_ident(name)),
+        Meta::Path(path) => !["test", "doctest", "docsrs", "kani", "loom"].iter().any(|name| path.is_ident(name)),
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::mutate::{Mutant, mutate};
 
 /// What decides, and is worth a mutant. Configuration and introspection read and show.
-const ROOMS: [&str; 4] = ["crates/store/src/", "src/admission/", "src/engine/", "src/runtime/"];
+const ROOMS: [&str; 4] = ["crates/store/src/", "src/admission/", "crates/engine/src/", "src/runtime/"];
 
 /// A program of tests, or a part of it.
 #[derive(Clone, Debug)]

@@ -71,7 +71,7 @@ fn options() -> Options {
     options
 }
 
-/// Which folder of the library a file is in: `src/engine/queue`.
+/// Which folder of the library a file is in: `crates/engine/src/queue`.
 fn room(file: &str) -> String {
     let parts: Vec<&str> = file.split('/').collect();
     let most = if file.starts_with("crates/") { 5 } else { 4 };

@@ -16,17 +16,13 @@ pub mod std_here;
 #[path = "stand_in/tokio.rs"]
 pub mod tokio_here;
 
-use crate::engine::{
-    plan::matching,
-    words::{criticality, outcome, problem, time},
-};
 pub use crate::{
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
+        BuildError, Criticality, Outcome, Problem, Reason, Timestamp,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
-        words::{BuildError, Criticality, Outcome, Problem, Reason, Timestamp},
     },
     rejection::Rejection,
     runtime::{Admission, AdmissionBuilder, DrainMode, Permit, WorkerReport},

@@ -18,9 +18,9 @@ const COUNTERS: &str = "crates/store/src/memory/counters.rs";
 const ALLOTMENT: &str = "crates/store/src/leases/allotment.rs";
 const DRIVER: &str = "crates/store/src/leases/driver.rs";
 const ON_FAILURE: &str = "crates/store/src/leases/on_failure.rs";
-const CAPACITY: &str = "src/engine/capacity/mod.rs";
-const RELEASE: &str = "src/engine/verbs/release.rs";
-const ADMIN: &str = "src/engine/verbs/admin.rs";
+const CAPACITY: &str = "crates/engine/src/capacity/mod.rs";
+const RELEASE: &str = "crates/engine/src/verbs/release.rs";
+const ADMIN: &str = "crates/engine/src/verbs/admin.rs";
 
 pub(crate) const MISTAKES: &[Mistake] = &[
     of(
@@ -214,7 +214,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "a mode reopens a drain",
-        "src/engine/lifecycle.rs",
+        "crates/engine/src/lifecycle.rs",
         "    pub(crate) const fn set_mode(&mut self, mode: Mode) -> Mode {\n",
         "    pub(crate) fn set_mode(&mut self, mode: Mode) -> Mode {\n        if WRONG {\n            self.phase = Phase::Open;\n        }\n",
     ),
@@ -238,13 +238,13 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "a label runs one more than its cap",
-        "src/engine/quota/label.rs",
+        "crates/engine/src/quota/label.rs",
         "    pub(super) const fn is_full(&self) -> bool {\n        self.running >= self.cap\n",
         "    pub(super) fn is_full(&self) -> bool {\n        self.running >= self.cap.saturating_add(usize::from(WRONG))\n",
     ),
     of(
         "a panic of a law is not caught",
-        "src/engine/control/mod.rs",
+        "crates/engine/src/control/mod.rs",
         "            self.panics += 1;\n            return Step::Panicked;\n",
         "            self.panics += 1;\n            assert!(!WRONG, \"the law panicked\");\n            return Step::Panicked;\n",
     ),

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use super::{Key, StoreError, Token};
-use crate::words::OnStoreFailure;
+use tower_admission_engine::OnStoreFailure;
 
 /// One minute, in which the maximum of a rate is counted unless [`Claim::every`] says otherwise.
 const MINUTE: Duration = Duration::from_secs(60);

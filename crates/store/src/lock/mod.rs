@@ -26,7 +26,7 @@ use super::{
     poll_queue::PollQueues,
     task::Task,
 };
-use crate::words::Histogram;
+use tower_admission_engine::Histogram;
 
 /// How a caller that finds the lock taken comes back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -7,7 +7,9 @@ use std::{
 };
 
 use super::LockFailure;
-use crate::{task::lock, words::Histogram};
+use tower_admission_engine::Histogram;
+
+use crate::task::lock;
 
 /// Upper ends of the buckets, in milliseconds; one more for what is longer.
 const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];

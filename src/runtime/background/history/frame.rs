@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    Reason, Timestamp,
     engine::{BlockingBound, Histogram, HistorySample, RejectedCount, Sampled, SampledName},
-    rejection::Reason,
-    time::Timestamp,
 };
 
 /// The quantiles of round-trip times that are kept, in parts of a thousand.

@@ -11,9 +11,9 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 pub(crate) use self::frame::{Frame, Row};
 use crate::{
+    Timestamp,
     engine::HistorySample,
     runtime::{core::lock, shared::Shared},
-    time::Timestamp,
 };
 
 /// Time that is kept.

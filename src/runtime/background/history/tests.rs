@@ -5,11 +5,10 @@ use std::{
 
 use super::*;
 use crate::{
-    Admission, AdmissionBuilder, Clock, Labels, Mode, Ticket,
+    Admission, AdmissionBuilder, Clock, Labels, Mode, Reason, Ticket,
     engine::{BlockingBound, RejectedCount},
     limit::Fixed,
     percent,
-    rejection::Reason,
 };
 
 fn builder() -> AdmissionBuilder {

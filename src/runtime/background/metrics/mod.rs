@@ -16,11 +16,11 @@ use metrics::{Label, counter, gauge, histogram};
 use self::{describe::describe, labels::PublishedLabel, lock_waits::PublishedWaits};
 use crate::runtime::core::Core;
 use crate::{
+    Reason,
     engine::{
         Counts, Health, Histogram, LimitSnapshot, PartitionId, ShadowSnapshot, Snapshot, StoreSnapshot, StoreState,
         plan::Mode,
     },
-    rejection::Reason,
     store::AdmissionLock,
 };
 

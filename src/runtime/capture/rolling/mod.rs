@@ -29,12 +29,12 @@ use super::{
     line::{Header, ROLLING},
 };
 use crate::{
+    engine::nanos,
     runtime::{
         Admission,
         core::{Row, Tape, lock},
         shared::Shared,
     },
-    time::nanos,
 };
 
 /// Rows that are taken at a time, so that a look at the capture waits for no more.

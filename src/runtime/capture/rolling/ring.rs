@@ -11,6 +11,7 @@ use super::{
     compact::{Decoder, Encoder, Last, Names, Parts, Shape},
 };
 use crate::{
+    engine::nanos,
     runtime::{
         capture::{
             line::{CaptureRow, Header, ROLLING, Verb},
@@ -18,7 +19,6 @@ use crate::{
         },
         core::{Arrive, Checkpoint, Row, Step, deadline},
     },
-    time::nanos,
 };
 
 /// The capture of a handle, if there was one.

@@ -2,9 +2,8 @@
 
 use super::{BATCH, Found, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
 use crate::{
+    Outcome, Timestamp,
     engine::{Engine, PartitionId, RequestSample, Settled},
-    outcome::Outcome,
-    time::Timestamp,
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.

@@ -39,7 +39,7 @@ pub(in crate::runtime) use self::{
     lending::Lending,
     standing_refusal::{RefusalParts, StandingRefusal},
 };
-use crate::{engine::PartitionId, outcome::Outcome, time::Timestamp};
+use crate::{Outcome, Timestamp, engine::PartitionId};
 
 /// Requests after which their samples are collected.
 const BATCH: u32 = 64;

@@ -1,7 +1,7 @@
 //! The samples of requests that ended, until the engine collects them.
 
 use super::atomics::{AtomicU64, Ordering};
-use crate::{outcome::Outcome, time::Timestamp};
+use crate::{Outcome, Timestamp};
 
 /// Entries of a ring. Collected twice as often as it is full, and more.
 pub(in crate::runtime) const RING: u32 = 256;

@@ -9,7 +9,7 @@
 //! is counted once.
 
 use super::atomics::{AtomicU64, Ordering};
-use crate::time::Timestamp;
+use crate::Timestamp;
 
 /// Bits of the count, below those of the code.
 const COUNT: u32 = 48;

@@ -1,0 +1,385 @@
+//! Which requests run: the limit, the shares of partitions, and the reservations for requests that were rejected below
+//! their share.
+//!
+//! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is
+//! at least 1; no more slots are held back than the limit allows, and no slot is held back for ever.
+
+#[cfg(test)]
+mod check_tests;
+mod for_partitions;
+mod partition;
+mod reservation;
+mod reservations;
+mod room;
+
+use std::{cmp::Ordering, sync::Arc, time::Duration};
+
+pub(crate) use self::partition::Partition;
+use self::reservations::{Below, Reservations};
+use crate::{
+    Timestamp,
+    ids::{Level, PartitionId},
+    plan::{PartitionMode, PartitionPlan},
+    shares::allocate,
+    tokens::{Holder, Marks},
+};
+
+/// The slots.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    limit: usize,
+    running: usize,
+    /// Requests that run besides, in partitions whose decisions don't bind.
+    over_limit: usize,
+    partitions: Vec<Partition>,
+    /// The part of each partition, and room to compute its share: a limit moves without an allocation.
+    parts: Vec<u32>,
+    shares: Vec<usize>,
+    reserved: Reservations,
+    /// Free slots that partitions don't lend.
+    withheld: usize,
+    /// Whether any partition may run beyond the limit.
+    overcommits: bool,
+    /// Running requests by level of importance.
+    levels: [usize; Level::COUNT],
+}
+
+impl Capacity {
+    pub(crate) fn new(plans: Vec<PartitionPlan>, limit: usize) -> Self {
+        let mut capacity = Self {
+            limit: 1,
+            running: 0,
+            over_limit: 0,
+            partitions: Vec::new(),
+            parts: Vec::new(),
+            shares: Vec::new(),
+            reserved: Reservations::none(),
+            withheld: 0,
+            overcommits: false,
+            levels: [0; Level::COUNT],
+        };
+        capacity.replace(plans);
+        capacity.resize(limit);
+        capacity
+    }
+
+    /// Takes new partitions; their shares follow with [`resize`](Self::resize). Partitions are known by name: a
+    /// partition that is gone drains, and comes back as it was if it is named again. Returns the names of new
+    /// partitions.
+    pub(crate) fn replace(&mut self, plans: Vec<PartitionPlan>) -> Vec<Arc<str>> {
+        for it in &mut self.partitions {
+            it.retired = true;
+            it.plan.part = 0;
+            it.plan.mode = PartitionMode::Burst;
+            it.plan.observes = false;
+            it.plan.withheld = 0;
+        }
+        let mut added = Vec::new();
+        for plan in plans {
+            match self.partitions.iter_mut().find(|it| it.plan.name == plan.name) {
+                Some(it) => (it.plan, it.retired) = (plan, false),
+                None => {
+                    added.push(plan.name.clone());
+                    self.partitions.push(Partition::new(plan));
+                }
+            }
+        }
+        self.parts = self.partitions.iter().map(|it| it.plan.part).collect();
+        self.shares = vec![0; self.parts.len()];
+        self.overcommits = self.partitions.iter().any(|it| it.plan.passes_limit());
+        self.clear_reserved();
+        added
+    }
+
+    /// Sets the limit, from the next decision on. No request is evicted.
+    pub(crate) fn resize(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+        allocate(self.limit, &self.parts, &mut self.shares);
+        for (it, &share) in self.partitions.iter_mut().zip(&self.shares) {
+            it.resize(self.limit, share);
+        }
+        self.withheld = self.partitions.iter().map(Partition::idle_withheld).sum();
+        if self.has_reserved() {
+            self.reserved.trim(self.limit);
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns how many requests run under the limit.
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Returns how many requests run besides, in partitions whose decisions don't bind.
+    pub(crate) const fn over_limit(&self) -> usize {
+        self.over_limit
+    }
+
+    /// Whether as many requests run as the limit allows.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.running >= self.limit
+    }
+
+    /// Whether no request of any partition may take a slot.
+    pub(crate) const fn is_closed_to_all(&self) -> bool {
+        self.is_full() && !self.overcommits
+    }
+
+    /// Whether any partition only says what it would do.
+    pub(crate) fn any_observes(&self) -> bool {
+        self.partitions.iter().any(Partition::observes)
+    }
+
+    pub(crate) fn partition(&self, number: PartitionId) -> &Partition {
+        &self.partitions[number.index()]
+    }
+
+    /// Returns all partitions with their numbers, those included that were taken out of the settings.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
+        PartitionId::all().zip(&self.partitions)
+    }
+
+    /// Returns the numbers of all partitions.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = PartitionId> + Clone + use<> {
+        PartitionId::all().take(self.partitions.len())
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// Returns the partition in force for a request: the default one, if its own was taken out of the settings.
+    #[inline]
+    pub(crate) fn in_force(&self, partition: PartitionId) -> PartitionId {
+        if self.partitions[partition.index()].retired { PartitionId::DEFAULT } else { partition }
+    }
+
+    /// Whether a request of this partition may take a slot now: label and importance are not asked here.
+    ///
+    /// Whether another request came first is never asked: after every verb no waiter may run, so a request that may run
+    /// overtakes none that could have.
+    ///
+    /// Beyond its share, a partition leaves the slots alone that are held back for others.
+    #[inline]
+    pub(crate) fn may_run(&self, partition: PartitionId, cost: usize) -> bool {
+        let it = &self.partitions[partition.index()];
+        let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
+        let reserved = reserved + self.withheld_from(it);
+        let (in_all, in_partition) = (self.running + cost, it.running + cost);
+        let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;
+        (is_free && (in_partition <= it.owed || it.may_borrow())) || in_partition <= it.overcommit
+    }
+
+    /// Returns how many free slots other partitions don't lend to this one.
+    #[inline]
+    const fn withheld_from(&self, it: &Partition) -> usize {
+        self.withheld - it.idle_withheld()
+    }
+
+    /// Counts requests of a partition that start.
+    #[inline]
+    fn add(&mut self, partition: PartitionId, level: Level, cost: usize) {
+        let it = &mut self.partitions[partition.index()];
+        let idle = it.idle_withheld();
+        it.running += cost;
+        self.withheld -= idle - it.idle_withheld();
+        self.running += cost;
+        self.levels[level.index()] += cost;
+    }
+
+    /// Counts requests of a partition that end.
+    #[inline]
+    fn subtract(&mut self, partition: PartitionId, level: Level, cost: usize) {
+        let it = &mut self.partitions[partition.index()];
+        let idle = it.idle_withheld();
+        it.running -= cost;
+        self.withheld += it.idle_withheld() - idle;
+        self.running -= cost;
+        self.levels[level.index()] -= cost;
+    }
+
+    /// Whether anything is held back.
+    #[inline]
+    pub(crate) const fn has_reserved(&self) -> bool {
+        self.reserved.next_decay().as_nanos() != Timestamp::NEVER.as_nanos()
+    }
+
+    /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
+    pub(crate) fn leaves_reserved(
+        &self,
+        partition: PartitionId,
+        level: Level,
+        is_label_below: bool,
+        cost: usize,
+    ) -> bool {
+        let it = &self.partitions[partition.index()];
+        let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
+        let for_levels = self.reserved.slots_above(level, self.limit);
+        it.running + cost <= it.overcommit || self.running + cost + for_labels.max(for_levels) <= self.limit
+    }
+
+    /// Returns how many slots are held back, from requests that are beyond all shares of their own.
+    pub(crate) fn reserved(&self) -> usize {
+        if !self.has_reserved() {
+            return self.withheld;
+        }
+        let for_levels = self.reserved.slots_above(Level::LAST, self.limit);
+        (self.withheld + self.reserved.partitions().count())
+            .max(self.reserved.slots_for_labels())
+            .max(for_levels)
+            .min(self.limit)
+    }
+
+    /// Counts `count` requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
+    /// only asked while something is held back.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, holder: &Holder, count: usize, is_label_below: impl FnOnce() -> bool) -> u32 {
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        let (level, cost) = (holder.level, holder.cost() * count);
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit += cost;
+            self.partitions[holder.partition.index()].over_limit += cost;
+            return number(self.running + self.over_limit);
+        }
+        if self.has_reserved() {
+            let it = &self.partitions[holder.partition.index()];
+            let left = self.limit.saturating_sub(self.running);
+            let owed = (it.running < it.owed).then_some(holder.partition);
+            self.reserved.draw_on_slots(left, owed, is_label_below(), level);
+        }
+        self.add(holder.partition, level, cost);
+        number(self.running)
+    }
+
+    /// Returns how many of `most` further requests of a partition may run now, while nothing is held back.
+    pub(crate) fn room(&self, partition: PartitionId, most: usize) -> usize {
+        let it = &self.partitions[partition.index()];
+        if it.retired {
+            return 0;
+        }
+        let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
+        let cap = if it.may_borrow() { it.cap } else { it.cap.min(it.owed) };
+        most.min(cap.saturating_sub(it.running)).min(free)
+    }
+
+    /// Returns how many requests of a partition run beyond its bound; all that there may be, where it is out of the settings.
+    pub(crate) fn too_many(&self, partition: PartitionId) -> usize {
+        let it = &self.partitions[partition.index()];
+        if it.retired { usize::MAX } else { it.running.saturating_sub(it.cap) }
+    }
+
+    /// Takes lent slots back. `has_freed` if any request left; and when the first of those that run entered since.
+    pub(crate) fn take_back(
+        &mut self,
+        partition: PartitionId,
+        level: Level,
+        back: usize,
+        has_freed: bool,
+        busy_since: Option<Timestamp>,
+    ) {
+        let it = &mut self.partitions[partition.index()];
+        if has_freed {
+            it.stall.freed();
+        }
+        if let Some(since) = busy_since {
+            it.stall.started(since);
+        }
+        self.subtract(partition, level, back);
+    }
+
+    /// Notes that the work of more requests goes on although their callers left, or of fewer.
+    pub(crate) fn note_abandoned(&mut self, partition: PartitionId, more: isize) {
+        let it = &mut self.partitions[partition.index()];
+        it.abandoned = it.abandoned.saturating_add_signed(more);
+    }
+
+    /// Notes when a request took a slot of the limit.
+    #[inline]
+    pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {
+        self.partitions[partition.index()].stall.started(now);
+    }
+
+    /// Gives back what [`take`](Self::take) took.
+    #[inline]
+    pub(crate) fn release(&mut self, holder: &Holder) {
+        let (it, cost) = (&mut self.partitions[holder.partition.index()], holder.cost());
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit -= cost;
+            it.over_limit -= cost;
+            return;
+        }
+        it.stall.freed();
+        self.subtract(holder.partition, holder.level, cost);
+    }
+
+    /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share
+    /// and, where no request `waits`, for labels and levels. Waiters would take it: they take turns by labels and
+    /// levels anyway.
+    pub(crate) fn reserve_slot(
+        &mut self,
+        now: Timestamp,
+        hold: Duration,
+        partition: PartitionId,
+        level: Level,
+        is_label_below: Option<bool>,
+        may_wait: bool,
+    ) {
+        if self.running >= self.limit {
+            let below = self.below(partition, level, is_label_below, may_wait);
+            self.reserved.reserve_slot(now, hold, self.limit, below);
+        }
+    }
+
+    /// Whether [`reserve_slot`](Self::reserve_slot) would reserve one.
+    pub(crate) fn reserves_slot(
+        &self,
+        partition: PartitionId,
+        level: Level,
+        is_label_below: Option<bool>,
+        may_wait: bool,
+    ) -> bool {
+        self.running >= self.limit && self.below(partition, level, is_label_below, may_wait).is_any()
+    }
+
+    /// Returns which shares of its own a rejected request is below.
+    fn below(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>, may_wait: bool) -> Below {
+        let it = &self.partitions[partition.index()];
+        let for_all = is_label_below.filter(|_| it.running < it.cap);
+        Below {
+            partition: (!may_wait && it.running < it.owed && it.plan.mode != PartitionMode::Overcommit)
+                .then_some(partition),
+            label: for_all == Some(true),
+            level: for_all.filter(|_| level.below().any(|it| self.levels[it.index()] > 0)).map(|_| level),
+        }
+    }
+
+    /// Compares how much of their shares two partitions use.
+    pub(crate) fn compare_use(&self, one: PartitionId, other: PartitionId) -> Ordering {
+        let [one, other] = [one, other].map(|it| &self.partitions[it.index()]);
+        (one.running as u128 * other.owed as u128).cmp(&(other.running as u128 * one.owed as u128))
+    }
+
+    /// Returns the share that a partition has of `places` in line.
+    pub(crate) fn share_of(&self, partition: PartitionId, places: usize) -> usize {
+        self.partitions[partition.index()].share_of(places)
+    }
+
+    /// Returns when a reservation may shrink; never, where there is none.
+    #[inline]
+    pub(crate) const fn next_decay(&self) -> Timestamp {
+        self.reserved.next_decay()
+    }
+
+    /// Ends the reservations that were not needed lately.
+    pub(crate) fn decay(&mut self, now: Timestamp) {
+        self.reserved.decay(now);
+    }
+
+    /// Ends all reservations: after this change, their reason may be gone.
+    pub(crate) fn clear_reserved(&mut self) {
+        self.reserved = Reservations::none();
+    }
+}

@@ -1,0 +1,242 @@
+//! What the limit should be: the law that decides, the shadow law, and the samples that both are given.
+
+mod rtt_by_class;
+mod shadow_law;
+
+use std::{
+    num::NonZeroU32,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+pub use self::shadow_law::ShadowSnapshot;
+use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
+use crate::{
+    Reason, Timestamp,
+    ids::ClassId,
+    limit::{LimitAlgorithm, LimitInputs, LimitState, Sample},
+    tokens::Marks,
+};
+
+/// The laws.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    law: Box<dyn LimitAlgorithm>,
+    /// One in how many requests the settings ask to be timed while all is quiet.
+    one_in: Option<NonZeroU32>,
+    panics: u64,
+    /// The last time that the law moved the limit, if it ever did.
+    last_move: Option<Move>,
+    /// Whether a request was refused since the last sample although slots were free.
+    refused: bool,
+    shadow: ShadowLaw,
+    rtts: RttByClass,
+}
+
+/// What became of the limit with a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Same,
+    Moved {
+        limit: usize,
+        /// The inputs of the law's judgement.
+        basis: LimitInputs,
+    },
+    /// The law panicked. The limit stays what it was.
+    Panicked,
+}
+
+/// The limit before and after the law moved it, when, and the inputs of its judgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub(crate) at: Timestamp,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) basis: LimitInputs,
+}
+
+/// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
+/// panicked.
+///
+/// The law is foreign code under our lock. If it panics, the limit stays what it was, and the request that happened to
+/// bring the sample does not suffer from it.
+fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
+    let step = AssertUnwindSafe(|| {
+        law.on_sample(sample);
+        let limit = law.limit();
+        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
+    });
+    catch_unwind(step).ok()
+}
+
+impl Controller {
+    pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
+        let mut shadow_law = ShadowLaw::default();
+        shadow_law.replace(shadow);
+        Self {
+            law,
+            one_in: None,
+            panics: 0,
+            last_move: None,
+            refused: false,
+            shadow: shadow_law,
+            rtts: RttByClass::default(),
+        }
+    }
+
+    /// Sets one in how many requests the settings ask to be timed while all is quiet.
+    pub(crate) const fn ask_for_one_in(&mut self, one_in: Option<NonZeroU32>) {
+        self.one_in = one_in;
+    }
+
+    /// Takes new laws. A law of the same kind as the last one goes on from the state of that.
+    pub(crate) fn replace(&mut self, mut law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) {
+        if law.kind() == self.law.kind() {
+            law.adopt(self.law.limit());
+        }
+        self.last_move = None;
+        self.law = law;
+        self.shadow.replace(shadow);
+    }
+
+    /// Returns the limit: at least 1, whatever the law says.
+    pub(crate) fn limit(&self) -> usize {
+        self.law.limit().max(1)
+    }
+
+    /// Returns the largest limit that the law may set, as far as it tells.
+    pub(crate) fn max_limit(&self) -> usize {
+        self.law.max_limit().max(self.limit())
+    }
+
+    /// Returns one in how many requests has to be timed while all is quiet.
+    pub(crate) fn time_one_in(&self) -> u32 {
+        self.law.time_one_in(self.one_in).get()
+    }
+
+    /// Gives both laws a sample; returns what that means for the limit that is in force.
+    pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
+        self.shadow.learn(sample);
+        let Some((limit, basis)) = step(&mut *self.law, sample, in_force) else {
+            self.panics += 1;
+            return Step::Panicked;
+        };
+        let limit = limit.max(1);
+        if limit == in_force {
+            return Step::Same;
+        }
+        self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
+        Step::Moved { limit, basis }
+    }
+
+    /// Returns the last time that the law moved the limit.
+    pub(crate) const fn last_move(&self) -> Option<Move> {
+        self.last_move
+    }
+
+    /// Returns the kind of the law, what it says of its limit, and the inputs of its present judgement. Of a law that panics,
+    /// nothing is known but its kind.
+    pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs) {
+        let law = &*self.law;
+        let asked = catch_unwind(AssertUnwindSafe(|| (law.kind(), law.state(), law.inputs())));
+        asked.unwrap_or_default()
+    }
+
+    /// Returns how often the law panicked.
+    pub(crate) const fn panics(&self) -> u64 {
+        self.panics
+    }
+
+    /// Returns the number of a kind of work; 0 for kinds that are not told apart.
+    pub(crate) fn class(&mut self, name: &str) -> ClassId {
+        self.rtts.number(name)
+    }
+
+    /// Returns the number of a kind of work, if it is known; else 0.
+    pub(crate) fn find_class(&self, name: &str) -> ClassId {
+        self.rtts.find(name)
+    }
+
+    /// Returns what a round-trip time would have been, had the request been of the first class.
+    pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
+        self.rtts.normalise(class, rtt)
+    }
+
+    /// Whether there is a shadow law.
+    pub(crate) const fn has_shadow(&self) -> bool {
+        self.shadow.is_on()
+    }
+
+    /// Counts a request that takes a slot; returns the mark of a slot that the request would have under the shadow law
+    /// as well. `waits` where requests may wait.
+    pub(crate) fn enter_shadow(&mut self, waits: bool) -> Marks {
+        if self.shadow.is_on() { self.shadow.enter(waits) } else { Marks::NONE }
+    }
+
+    /// Counts a request with that mark that gives its slot back.
+    pub(crate) fn leave_shadow(&mut self) {
+        self.shadow.leave();
+    }
+
+    /// Counts a rejected request, and whether it was rejected while slots were free.
+    pub(crate) fn rejected(&mut self, reason: Reason, is_full: bool) {
+        use Reason::{GateFull, GateTimeout, Limit, PartitionCap, QueueFull, QueueTimeout};
+        // What follows from the limit: a higher one has larger shares.
+        let by_limit = matches!(reason, Limit | PartitionCap | QueueFull | QueueTimeout | GateFull | GateTimeout);
+        self.refused |= by_limit && !is_full;
+        self.shadow.refused(reason);
+    }
+
+    /// Returns whether a request was rejected since the last call although slots were free.
+    #[inline]
+    pub(crate) const fn take_refused(&mut self) -> bool {
+        std::mem::replace(&mut self.refused, false)
+    }
+
+    /// Returns what the shadow law would have done.
+    pub(crate) fn shadow_snapshot(&self) -> Option<ShadowSnapshot> {
+        self.shadow.snapshot(&*self.law)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Outcome, limit::Fixed};
+
+    /// A law whose limit is the number that it was given.
+    #[derive(Debug)]
+    struct Says(usize);
+
+    impl LimitAlgorithm for Says {
+        fn on_sample(&mut self, sample: &Sample) {
+            assert!(sample.in_flight > 0, "a law may panic");
+            self.0 = sample.in_flight - 1;
+        }
+
+        fn limit(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn the_limit_is_at_least_one_and_outlives_a_panic() {
+        let mut control = Controller::new(Box::new(Says(0)), None);
+        assert_eq!(control.limit(), 1);
+        let sample = |in_flight| {
+            let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
+            Sample { rtt: None, end, ..Sample::new(start, Duration::ZERO, in_flight, Outcome::Success) }
+        };
+        let mut limit = 1;
+        for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
+            if let Step::Moved { limit: moved, .. } = control.sample(&sample(in_flight), limit) {
+                assert_ne!(moved, limit);
+                limit = moved;
+            }
+            assert_eq!(limit, expected);
+        }
+        assert_eq!(control.panics(), 1);
+        control.replace(Box::new(Fixed::new(5)), None);
+        assert_eq!(control.limit(), 5);
+    }
+}

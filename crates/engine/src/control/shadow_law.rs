@@ -1,0 +1,115 @@
+//! A shadow law: a law that only counts what it would do.
+
+use super::step;
+use crate::{
+    Reason,
+    limit::{Fixed, LimitAlgorithm, Sample},
+    tokens::Marks,
+};
+
+/// A law beside the law that decides, and what it would have done.
+#[derive(Debug, Default)]
+pub(crate) struct ShadowLaw {
+    law: Option<Box<dyn LimitAlgorithm>>,
+    limit: usize,
+    /// Running requests that would run under its limit.
+    running: usize,
+    would_queue: u64,
+    would_reject: u64,
+    would_admit: u64,
+    panics: u64,
+}
+
+/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`][shadow_limit].
+///
+/// [shadow_limit]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shadow_limit
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[non_exhaustive]
+pub struct ShadowSnapshot {
+    /// The limit that the law would have set.
+    pub limit: usize,
+    /// Running requests that would run under that limit.
+    pub in_flight: usize,
+    /// Requests that would have found its limit full, where requests may wait.
+    pub would_queue: u64,
+    /// Requests that would have found its limit full, where no request waits. Requests that were rejected anyway are
+    /// included.
+    pub would_reject: u64,
+    /// Requests rejected for want of a slot that would have found one: an upper bound. How long they would have run
+    /// isn't known, so they are not counted as running.
+    pub would_admit: u64,
+    /// Whether the figures are about a world that was not seen: a law that learns was given times that were met under
+    /// another limit. Between fixed limits the figures are exact, as far as times don't depend on load and no request
+    /// waits.
+    pub counterfactual: bool,
+    /// Panics of the law. Its limit then stays what it was.
+    pub law_panics: u64,
+}
+
+impl ShadowLaw {
+    /// Takes another law, or none. A law of the same kind goes on from the state of the last one.
+    pub(crate) fn replace(&mut self, law: Option<Box<dyn LimitAlgorithm>>) {
+        self.law = law;
+        let limit = self.limit;
+        if let Some(law) = &mut self.law {
+            if limit > 0 {
+                law.adopt(limit);
+            }
+            self.limit = law.limit().max(1);
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        self.law.as_ref().map(|law| law.kind())
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        self.law.is_some()
+    }
+
+    /// Counts a request that gets a slot; returns the mark of a slot that the request would have got here as well.
+    pub(crate) fn enter(&mut self, waits: bool) -> Marks {
+        if self.running < self.limit {
+            self.running += 1;
+            return Marks::IN_SHADOW;
+        }
+        *(if waits { &mut self.would_queue } else { &mut self.would_reject }) += 1;
+        Marks::NONE
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.running -= 1;
+    }
+
+    /// Counts a request that was rejected.
+    pub(crate) fn refused(&mut self, reason: Reason) {
+        use Reason::{GateFull, GateTimeout, Limit, QueueFull, QueueTimeout};
+        if self.is_on() && matches!(reason, Limit | QueueFull | QueueTimeout | GateFull | GateTimeout) {
+            let full = self.running >= self.limit;
+            *(if full { &mut self.would_reject } else { &mut self.would_admit }) += 1;
+        }
+    }
+
+    /// Learns from the same samples as the law that decides.
+    pub(crate) fn learn(&mut self, sample: &Sample) {
+        let Some(law) = &mut self.law else { return };
+        match step(&mut **law, sample, self.limit) {
+            Some((limit, _)) => self.limit = limit.max(1),
+            None => self.panics += 1,
+        }
+    }
+
+    pub(crate) fn snapshot(&self, decides: &dyn LimitAlgorithm) -> Option<ShadowSnapshot> {
+        let fixed = std::any::type_name::<Fixed>();
+        Some(ShadowSnapshot {
+            counterfactual: self.kind()? != fixed || decides.kind() != fixed,
+            limit: self.limit,
+            in_flight: self.running,
+            would_queue: self.would_queue,
+            would_reject: self.would_reject,
+            would_admit: self.would_admit,
+            law_panics: self.panics,
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Estimates from requests that ended: how long slots are held, and how long work takes.
+
+mod abandoned;
+mod hold_time;
+#[cfg(any(test, kani))]
+mod proof_tests;
+mod service_time;
+
+use std::time::Duration;
+
+pub(crate) use self::abandoned::AbandonedWork;
+use self::{hold_time::HoldTime, service_time::ServiceTime};
+use crate::{Timestamp, ids::ClassId, stall::Stall};
+
+/// The estimates.
+#[derive(Debug, Default)]
+pub(crate) struct Estimates {
+    hold: HoldTime,
+    service: ServiceTime,
+    abandoned: AbandonedWork,
+}
+
+impl Estimates {
+    /// Notes that a request took a slot of the limit.
+    #[inline]
+    pub(crate) fn started(&mut self, now: Timestamp) {
+        self.hold.stall_mut().started(now);
+    }
+
+    /// Notes that a slot of the limit came free.
+    #[inline]
+    pub(crate) const fn freed(&mut self) {
+        self.hold.stall_mut().freed();
+    }
+
+    /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
+    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration, is_within_limit: bool) {
+        if is_within_limit {
+            self.hold.answered(rtt);
+        }
+        self.service.answered(class, rtt);
+    }
+
+    /// Notes for how long a slot was held, where slots are scarce.
+    pub(crate) fn held(&mut self, held: Duration) {
+        self.hold.finished(held);
+    }
+
+    /// Returns how long a slot is held, on average; zero while nothing is known.
+    pub(crate) const fn mean_hold(&self) -> Duration {
+        self.hold.mean()
+    }
+
+    /// Returns for how long a reservation lasts that is not used: as long as a request holds its slot.
+    pub(crate) fn reservation_time(&self) -> Duration {
+        const UNKNOWN: Duration = Duration::from_millis(50);
+        let hold = self.mean_hold();
+        if hold.is_zero() { UNKNOWN } else { hold.clamp(Duration::from_millis(1), Duration::from_secs(10)) }
+    }
+
+    /// Returns how long work of this class takes nearly always, if enough of it was seen.
+    pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
+        self.service.likely(class)
+    }
+
+    /// Returns how long work goes on that was given up.
+    pub(crate) const fn abandoned(&self) -> &AbandonedWork {
+        &self.abandoned
+    }
+
+    pub(crate) const fn abandoned_mut(&mut self) -> &mut AbandonedWork {
+        &mut self.abandoned
+    }
+
+    /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.
+    pub(crate) fn wait(&self, releases: usize, slots: usize) -> Duration {
+        self.hold.estimate(releases, slots)
+    }
+
+    /// Like `wait`, for a caller that is told when to come back: not before the running requests are likely to have
+    /// moved.
+    pub(crate) fn retry_after(&self, now: Timestamp, releases: usize, slots: usize, stall: Stall) -> Duration {
+        self.hold.retry_after(now, releases, slots, stall)
+    }
+
+    /// Returns for how long no slot of the limit has come free, if that is longer than usual.
+    pub(crate) fn stalled(&self, now: Timestamp) -> Option<Duration> {
+        self.hold.stalled(now, self.stall())
+    }
+
+    /// Returns since when no slot of the limit has come free.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.hold.stall()
+    }
+}

@@ -1,0 +1,258 @@
+//! What is measured at one level of concurrency: requests that started one after the other.
+//!
+//! Judging each sample as it comes would favour the requests that finish first: right after a limit was raised, all
+//! samples are of quick requests, and the new limit looks better than it is. So a cohort takes all requests that
+//! *started* within some time, and is judged when four out of five of them have finished.
+//!
+//! # Requests that have not finished
+//!
+//! An arithmetic mean without them is too low: where one request in ten takes thirty times as long as the rest, most of
+//! the mean comes from those. So unfinished requests count too, by a guess of their times. Where all requests take
+//! about the same time, an unfinished request started last. It will take as long as the others, and longer by their
+//! relative variance (a request that is met while running is a long one more often than a short one). Where some
+//! requests take much longer, an unfinished request is one of those and may have started at any time: halfway through
+//! the time when members started, and now is the soonest that it ends. Other cases lie in between. To take halfway for
+//! all of them makes a queue look slow and half of a queue even slower, which is the comparison that the law lives by.
+//!
+//! # Requests that were cut short
+//!
+//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one
+//! *answer* takes: where all clients give up at the same deadline all round-trip times are equal, and only the answers
+//! show that a limit is too high. A client that gave up sooner than an answer usually comes doesn't count at all: that
+//! is impatience, not load.
+//!
+//! The number of requests that ran when the cohort was opened tells its members from those requests. So requests that
+//! never end are in no mean.
+
+use std::time::Duration;
+
+use super::{
+    super::Sample,
+    point::{ENOUGH_TO_DROWN, FEW_ANSWERS, Point},
+    rules::{Rule, Rules},
+};
+use crate::{Outcome, Timestamp, nanos};
+
+#[derive(Clone, Debug)]
+pub(super) struct Cohort {
+    opened: Timestamp,
+    /// Time when none of its members ran last: a member that runs started later.
+    quiet: Timestamp,
+    /// Time from which on requests belong to a later cohort.
+    closed: Option<Timestamp>,
+    wanted: u32,
+    /// Whether to be done as soon as possible.
+    hurry: bool,
+    /// Requests that ran already when the cohort was opened, and still do.
+    older: u32,
+    /// Requests that belong to the cohort; known once it is closed.
+    members: u32,
+    finished: u32,
+    /// Finished requests that started after the cohort was closed.
+    later: u32,
+    /// Finished requests with a round-trip time, and the sums of these times and of their squares.
+    timed: u32,
+    /// Requests of these that were answered, and the sum of their times.
+    answered: u32,
+    answers: f64,
+    habit: Habit,
+    rules: Rules,
+    sum: f64,
+    squares: f64,
+    overloads: u32,
+    /// Requests that met the limit.
+    saturated: u32,
+    /// Requests before whose end others were refused while slots were free.
+    refused: u32,
+    /// Sum of the concurrency that each request has seen.
+    concurrency: f64,
+}
+
+/// Means of the cohorts before this one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habit {
+    /// Mean round-trip time of the requests that were answered; 0 while there were none.
+    pub(super) answer: f64,
+    /// Relative variance of single requests: the largest of late.
+    pub(super) scatter: f64,
+}
+
+/// A mean this many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
+const ALARM: f64 = 2.0;
+const ENOUGH_FOR_ALARM: u32 = 12;
+/// A cohort is judged when this part of its members has finished.
+const JUDGED_AT: f64 = 0.8;
+/// The same, where the relative variance of single requests is beyond `MUCH`: the unfinished ones are most of the mean.
+const JUDGED_LATE: f64 = 0.93;
+pub(super) const MUCH: f64 = 0.8;
+
+impl Cohort {
+    /// Opens a cohort of the requests that start from now on, while `older` requests run.
+    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit, rules: Rules) -> Self {
+        Self {
+            opened: now,
+            quiet: now,
+            closed: None,
+            wanted,
+            hurry,
+            older,
+            members: 0,
+            finished: 0,
+            later: 0,
+            timed: 0,
+            answered: 0,
+            answers: 0.0,
+            habit,
+            rules,
+            sum: 0.0,
+            squares: 0.0,
+            overloads: 0,
+            saturated: 0,
+            refused: 0,
+            concurrency: 0.0,
+        }
+    }
+
+    pub(super) fn age(&self, now: Timestamp) -> Duration {
+        now.since(self.opened)
+    }
+
+    /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
+    #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
+    pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {
+        if sample.start < self.opened {
+            self.older = self.older.saturating_sub(1);
+            return None;
+        }
+        if self.closed.is_some_and(|closed| sample.start >= closed) {
+            // As many of the next cohort are done: an unfinished request of this cohort may never end.
+            self.later += 1;
+            return if self.later >= self.members { self.judge(sample.end) } else { None };
+        }
+        self.finished += 1;
+        self.saturated += u32::from(sample.in_flight.max(sample.running) >= limit);
+        self.refused += u32::from(sample.refused && self.rules.has(Rule::Refused));
+        // While a limit is rising or falling, requests leave into another crowd than they came into.
+        self.concurrency += f64::midpoint(sample.in_flight as f64, sample.running as f64);
+        match (sample.rtt, sample.outcome) {
+            (_, Outcome::Overload) => self.overloads += 1,
+            (Some(rtt), outcome) => {
+                let rtt = nanos(rtt).max(1) as f64;
+                let answered = outcome == Outcome::Success;
+                if answered {
+                    self.answered += 1;
+                    self.answers += rtt;
+                }
+                // A request that was cut short counts where an answer would have come by then. It says nothing where
+                // the client was impatient.
+                let is_impatient = self.habit.answer <= 0.0 || rtt < self.habit.answer;
+                if answered || !is_impatient || !self.rules.has(Rule::Impatience) {
+                    self.timed += 1;
+                    self.sum += rtt;
+                    self.squares += rtt * rtt;
+                }
+            }
+            (None, _) => {}
+        }
+        if self.closed.is_none() {
+            let others = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
+            let unfinished = others.saturating_sub(self.older);
+            if unfinished == 0 {
+                self.quiet = sample.end;
+            }
+            let members = self.finished.saturating_add(unfinished);
+            // In a hurry, the running requests are enough: the cohort takes one round-trip time. Otherwise it takes
+            // two, and some of its members come after others, which tells more than as many at once.
+            let enough = if self.hurry {
+                u64::from(members) * 4 >= u64::from(self.wanted) * 5
+            } else {
+                self.finished >= self.wanted
+            };
+            if enough || self.is_alarming() {
+                self.closed = Some(sample.end);
+                self.members = members;
+            }
+        }
+        self.judge_if_complete(sample.end)
+    }
+
+    fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
+        let is_scattered = self.habit.scatter > MUCH && self.rules.has(Rule::Late);
+        let part = if is_scattered { JUDGED_LATE } else { JUDGED_AT };
+        let complete = self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * part;
+        if complete || self.is_drowning() { self.judge(now) } else { None }
+    }
+
+    /// Whether so few of the finished requests were answered that the others don't have to be waited for: each of them
+    /// takes as long as its client has patience.
+    fn is_drowning(&self) -> bool {
+        self.timed >= ENOUGH_TO_DROWN && f64::from(self.answered) < FEW_ANSWERS * f64::from(self.timed)
+    }
+
+    /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard
+    /// errors.
+    fn is_alarming(&self) -> bool {
+        if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM || !self.rules.has(Rule::Alarm) {
+            return false;
+        }
+        let timed = f64::from(self.timed);
+        let excess = self.sum / timed / self.habit.answer - ALARM;
+        excess > 0.0 && excess * excess * timed > 4.0 * self.scatter()
+    }
+
+    /// Returns the relative variance of the requests with a round-trip time.
+    fn scatter(&self) -> f64 {
+        (self.squares * f64::from(self.timed) / (self.sum * self.sum).max(1.0) - 1.0).max(0.0)
+    }
+
+    /// Returns how long the unfinished requests take, about; the `mean` is that of the finished ones.
+    fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
+        let closed = self.closed.unwrap_or(now);
+        let (window, since) = (nanos_f64(closed.since(self.quiet)), nanos_f64(now.since(closed)));
+        let scatter = self.scatter();
+        let last = since + window * unfinished / f64::from(self.members.max(1)) / 2.0;
+        let last = last.max(mean * (1.0 + scatter));
+        let anywhere = since + window / 2.0;
+        if anywhere > last {
+            last + (anywhere - last) * self.habit.scatter.max(scatter).min(1.0)
+        } else {
+            anywhere.max(mean)
+        }
+    }
+
+    /// Returns the point as far as it is known.
+    fn judge(&self, now: Timestamp) -> Option<Point> {
+        if self.finished == 0 {
+            return None;
+        }
+        let (all, timed) = (f64::from(self.finished), f64::from(self.timed.max(1)));
+        let unfinished = f64::from(self.members.saturating_sub(self.finished));
+        let unfinished = if self.rules.has(Rule::Guess) { unfinished } else { 0.0 };
+        let age = self.rest(now, self.sum / timed, unfinished).max(1.0);
+        let samples = timed + unfinished;
+        let rtt = (self.sum + unfinished * age) / samples;
+        let square = (self.squares + unfinished * age * age) / samples;
+        Some(Point {
+            concurrency: self.concurrency / all,
+            rtt: rtt.max(1.0) * timed / f64::from(self.answered.max(1)),
+            pace: rtt.max(1.0),
+            answer: self.answers / f64::from(self.answered.max(1)),
+            answered: f64::from(self.answered) / timed,
+            finished: self.timed,
+            at_least: self.sum / f64::from(self.answered.max(1)),
+            scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
+            samples,
+            saturation: f64::from(self.saturated) / all,
+            refused: f64::from(self.refused) / all,
+            overloads: f64::from(self.overloads) / all,
+            length: self.age(now),
+            at: now,
+            cohorts: 1,
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rounded time is as good")]
+fn nanos_f64(time: Duration) -> f64 {
+    nanos(time) as f64
+}

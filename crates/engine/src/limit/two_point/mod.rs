@@ -1,0 +1,381 @@
+//! Two points of the curve: is the server faster with half as many requests?
+//!
+//! # Derivation
+//!
+//! A server that runs `n` requests at once, each for `R(n)` on average, finishes `X(n) = n / R(n)` per second (Little's
+//! law). What a limit is for is throughput, so the question about a limit `L` is what halving it would cost:
+//!
+//! ```text
+//! X(L) / X(L/2) = 2 R(L/2) / R(L) = 2 / g        with g = R(L) / R(L/2)
+//! ```
+//!
+//! With `g = 1` latency doesn't depend on the limit yet and half of the throughput would be lost: the limit is too low.
+//! With `g = 2` nothing would be lost: the upper half of the requests only waits inside the server, and the limit is
+//! too high. In between lies the knee. The law moves the limit until `g = 1.5`:
+//!
+//! ```text
+//! L = L * (1.5 / g)^0.7
+//! ```
+//!
+//! On a pool of `c` workers, where `R(n) = S max(1, n/c)`, that is `L = 1.5 c`: every worker is busy and half as many
+//! requests stand behind them. On a server that congests, where `R(n) = S (1 + (n/k)^2)`, it is 0.89 of the knee `k`,
+//! at 99.4 % of the highest throughput it has.
+//!
+//! No threshold has to be configured, for `g` has no unit. And nothing can drift: both points are recent. That is what
+//! distinguishes it from laws that compare with a minimum (which is a lucky sample, so that ordinary scatter looks like
+//! a queue) or with a long average (which follows the overload, so that after some minutes the overload looks normal).
+//!
+//! # Which mean
+//!
+//! The `R` of Little's law is the *arithmetic* mean. A median or a geometric mean scatters less, but is about another
+//! quantity: where one request in five takes ten times as long as the others, waiting adds the same time to each, which
+//! multiplies the quick ones and hardly touches the slow ones. A geometric mean then sees a queue that costs no
+//! throughput, and the limit falls too low. For the same reason requests that have not finished yet can't be left out:
+//! see [`cohort`].
+//!
+//! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit
+//! moves, these differ, and most of its time a request spends in between.
+//!
+//! # How sure the law is
+//!
+//! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
+//! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the
+//! size of a cohort and the error of `g`. The limit moves where `g` is off by 0.6 standard errors: a step that was not
+//! due is found out by the next comparison. Where requests scatter much the law would find that out late, and where
+//! shares of the limit refuse requests a cut shrinks the shares at once: there a cut takes two standard errors.
+//!
+//! # Delay that is not the server's
+//!
+//! Where answers take longer downstream, for few requests as for many, `g` is about that delay and not about the
+//! server. What is known of the server without the delay is subtracted from both points: see [`space`].
+//!
+//! # Where the points come from
+//!
+//! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
+//! about half as many requests ran. Under a standing overload there are no such lulls, and a [*probe*](probe) makes
+//! one. A steady overload has few of them, and a changing one pays: see the table and the plots in
+//! [`docs::tuning`][docs::tuning].
+//!
+//! *No cut without a recent lower point.* If the environment becomes slower, a downstream service say, both points rise
+//! and `g` stays: a limit that falls then would throw away throughput that is there. Only a fresh lower point tells a
+//! slow environment from a crowd. A service that says itself that it rejects is a cut, too.
+//!
+//! No lower point is measured where the limit hardly matters. Where few requests meet the limit, they do so by chance.
+//! A probe would reject more requests than it tells, and the limit grows by half instead, up to twice what runs on
+//! average.
+//!
+//! # Shares of the limit
+//!
+//! Partitions with caps, and slots that are kept for others, refuse requests while fewer run than the limit allows. A
+//! cohort that met such refusals is no lull. It is compared as any other, so a crowd is seen and the limit falls; but
+//! for itself it lets the limit grow to twice what runs and no further, for a higher limit moves the caps only by their
+//! part of it.
+//!
+//! # What counts is answers
+//!
+//! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and
+//! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
+//! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
+//! Only where the limit has just grown, it first goes back to where there were answers.
+//! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
+//! request is none, where the deadline is known.
+//!
+//! # When the law can't wait
+//!
+//! A server that lost most of its capacity needs minutes for a hundred samples. A cohort that is plainly slower than
+//! usual, by two standard errors, asks for no more of them, and none lasts much longer than two seconds or two
+//! round-trip times. If a step up made the server plainly slower, the limit goes back to where it was: the requests
+//! that tell are those that have finished, without what is guessed of the others. For 40 s the limit then goes only
+//! halfway to what was too high, so that slow start doesn't run into the same wall again and again. A `g` that crowding
+//! alone can't explain asks for a fresh lower point.
+//!
+//! # What else keeps the law honest
+//!
+//! - *The limit grows only on demand*: at least one request in fifty must have met it, and one in four for it to
+//!   double.
+//! - *Slow start*: while `g < 1.15`, the limit doubles. The point before the doubling is the lower point after it, so
+//!   this needs no probes. Cohorts are in a hurry then: as many as run are enough, so a doubling takes about one
+//!   round-trip time.
+//! - *A probe that is slower than the limit was* is no reason to grow: the server became slower in between, and the
+//!   upper point is measured anew.
+//!
+//! [docs::tuning]: https://docs.rs/tower-admission/latest/tower_admission/docs/tuning/index.html
+
+mod cohort;
+mod point;
+mod probe;
+mod rules;
+mod space;
+mod steer;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use self::{
+    cohort::{Cohort, Habit},
+    point::Point,
+    rules::{Rule, Rules},
+    space::Shown,
+};
+use super::Number;
+use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems};
+use crate::{Problem, Timestamp};
+
+/// Learns the limit without a threshold: compares latency at the limit with latency at half of it.
+///
+/// Where latency is the same at half of the limit, the limit grows; where latency at the limit is twice as long,
+/// requests only wait for each other and the limit falls. Under a standing overload the limit is halved for a few
+/// round-trip times now and then, to measure that. The law judges by mean latency, so some dozens of requests have to
+/// finish before the limit moves, more where some take much longer than others.
+///
+/// Starts at 20, within 1 and 10,000, unless told otherwise.
+#[derive(Clone, Debug)]
+pub struct TwoPoint {
+    min: usize,
+    max: usize,
+    limit: f64,
+    /// Point that was measured at about half of the present concurrency.
+    low: Option<Point>,
+    /// Point that was measured last at the limit.
+    high: Option<Point>,
+    cohort: Option<Cohort>,
+    phase: Phase,
+    /// Time for which a lower point is good, and until the next probe.
+    gap: Duration,
+    /// Samples that a cohort takes.
+    samples_wanted: u32,
+    /// Requests that ran on when the last sample was taken.
+    running: u32,
+    /// Relative variance of single requests: the largest of late.
+    scatter: f64,
+    /// Mean round-trip time of what was answered of late.
+    usual: f64,
+    pace: f64,
+    /// Time when the last probe began.
+    probed_at: Timestamp,
+    /// Time before which there is no probe: the last one has to pay off first.
+    next_probe: Timestamp,
+    ceiling: Option<(f64, Timestamp)>,
+    grew: bool,
+    /// Limit from which the law grew last, if nothing was measured since.
+    grown_from: Option<f64>,
+    /// Whether the limit is doubling.
+    slow_start: bool,
+    /// Whether no request of the last cohort met the limit, or there was no cohort so far.
+    is_idle: bool,
+    /// Whether there was ever something to compare with.
+    started: bool,
+    /// Numbers that moved the limit last.
+    basis: LimitInputs,
+    /// What the server has shown that it can do.
+    shown: Shown,
+    rules: Rules,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The law measures at the limit.
+    Watch,
+    /// The law measures at half of the limit.
+    Probe,
+}
+
+/// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
+const WANTED_ERROR: f64 = 0.1;
+/// Fewest and most samples that a cohort takes.
+const FEWEST: f64 = 16.0;
+const MOST: f64 = 100.0;
+/// After this number of nanoseconds, or of times as long as a request takes, a cohort makes do with fewer samples:
+/// a better mean that comes later is about a server that may be another one by then.
+const LONG_ENOUGH: f64 = 2e9;
+const FEWEST_ROUNDS: f64 = 2.0;
+/// What is left, after each point, of the largest scatter so far: half of it after 34 points.
+const SCATTER_LEFT: f64 = 0.98;
+/// The gap between probes while things change.
+const SHORTEST_GAP: Duration = Duration::from_secs(5);
+
+impl Default for TwoPoint {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TwoPoint {
+    /// Returns the law with its defaults.
+    pub const fn new() -> Self {
+        Self {
+            min: 1,
+            max: 10_000,
+            limit: 20.0,
+            low: None,
+            high: None,
+            cohort: None,
+            phase: Phase::Watch,
+            gap: SHORTEST_GAP,
+            samples_wanted: 16,
+            running: 0,
+            scatter: 0.0,
+            usual: 0.0,
+            pace: 0.0,
+            probed_at: Timestamp::ZERO,
+            next_probe: Timestamp::ZERO,
+            ceiling: None,
+            grew: true,
+            grown_from: None,
+            slow_start: true,
+            is_idle: true,
+            started: false,
+            basis: LimitInputs::UNKNOWN,
+            shown: Shown::NOTHING,
+            rules: Rules::ALL,
+        }
+    }
+
+    /// Switches off the rule of this name, for an ablation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without(self, rule: &str) -> Option<Self> {
+        Some(Self { rules: self.rules.without(rule)?, ..self })
+    }
+
+    /// Returns the names of the rules that can be switched off.
+    #[doc(hidden)]
+    pub fn rules() -> impl Iterator<Item = &'static str> {
+        Rules::names()
+    }
+
+    /// The limit to start from: 20 unless set.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    pub const fn initial(mut self, limit: usize) -> Self {
+        self.limit = limit as f64;
+        self
+    }
+
+    /// The limit never falls below this, probes included: 1 unless set.
+    #[must_use]
+    pub const fn min(mut self, min: usize) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// The limit never rises above this: 10,000 unless set.
+    #[must_use]
+    pub const fn max(mut self, max: usize) -> Self {
+        self.max = max;
+        self
+    }
+
+    /// Sets the limit within its range; the next cohort starts now.
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn set(&mut self, limit: f64, now: Timestamp) {
+        self.limit = limit.max(self.min as f64).min(self.max as f64).max(1.0);
+        self.cohort = Some(self.open(now, self.slow_start));
+    }
+
+    /// Opens a cohort of the requests that start from now on.
+    fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
+        let habit = Habit { answer: self.usual, scatter: self.scatter };
+        let hurry = hurry && self.rules.has(Rule::Hurry);
+        Cohort::open(now, self.running, self.wanted(), hurry, habit, self.rules)
+    }
+
+    /// Returns how many samples a cohort takes: few slots take long to give many.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "limits are far below 2^52, and a conversion that overflows saturates"
+    )]
+    fn wanted(&self) -> u32 {
+        let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
+        self.samples_wanted.min((self.limit() as f64 * rounds).max(FEWEST) as u32)
+    }
+
+    /// Learns how many samples a mean takes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to a small range before it is rounded"
+    )]
+    fn learn_scatter(&mut self, point: &Point) {
+        self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
+        self.pace = point.pace;
+        self.shown.learn(point);
+        let before = if self.rules.has(Rule::Scatter) { self.scatter * SCATTER_LEFT } else { 0.0 };
+        self.scatter = before.max(point.scatter);
+        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
+    }
+}
+
+impl TwoPoint {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
+    pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
+        let initial = Number::Count(self.limit as usize);
+        vec![("initial", initial), ("min", Number::Count(self.min)), ("max", Number::Count(self.max))]
+    }
+}
+
+impl LimitAlgorithm for TwoPoint {
+    fn limit(&self) -> usize {
+        let limit = match self.phase {
+            Phase::Probe => self.probed_limit(),
+            Phase::Watch => self.limit,
+        };
+        clamp_to_limit(limit, self.min, self.max)
+    }
+
+    fn max_limit(&self) -> usize {
+        self.max
+    }
+
+    fn inputs(&self) -> LimitInputs {
+        self.basis
+    }
+
+    fn state(&self) -> LimitState {
+        let state = LimitState::new("two_point").within(self.min, self.max).against(Reference::HalfLoad);
+        match self.phase {
+            Phase::Probe => state.phase(super::Phase::Probing),
+            Phase::Watch => state.idle_if(self.is_idle),
+        }
+    }
+
+    /// Takes a limit of which only that it was good is known: the law doesn't double it, and asks for a lower point.
+    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+    fn adopt(&mut self, limit: usize) {
+        *self = Self { started: true, slow_start: false, rules: self.rules, ..Self::new() }
+            .initial(limit)
+            .min(self.min)
+            .max(self.max);
+        self.limit = clamp_to_limit(self.limit, self.min, self.max) as f64;
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        let limit = self.limit();
+        self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
+        if self.started && self.cohort.is_none() {
+            // Running requests came while another law decided.
+            return self.set(self.limit, sample.end);
+        }
+        let (wanted, rules) = (self.wanted(), self.rules);
+        let cohort =
+            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default(), rules));
+        if let Some(point) = cohort.add(sample, limit) {
+            self.cohort = None;
+            if point.says_nothing() {
+                self.phase = Phase::Watch;
+                return self.set(self.limit, sample.end);
+            }
+            match self.phase {
+                Phase::Watch => self.watched(point),
+                Phase::Probe => self.probed(point),
+            }
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        range_problems("two_point", self.limit < 1.0, self.min, self.max)
+    }
+}

@@ -1,0 +1,126 @@
+//! Latency at one level of concurrency, and what two of them say together.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// Latency at one level of concurrency.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// Mean requests in flight.
+    pub(super) concurrency: f64,
+    /// Time of a slot that one answer takes, in nanoseconds: the mean round-trip time where all are answered.
+    pub(super) rtt: f64,
+    /// Mean time that a slot was taken, answered or not, and mean round-trip time of the answered requests.
+    pub(super) pace: f64,
+    pub(super) answer: f64,
+    /// The part of requests that were answered, of how many.
+    pub(super) answered: f64,
+    pub(super) finished: u32,
+    /// Like `rtt`, without what is guessed of the unfinished requests: a lower bound.
+    pub(super) at_least: f64,
+    /// Variance of single requests, relative to the square of the mean.
+    pub(super) scatter: f64,
+    /// Independent samples that the mean is worth.
+    pub(super) samples: f64,
+    /// The part of requests that met the limit.
+    pub(super) saturation: f64,
+    /// The part of requests before whose end others were refused while slots were free: a cap that follows from the
+    /// limit was in the way.
+    pub(super) refused: f64,
+    /// The part of requests that the service refused.
+    pub(super) overloads: f64,
+    /// Time that the last cohort took to measure, and its end.
+    pub(super) length: Duration,
+    pub(super) at: Timestamp,
+    /// Cohorts in a row with which the point was measured.
+    pub(super) cohorts: u32,
+}
+
+/// From this part of requests on that met the limit, it rejects some by chance.
+pub(super) const SOME_DEMAND: f64 = 0.02;
+/// Below this part of answers the limit is far too high, if that many requests say so.
+pub(super) const FEW_ANSWERS: f64 = 0.35;
+pub(super) const ENOUGH_TO_DROWN: u32 = 8;
+
+impl Point {
+    /// Whether the limit holds requests back by caps that follow from it, and hardly any by itself.
+    pub(super) fn is_by_shares(&self) -> bool {
+        self.saturation < SOME_DEMAND && self.refused >= SOME_DEMAND
+    }
+
+    /// Whether all callers left early, so that nothing is known of the server.
+    pub(super) fn says_nothing(&self) -> bool {
+        self.finished == 0 && self.overloads <= 0.0
+    }
+
+    /// Whether most of the slots were taken for nothing.
+    pub(super) fn drowns(&self) -> bool {
+        self.finished >= ENOUGH_TO_DROWN && self.answered < FEW_ANSWERS
+    }
+
+    /// Returns this point pooled with another one of the same concurrency, which is newer and counts at least a
+    /// quarter.
+    pub(super) fn pooled(&self, newer: &Self) -> Self {
+        let part = (newer.samples / (self.samples + newer.samples)).max(0.25);
+        let mix = |a: f64, b: f64| a + (b - a) * part;
+        Self {
+            concurrency: mix(self.concurrency, newer.concurrency),
+            rtt: mix(self.rtt, newer.rtt),
+            scatter: mix(self.scatter, newer.scatter),
+            samples: 1.0 / ((1.0 - part).powi(2) / self.samples + part.powi(2) / newer.samples),
+            saturation: mix(self.saturation, newer.saturation),
+            refused: mix(self.refused, newer.refused),
+            cohorts: self.cohorts.saturating_add(1),
+            ..*newer
+        }
+    }
+
+    /// Returns the standard error of the mean, relative to it, where single requests scatter at least as much as
+    /// `scatter`.
+    pub(super) fn error(&self, scatter: f64) -> f64 {
+        (self.scatter.max(scatter) / self.samples).sqrt()
+    }
+
+    /// Returns how much slower this point is than `other`, as the logarithm of the factor.
+    pub(super) fn ln_slower(&self, other: &Self) -> f64 {
+        (self.rtt / other.rtt).ln()
+    }
+}
+
+/// What two points say about half of the concurrency of the upper one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparison {
+    /// Factor by which latency grows with the last doubling, as if the lower point were at exactly half.
+    pub(super) g: f64,
+    /// Factor by which `g` may be wrong.
+    pub(super) margin: f64,
+    /// Halvings of the concurrency of the upper point that lead to the lower one.
+    pub(super) halvings: f64,
+    /// Standard error of the logarithm of `g`.
+    pub(super) error: f64,
+}
+
+/// Standard errors that the margin has. A step too many does little harm: the next comparison takes it back. Waiting
+/// for certainty while a server drowns costs more.
+pub(super) const ERRORS: f64 = 0.6;
+
+impl Comparison {
+    pub(super) fn new(high: &Point, low: &Point, scatter: f64) -> Self {
+        let halvings = (high.concurrency / low.concurrency).log2();
+        let slower = high.ln_slower(low);
+        let error = high.error(scatter).hypot(low.error(scatter));
+        let error = error / halvings.abs();
+        Self { g: (slower / halvings).exp(), margin: (ERRORS * error).exp(), halvings, error }
+    }
+
+    /// Whether `g` is above this by a number of standard errors.
+    pub(super) fn is_above(&self, bound: f64, errors: f64) -> bool {
+        self.halvings > 0.0 && self.g.ln() - errors * self.error > bound.ln()
+    }
+
+    /// Returns `g`, as far as it is certain; zero where the lower point is not lower.
+    pub(super) fn at_least(&self) -> f64 {
+        if self.halvings > 0.0 { self.g / self.margin } else { 0.0 }
+    }
+}

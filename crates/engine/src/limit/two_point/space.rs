@@ -1,0 +1,139 @@
+//! Delay that concurrency does not explain: where an answer takes longer downstream, in a network say, all requests take
+//! that much longer, however few there are.
+//!
+//! # Why it has to be left out
+//!
+//! With a delay `D` in each answer a server that runs `n'` requests has `n = n' + X D` of them under way, and latency is
+//! `R = R' + D`. With a long `D` latency hardly depends on `n`, up to the limit at which the server behind the delay is
+//! flooded: on a server that congests, `g` is 1.06 at the best limit where `D` is fifteen times the time of a request,
+//! and twice that limit has an eighth of the throughput. So `g` is taken where the crowd is, from `R - D` and `n - X D`.
+//!
+//! # How large it is
+//!
+//! `R'` of few requests is known from before: the least of what cohorts took in the last minute or two. What the lower
+//! point took beyond that is delay. That holds only where latency doesn't depend on concurrency otherwise: a server
+//! that became slower by itself has its `g`, and a throughput that fell.
+//!
+//! # How far the limit may grow at once
+//!
+//! Where most of an answer is delay, `g` says nothing until the server behind the delay is flooded, which is too late. What
+//! the server has shown says more: where an answer takes `R`, a throughput of `X` takes a limit of `X R`. Up to the highest
+//! throughput of late the limit may double. Beyond it the limit grows by small steps, for as long as the throughput
+//! follows. The throughput is remembered over lulls.
+
+use std::time::Duration;
+
+use super::point::{Comparison, Point};
+use crate::Timestamp;
+
+/// Time after which the least and the most are found anew; two such times are looked at.
+const EPOCH: Duration = Duration::from_secs(60);
+/// Weights of a cohort in the moving averages of which the least or the most counts: that of single cohorts would be luck.
+const WEIGHT: f64 = 0.2;
+const WEIGHT_OF_THROUGHPUT: f64 = 0.3;
+/// Part of requests that a cohort has to have answered to tell how fast the server is.
+const ANSWERED: f64 = 0.9;
+/// A lower point this many times slower than the server alone has a delay.
+const DELAYED: f64 = 2.0;
+/// Part of the highest throughput of late below which the server itself became slower.
+const UNHURT: f64 = 0.6;
+/// Growth by less than this would tell nothing.
+const LEAST_GROWTH: f64 = 1.05;
+/// Where the lower point is slower than the server alone by this factor, the limit doubles only up to this part of the
+/// throughput that was shown, and grows by steps of this size from there.
+const LONGER: f64 = 1.5;
+const SHOWN: f64 = 0.9;
+const SMALL_STEP: f64 = 1.15;
+/// What fewer points have shown may be luck, and at a cold start there is more to come.
+const FEWEST_POINTS: u32 = 10;
+
+/// What was seen within an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// Least moving average of the round-trip time.
+    rtt: f64,
+    /// Highest moving average of the throughput.
+    throughput: f64,
+}
+
+impl Epoch {
+    const EMPTY: Self = Self { rtt: f64::INFINITY, throughput: 0.0 };
+}
+
+/// What the server can do without a delay, as far as it has shown that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    rtt: f64,
+    throughput: f64,
+    points: u32,
+    now: Epoch,
+    before: Epoch,
+    since: Timestamp,
+}
+
+impl Shown {
+    pub(super) const NOTHING: Self =
+        Self { rtt: 0.0, throughput: 0.0, points: 0, now: Epoch::EMPTY, before: Epoch::EMPTY, since: Timestamp::ZERO };
+
+    /// Learns from each point.
+    pub(super) fn learn(&mut self, point: &Point) {
+        if point.answered < ANSWERED {
+            return;
+        }
+        if point.at.since(self.since) > EPOCH {
+            (self.before, self.now, self.since) = (self.now, Epoch::EMPTY, point.at);
+        }
+        let average = |last: f64, new: f64, weight: f64| if last > 0.0 { last + (new - last) * weight } else { new };
+        self.rtt = average(self.rtt, point.rtt, WEIGHT);
+        self.throughput = average(self.throughput, point.concurrency / point.rtt, WEIGHT_OF_THROUGHPUT);
+        self.points = self.points.saturating_add(1);
+        self.now.rtt = self.now.rtt.min(self.rtt);
+        self.now.throughput = self.now.throughput.max(self.throughput);
+    }
+
+    /// Returns the round-trip time of the server alone, and its highest throughput.
+    const fn best(&self) -> (f64, f64) {
+        (self.now.rtt.min(self.before.rtt), self.now.throughput.max(self.before.throughput))
+    }
+
+    /// Returns by what factor a limit may grow at once.
+    pub(super) fn most_growth(&self, limit: f64, high: &Point, low: &Point) -> f64 {
+        let (alone, most) = self.best();
+        let is_bounded = low.rtt > LONGER * alone && self.points >= FEWEST_POINTS;
+        if is_bounded { (SHOWN * most * high.rtt / limit).max(SMALL_STEP) } else { f64::INFINITY }
+    }
+
+    /// Returns the delay, if both points say that there is one.
+    pub(super) fn delay(&self, high: &Point, low: &Point, comparison: &Comparison, target: f64) -> Option<Delay> {
+        let (alone, most) = self.best();
+        let is_delayed =
+            low.rtt > DELAYED * alone && comparison.g < target && high.concurrency / high.rtt > UNHURT * most;
+        is_delayed.then_some(Delay { delay: low.rtt - alone, alone })
+    }
+}
+
+/// A delay, and the time of a request without it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delay {
+    delay: f64,
+    alone: f64,
+}
+
+impl Delay {
+    /// Returns both points as the server sees them.
+    pub(super) fn inside(&self, high: &Point, low: &Point) -> (Point, Point) {
+        let within =
+            |point: &Point, rtt: f64| Point { concurrency: point.concurrency * rtt / point.rtt, rtt, ..*point };
+        (within(high, self.alone + (high.rtt - low.rtt).max(0.0)), within(low, self.alone))
+    }
+
+    /// Returns by how much the limit grows so that the server has `factor` times as many requests, all of them
+    /// together: those that are under way besides grow by no more than the throughput.
+    pub(super) fn growth(&self, high: &Point, low: &Point, factor: f64) -> f64 {
+        let crowd = (high.rtt - low.rtt).max(0.0);
+        let rtt = self.alone + crowd;
+        // On the most crowded of servers latency grows by the square: a doubling brought three quarters of that.
+        let then = rtt + crowd * 4.0 / 3.0 * (factor * factor - 1.0);
+        (factor * (1.0 + self.delay / then) / (1.0 + self.delay / rtt)).max(LEAST_GROWTH)
+    }
+}

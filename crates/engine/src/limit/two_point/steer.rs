@@ -1,0 +1,220 @@
+//! Where the limit goes: what the law makes of its two points.
+
+use std::time::Duration;
+
+use super::{
+    LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
+    cohort::MUCH,
+    point::{Comparison, ERRORS, Point, SOME_DEMAND},
+    rules::Rule,
+};
+use crate::Timestamp;
+
+/// Where the law wants `g`: between "halving costs half" and "halving costs nothing". Throughput hardly depends on the
+/// limit near there, so within some distance of it the limit stays.
+const TARGET: f64 = 1.5;
+const LOW_ENOUGH: f64 = 1.35;
+const HIGH_ENOUGH: f64 = 1.7;
+const GAIN: f64 = 0.7;
+/// Below this `g` latency hardly depends on the limit.
+const FLAT: f64 = 1.15;
+/// Above this `g` a single cohort is enough to see that the limit is too high.
+const STEEP: f64 = 2.2;
+/// A server that is only too crowded hardly reaches this `g`. More means that the server became slower since the lower
+/// point, or that the lower point is from before the crowd.
+const IMPLAUSIBLE: f64 = 3.0;
+/// Twice as many requests take at most that many times as long, on a server that is only too crowded.
+const STEEPEST: f64 = 4.0;
+/// A lower point is good for this many times as long as it takes to measure the upper one, or for the gap between probes.
+const LASTS: u32 = 5;
+/// What is left of a limit that brings next to no answers.
+const DROWNED_CUT: f64 = 0.125;
+/// Time for which the law is careful below a limit that was too high.
+const REMEMBERED: Duration = Duration::from_secs(40);
+/// A limit of this many times what runs on average has room for requests that come by chance.
+const ROOM: f64 = 2.0;
+/// Standard errors by which `g` has to be too high for a cut where a cut that was not due costs much: where requests scatter,
+/// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the
+/// next comparison finds it out.
+const ERRORS_TO_CUT: f64 = 2.0;
+/// A lower point that old is good enough to cut by.
+const FRESH: Duration = Duration::from_secs(3);
+/// Concurrency is the same within this, as a logarithm.
+const SAME: f64 = 0.15;
+/// From this part of rejected requests on, the service says itself that the limit is too high.
+const REFUSED: f64 = 0.05;
+/// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
+const DEMAND: f64 = 0.25;
+
+impl TwoPoint {
+    /// Takes a point that was measured at the limit, or below it.
+    pub(super) fn watched(&mut self, point: Point) {
+        self.learn_scatter(&point);
+        let now = point.at;
+        self.basis = LimitInputs::of_nanos(point.rtt, f64::NAN);
+        let grown_from = self.grown_from.take();
+        self.is_idle = false;
+        if point.drowns() && self.rules.has(Rule::Drowned) {
+            // Before the limit grew there were answers. If there are none at that limit either, it falls as far as it must.
+            return match grown_from.filter(|_| self.rules.has(Rule::Back)) {
+                Some(before) => self.go_back(before, now),
+                None => self.drowned(now),
+            };
+        }
+        if point.overloads >= REFUSED {
+            return self.set(self.limit * 0.9, now);
+        }
+        let same = self
+            .high
+            .filter(|_| self.rules.has(Rule::Pool))
+            .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
+        if point.saturation.max(point.refused) < SOME_DEMAND {
+            // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
+            if point.concurrency < 0.75 * self.limit && self.rules.has(Rule::Lull) {
+                self.low = Some(point);
+            }
+            self.high = None;
+            (self.slow_start, self.is_idle) = (false, true);
+            return self.set(self.limit, now);
+        }
+        self.high = Some(same.map_or(point, |high| high.pooled(&point)));
+        self.decide(now, grown_from);
+    }
+
+    /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
+    /// get rid of what it has before it answers again; then the limit doubles as at the start.
+    pub(super) fn drowned(&mut self, now: Timestamp) {
+        self.low = None;
+        self.started = false;
+        self.fell(now);
+        self.cut(DROWNED_CUT, now);
+    }
+
+    /// Moves the limit by what both points say, or asks for the point that is missing.
+    pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
+        let Some(high) = self.high else { return self.set(self.limit, now) };
+        let started = std::mem::replace(&mut self.started, true);
+        // A lull says little about a burst, unless it was plainly faster.
+        let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
+        // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
+        let is_by_shares = high.is_by_shares();
+        let starts = !started && !is_by_shares && self.rules.has(Rule::Start);
+        if self.limit < 2.0 || starts && !self.low.is_some_and(is_crowded) {
+            // There is nothing to compare with yet.
+            return self.double(2.0, now);
+        }
+        let lasts = self.gap.max(high.length.saturating_mul(LASTS));
+        let known = self.low.filter(|low| {
+            let ratio = low.concurrency / high.concurrency;
+            // However old: if it is hardly slower than with so much less, latency doesn't depend on the limit.
+            let is_flat = high.rtt < low.rtt * FLAT && self.rules.has(Rule::Flat);
+            ratio <= 0.75 && (is_flat || (ratio >= 0.3 && now.since(low.at) <= lasts))
+        });
+        let Some(low) = known else {
+            let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
+            return if is_room { self.make_room(&high, now) } else { self.probe(now) };
+        };
+        let plain = Comparison::new(&high, &low, self.scatter);
+        self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
+        let delay = self.shown.delay(&high, &low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
+        let comparison = delay.map_or(plain, |delay| {
+            let (high, low) = delay.inside(&high, &low);
+            Comparison::new(&high, &low, self.scatter)
+        });
+        let Comparison { g, margin, .. } = comparison;
+        let is_bounded = self.rules.has(Rule::Shown);
+        let most = if is_bounded { self.shown.most_growth(self.limit, &high, &low) } else { f64::INFINITY };
+        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(&high, &low, factor)).min(most);
+        // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
+        // are.
+        let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
+        let just_probed = low.at == now;
+        let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
+        // A cut that was not due.
+        let is_costly = self.scatter.max(high.scatter) > MUCH || high.refused > high.saturation;
+        let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
+        let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
+        let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
+        if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
+            // Slower with fewer requests: the environment became slower in between.
+            self.high = None;
+            self.set(self.limit, now);
+        } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
+            self.double(growth(2.0), now);
+        } else if g * margin < LOW_ENOUGH && settled {
+            self.slow_start = false;
+            if is_by_shares && self.limit >= high.concurrency * ROOM {
+                return self.set(self.limit, now);
+            }
+            self.grow(growth((TARGET / g).powf(GAIN).min(2.0)), now);
+        } else if !comparison.is_above(HIGH_ENOUGH, errors) {
+            self.slow_start = false;
+            self.set(self.limit, now);
+        } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
+            self.go_back(before, now);
+        } else if is_implausible || is_old {
+            self.probe(now);
+        } else {
+            self.cut((TARGET / g.min(STEEPEST)).powf(GAIN), now);
+        }
+    }
+
+    /// Raises a limit that is low for the requests that come by chance: room for them costs nothing, and a probe would
+    /// reject more.
+    fn make_room(&mut self, high: &Point, now: Timestamp) {
+        let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
+        if is_slower || self.limit >= high.concurrency * ROOM {
+            return self.set(self.limit, now);
+        }
+        self.grow(TARGET, now);
+    }
+
+    /// Takes a step back that was too much.
+    fn go_back(&mut self, before: f64, now: Timestamp) {
+        self.fell(now);
+        self.cut(before / self.limit, now);
+    }
+
+    /// Remembers that the limit was too high; if it fell further and further, where that began.
+    fn fell(&mut self, now: Timestamp) {
+        if std::mem::replace(&mut self.grew, false) {
+            self.ceiling = Some((self.limit, now));
+        }
+    }
+
+    fn grow(&mut self, factor: f64, now: Timestamp) {
+        let mut limit = self.limit * factor;
+        let ceiling = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED && self.rules.has(Rule::Ceiling));
+        if let Some((ceiling, _)) = ceiling {
+            // Halfway to what was too high, and then past it step by step.
+            limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * 1.1));
+        }
+        self.grew = true;
+        let limit = limit.max(self.limit + 1.0);
+        // The lower point of the new limit is whichever is nearer to half of it.
+        let distance = |point: &Point| (point.concurrency / (limit / 2.0)).ln().abs();
+        self.grown_from = Some(self.limit);
+        self.low = self.low.into_iter().chain(self.high).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        self.high = None;
+        self.set(limit, now);
+    }
+
+    /// Grows to where the present point is the lower one: by a `factor` of two, less where most of the time is delay.
+    fn double(&mut self, factor: f64, now: Timestamp) {
+        self.slow_start = true;
+        // What the last probe cost was about another limit.
+        self.next_probe = Timestamp::ZERO;
+        if clamp_to_limit(self.limit, self.min, self.max) < self.max {
+            self.grow(factor, now);
+        } else {
+            self.set(self.limit, now);
+        }
+    }
+
+    pub(super) fn cut(&mut self, factor: f64, now: Timestamp) {
+        self.slow_start = false;
+        self.high = None;
+        self.gap = SHORTEST_GAP;
+        self.set(self.limit * factor, now);
+    }
+}

@@ -1,0 +1,363 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{fmt::Write as _, time::Duration};
+
+use super::{
+    super::{LimitAlgorithm, Sample},
+    TwoPoint,
+    cohort::{Cohort, Habit},
+    point::{Comparison, Point},
+    rules::Rules,
+    space::Shown,
+};
+use crate::{Outcome, Timestamp, kept_tests::assert_kept};
+
+const RTT: Duration = Duration::from_millis(20);
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// A law, and a server that runs as many requests as it allows, one round after the other.
+struct Server {
+    law: TwoPoint,
+    now: Timestamp,
+}
+
+impl Server {
+    fn new(law: TwoPoint) -> Self {
+        Self { law, now: Timestamp::ZERO }
+    }
+
+    /// Runs a round of requests that all take this long and end like this; returns the limit.
+    fn round(&mut self, rtt: Duration, outcome: Outcome) -> usize {
+        let limit = self.law.limit();
+        for left in (1..=limit).rev() {
+            let mut sample = Sample::new(self.now, rtt, limit, outcome);
+            sample.running = left;
+            self.law.on_sample(&sample);
+        }
+        self.now = self.now.after(rtt);
+        self.law.limit()
+    }
+
+    fn rounds(&mut self, count: usize) -> Vec<usize> {
+        (0..count).map(|_| self.round(RTT, Outcome::Success)).collect()
+    }
+}
+
+#[test]
+fn it_doubles_while_latency_stays() {
+    let limits = Server::new(TwoPoint::new()).rounds(20);
+    assert!(*limits.last().unwrap() >= 640, "{limits:?}");
+}
+
+#[test]
+fn it_goes_on_from_what_it_adopts_and_asks_before_it_grows() {
+    let mut server = Server::new(TwoPoint::new().max(100));
+    server.law.adopt(60);
+    assert_eq!(server.law.limit(), 60);
+    let limits = server.rounds(20);
+    let changed = limits.iter().find(|&&limit| limit != 60).unwrap();
+    assert!(*changed <= 30, "a probe comes first: {limits:?}");
+    server.law.adopt(500);
+    assert_eq!(server.law.limit(), 100, "within its own range");
+}
+
+#[test]
+fn a_limit_that_brings_nothing_is_left_at_once_and_found_again() {
+    let mut server = Server::new(TwoPoint::new().max(160));
+    assert_eq!(server.rounds(10).last(), Some(&160));
+    // All clients give up, at the limit and at half of it.
+    let limits: Vec<_> = (0..3).map(|_| server.round(DEADLINE, Outcome::Cancelled)).collect();
+    assert!(limits[1] <= 20 && limits[2] <= 3, "{limits:?}");
+    let limits = server.rounds(80);
+    assert!(*limits.last().unwrap() >= 80, "{limits:?}");
+}
+
+#[test]
+fn a_server_that_became_faster_during_a_probe_is_not_cut_to_nothing() {
+    let mut server = Server::new(TwoPoint::new());
+    server.law.adopt(40);
+    let probes = (0..10).any(|_| server.round(DEADLINE, Outcome::Success) < 40);
+    assert!(probes, "it compares with half as many");
+    let limits = server.rounds(3);
+    // Three eighths of it, or half of that in the next probe.
+    assert!(limits.iter().all(|&limit| limit >= 7), "no crowd makes it fifty times as slow: {limits:?}");
+}
+
+/// Requests one after the other for ten seconds, and then a burst.
+#[test]
+fn requests_of_a_burst_are_not_taken_for_older_than_the_burst() {
+    let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
+    let mut cohort = Cohort::open(at(0), 0, 200, false, Habit { answer: 2e7, scatter: 1.0 }, Rules::ALL);
+    for number in 0..199 {
+        let mut sample = Sample::new(at(number * 50), RTT, 1, Outcome::Success);
+        sample.running = 1;
+        assert!(cohort.add(&sample, 100).is_none());
+    }
+    let of_the_burst = |left| {
+        let mut sample = Sample::new(at(10_000), RTT * 2, 20, Outcome::Success);
+        sample.running = left;
+        sample
+    };
+    let point = (1..=20).rev().find_map(|left| cohort.add(&of_the_burst(left), 100)).expect("it is complete");
+    assert!(point.rtt < 50e6, "{} ms, and nobody took longer than 40", point.rtt / 1e6);
+}
+
+#[test]
+fn an_alarm_ends_a_cohort_that_is_in_a_hurry() {
+    let habit = Habit { answer: 2e7, scatter: 0.1 };
+    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1_000, true, habit, Rules::ALL);
+    let slow = |left| {
+        let mut sample = Sample::new(Timestamp::ZERO, RTT * 10, 40, Outcome::Success);
+        sample.running = left;
+        sample
+    };
+    let point = (1..=40).rev().find_map(|left| cohort.add(&slow(left), 40));
+    assert!(point.is_some(), "ten times slower than usual, in all of 40 requests");
+}
+
+/// Where so many run and take so long.
+fn point(concurrency: f64, seconds: f64) -> Point {
+    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1, false, Habit::default(), Rules::ALL);
+    let mut sample = Sample::new(Timestamp::ZERO, Duration::from_secs_f64(seconds), 1, Outcome::Success);
+    sample.running = 1;
+    Point { concurrency, ..cohort.add(&sample, 1).unwrap() }
+}
+
+/// A point of so many samples, whose requests scatter by this relative variance.
+fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Point {
+    Point { samples, scatter, ..point(concurrency, seconds) }
+}
+
+#[test]
+fn a_cut_takes_more_evidence_the_more_requests_scatter() {
+    let doubled = |samples, scatter| {
+        let (high, low) = (scattered(40.0, 0.2, samples, scatter), scattered(20.0, 0.1, samples, scatter));
+        Comparison::new(&high, &low, scatter)
+    };
+    // Latency that doubles in truth: g is 2, and 1.7 is a sixth below it.
+    assert!(doubled(100.0, 0.1).is_above(1.7, 2.0), "regular requests");
+    assert!(!doubled(100.0, 5.0).is_above(1.7, 2.0), "two means of such requests differ by a half now and then");
+    assert!(!doubled(100.0, 1.0).is_above(1.7, 2.0) && doubled(100.0, 1.0).is_above(1.7, 0.6), "0.6 errors cut here");
+    assert!(doubled(10_000.0, 5.0).is_above(1.7, 2.0), "enough of them tell");
+}
+
+/// A server that congests, behind a delay of eight times what a request takes there.
+fn behind_a_delay(crowd: f64) -> Point {
+    let (alone, knee, delay) = (0.01, 100.0, 0.08);
+    let inside = alone * (1.0 + (crowd / knee).powi(2));
+    point(crowd * (inside + delay) / inside, inside + delay)
+}
+
+#[test]
+fn a_delay_is_left_out_of_the_comparison() {
+    // Of 500 under way a hundred are in the server, and of half as many thirty.
+    let (high, low) = (behind_a_delay(100.0), behind_a_delay(30.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(plain.g < 1.15, "at its best limit the law would double: {plain:?}");
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(30.0, 0.0109));
+    let delay = shown.delay(&high, &low, &plain, 1.5).expect("seven times slower than it was alone");
+    let (inside, below) = delay.inside(&high, &low);
+    let g = Comparison::new(&inside, &below, 0.0).g;
+    assert!((1.35..1.55).contains(&g), "as crowded as without the delay: {g}");
+    // What is on its way doesn't grow with the crowd.
+    let growth = delay.growth(&high, &low, 2.0);
+    assert!((1.05..1.3).contains(&growth), "twice the crowd is hardly more throughput: {growth}");
+}
+
+#[test]
+fn a_server_that_became_slower_by_itself_has_no_delay() {
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(50.0, 0.0125));
+    let slow = |crowd: f64| point(crowd, 0.1);
+    let (high, low) = (slow(100.0), slow(50.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "its throughput fell to a quarter");
+    let (high, low) = (point(100.0, 0.024), point(50.0, 0.0125));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "crowded, and as fast as ever");
+}
+
+#[test]
+fn behind_a_delay_the_limit_doubles_up_to_the_throughput_that_was_shown() {
+    let mut shown = Shown::NOTHING;
+    for _ in 0..10 {
+        shown.learn(&point(30.0, 0.01));
+    }
+    // 3,000 a second were shown; with answers that take 100 ms that is a limit of 300, of which 0.9 are taken at once.
+    let growth = |limit| shown.most_growth(limit, &point(limit, 0.1), &point(limit / 2.0, 0.1));
+    assert!((growth(100.0) - 2.7).abs() < 1e-9, "{}", growth(100.0));
+    assert!((growth(300.0) - 1.15).abs() < 1e-9, "{}", growth(300.0));
+    // Answers that take as long as ever are no delay.
+    assert_eq!(shown.most_growth(300.0, &point(300.0, 0.01), &point(150.0, 0.01)), f64::INFINITY);
+    // The control: what one cohort has shown may be luck.
+    let mut cold = Shown::NOTHING;
+    cold.learn(&point(30.0, 0.01));
+    assert_eq!(cold.most_growth(300.0, &point(300.0, 0.1), &point(150.0, 0.1)), f64::INFINITY);
+}
+
+/// Feeds cohorts of a crowded server whose requests never meet the limit, because shares of it are capped.
+fn crowded_below_the_limit(law: TwoPoint, refused: bool) -> usize {
+    let mut law = law.initial(80);
+    law.adopt(80);
+    let mut now = Timestamp::ZERO;
+    for _ in 0..400 {
+        // Half of the limit is what the caps let in; 10 workers serve them.
+        let running = law.limit().div_ceil(2);
+        let rtt = RTT * u32::try_from(running.max(10)).unwrap() / 10;
+        for left in (1..=running).rev() {
+            law.on_sample(&Sample { running: left, refused, ..Sample::new(now, rtt, running, Outcome::Success) });
+        }
+        now = now.after(rtt);
+    }
+    law.limit()
+}
+
+#[test]
+fn caps_that_hold_requests_back_are_no_lull() {
+    let limit = crowded_below_the_limit(TwoPoint::new(), true);
+    assert!((20..=50).contains(&limit), "15 on 10 workers, behind caps of a half: {limit}");
+    // The control: a law that is not told takes it for a lull.
+    assert_eq!(crowded_below_the_limit(TwoPoint::new(), false), 80);
+    assert_eq!(crowded_below_the_limit(TwoPoint::new().without("refused").unwrap(), true), 80);
+}
+
+#[test]
+fn each_rule_has_a_name_and_can_be_switched_off() {
+    let names: std::collections::BTreeSet<_> = TwoPoint::rules().collect();
+    assert_eq!(names.len(), TwoPoint::rules().count());
+    for name in names {
+        assert!(TwoPoint::new().without(name).is_some(), "{name}");
+    }
+    assert!(TwoPoint::new().without("magic").is_none());
+}
+
+/// Rounded to four digits: what is beyond is a matter of rounding.
+fn short(value: f64) -> String {
+    format!("{value:.3e}")
+}
+
+/// All that two points say, over a grid of pairs of them. The limit goes by nothing else.
+#[test]
+fn what_two_points_say_is_what_is_kept() {
+    let mut text = String::new();
+    for (high, low) in [(0.2, 0.1), (0.1, 0.1), (0.1, 0.2), (0.35, 0.1), (0.5, 0.4), (0.011, 0.01)] {
+        for (crowd, few) in [(40.0, 20.0), (40.0, 30.0), (40.0, 5.0), (20.0, 40.0)] {
+            for (samples, scatter) in [(100.0, 0.1), (16.0, 2.0)] {
+                let (high, low) = (scattered(crowd, high, samples, scatter), scattered(few, low, samples * 2.0, 0.3));
+                let it = Comparison::new(&high, &low, 0.2);
+                writeln!(text, "# {crowd} in {} against {few} in {}, scatter {scatter}", high.rtt / 1e9, low.rtt / 1e9)
+                    .unwrap();
+                let [g, margin, halvings, error] = [it.g, it.margin, it.halvings, it.error].map(short);
+                write!(
+                    text,
+                    "g {g}, margin {margin}, halvings {halvings}, error {error}, at least {}",
+                    short(it.at_least())
+                )
+                .unwrap();
+                let above = [1.0, 1.5, 1.7, 2.2].map(|bound| [0.0, 0.6, 2.0].map(|errors| it.is_above(bound, errors)));
+                writeln!(text, ", above {above:?}").unwrap();
+                let both = high.pooled(&low);
+                let [n, rtt, scatter, samples] = [both.concurrency, both.rtt, both.scatter, both.samples].map(short);
+                writeln!(text, "pooled: {n} in {rtt}, scatter {scatter}, {samples} samples, {} cohorts", both.cohorts)
+                    .unwrap();
+                let mut shown = Shown::NOTHING;
+                for (second, seconds) in (0..24).zip([0.03, 0.05, 0.02, 0.04].into_iter().cycle()) {
+                    let at = Timestamp::ZERO.after(Duration::from_secs(second * 6));
+                    shown.learn(&Point { at, ..point(30.0 + second as f64, seconds) });
+                    if second % 5 != 0 {
+                        continue;
+                    }
+                    let most = short(shown.most_growth(50.0, &high, &low));
+                    write!(text, "shown after {second}: grows by {most}").unwrap();
+                    if let Some(delay) = shown.delay(&high, &low, &it, 1.5) {
+                        let (above, below) = delay.inside(&high, &low);
+                        let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
+                        let growth = [1.05, 1.5, 2.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                        write!(text, ", inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
+                    }
+                    text.push('\n');
+                }
+            }
+        }
+    }
+    writeln!(text, "# behind a delay").unwrap();
+    let mut shown = Shown::NOTHING;
+    for second in 0..12 {
+        let at = Timestamp::ZERO.after(Duration::from_secs(second));
+        shown.learn(&Point { at, ..point(10.0 + second as f64, 0.01) });
+    }
+    for (high, low) in [(0.2, 0.16), (0.16, 0.16), (0.15, 0.16), (0.08, 0.07), (0.03, 0.021), (0.02, 0.019), (0.3, 0.3)]
+    {
+        for (crowd, few) in [(400.0, 200.0), (250.0, 90.0), (60.0, 30.0)] {
+            let (high, low) = (point(crowd, high), point(few, low));
+            let it = Comparison::new(&high, &low, 0.2);
+            write!(text, "{crowd} in {} against {few} in {}: ", high.rtt / 1e9, low.rtt / 1e9).unwrap();
+            let delay = shown.delay(&high, &low, &it, 1.5);
+            if let Some(delay) = delay {
+                let (above, below) = delay.inside(&high, &low);
+                let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
+                let growth = [1.05, 1.5, 2.0, 4.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                write!(text, "inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
+            }
+            writeln!(text, "{}", if delay.is_none() { "no delay" } else { "" }).unwrap();
+        }
+    }
+    assert_kept("src/limit/path_tests/points.txt", &text);
+}
+
+/// What cohorts of requests of all kinds are judged to be, and after how many requests.
+#[test]
+fn what_a_cohort_says_is_what_is_kept() {
+    let mut text = String::new();
+    let mut state = 7_u64;
+    let mut below = |bound: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % bound
+    };
+    for number in 0..60_u32 {
+        let habit =
+            Habit { answer: [0.0, 4e6, 1e7][number as usize % 3], scatter: [0.1, 0.5, 1.4, 3.0][number as usize % 4] };
+        let (older, wanted, hurry) = (number % 5 * 3, 10 + number % 7 * 8, number % 4 == 1);
+        let opened = Timestamp::ZERO.after(Duration::from_millis(500));
+        let mut cohort = Cohort::open(opened, older, wanted, hurry, habit, Rules::ALL);
+        writeln!(text, "# {habit:?}, {older} older, {wanted} wanted{}", if hurry { ", in a hurry" } else { "" })
+            .unwrap();
+        let (limit, slow) = (8 + below(30), 1 + below(30));
+        for step in 1..400_u64 {
+            let end = opened.after(Duration::from_millis(step * 3));
+            let rtt = Duration::from_micros(500 + below(6_000) * if below(8) == 0 { slow } else { 1 });
+            let outcome = match below(12) {
+                0 => Outcome::Overload,
+                1..=3 if number % 6 == 5 => Outcome::Cancelled,
+                1 => Outcome::Cancelled,
+                _ if number % 10 == 9 => Outcome::Cancelled,
+                _ => Outcome::Success,
+            };
+            let start = end.before(rtt);
+            let mut sample = Sample::new(start, rtt, 1 + below(limit) as usize, outcome);
+            (sample.end, sample.running, sample.refused) = (end, 1 + below(limit) as usize, below(9) == 0);
+            if below(10) == 0 {
+                sample.rtt = None;
+            }
+            if let Some(it) = cohort.add(&sample, limit as usize) {
+                let numbers =
+                    [it.concurrency, it.rtt, it.pace, it.answer, it.answered, it.at_least, it.scatter, it.samples];
+                let parts = [it.saturation, it.refused, it.overloads].map(short);
+                let (numbers, Point { finished, length, at, .. }) = (numbers.map(short), it);
+                let is = (it.is_by_shares(), it.says_nothing(), it.drowns());
+                writeln!(
+                    text,
+                    "{step}: {}; {}; {finished} {length:?} {at:?} {is:?}",
+                    numbers.join(" "),
+                    parts.join(" ")
+                )
+                .unwrap();
+                break;
+            }
+        }
+    }
+    assert_kept("src/limit/path_tests/cohorts.txt", &text);
+}

@@ -1,0 +1,264 @@
+//! Rules as they were configured, and the keys that they hold for.
+
+use std::{collections::HashMap, num::NonZeroU32};
+
+pub use crate::OnStoreFailure;
+
+/// What a rule does with a request when it is full.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// The request waits, and requests of other labels go on.
+    Queue,
+    /// The request is rejected.
+    Reject,
+    /// The request is answered as if there were no work for it, 204 [unless set][nothing]:
+    /// "no task" for a long poll.
+    ///
+    /// [nothing]: https://docs.rs/tower-admission/latest/tower_admission/response/struct.Rejections.html#method.nothing
+    RespondEmpty,
+}
+
+impl WhenFull {
+    /// Returns the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "wait",
+            Self::Reject => "reject",
+            Self::RespondEmpty => "empty",
+        }
+    }
+}
+
+/// A bound on starts per minute.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RateRule {
+    pub max: NonZeroU32,
+    pub mode: RateMode,
+}
+
+/// How starts per minute are counted.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum RateMode {
+    /// Fixed window: up to the maximum in each minute of the clock, so up to twice the maximum in 60 s that straddle a
+    /// minute's edge.
+    #[default]
+    Minute,
+    /// Token bucket (GCRA): one start each 60 s / maximum, and this many at once after a pause. At most the maximum and
+    /// the burst together in any 60 s.
+    Smooth {
+        /// Starts that are allowed at once.
+        burst: NonZeroU32,
+    },
+}
+
+impl RateMode {
+    /// Returns how many starts are allowed at once; none in a window.
+    #[doc(hidden)]
+    pub const fn burst(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Minute => None,
+            Self::Smooth { burst } => Some(burst),
+        }
+    }
+}
+
+/// A bound, and what happens when it is full.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Rule<B> {
+    pub bound: B,
+    pub(crate) when_full: WhenFull,
+    /// What becomes of the rule without the store, if it is counted for all instances.
+    pub(crate) shared: Option<OnStoreFailure>,
+    /// Whether the rule observes: it only counts what it would do.
+    pub(crate) observes: bool,
+    /// Key under which the bound was found; see [`Source`].
+    pub(crate) source: Source,
+}
+
+/// The kind of key that a bound was found under.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Source {
+    /// The key `namespace:label`.
+    Exact,
+    /// The key `namespace:*`.
+    Namespace,
+    /// The key `label`, or a pattern that matches it.
+    Label,
+    /// The key `*`.
+    Any,
+    /// The class as a whole.
+    Class,
+}
+
+/// The settings of one key, or of a class as a whole. A bound that is not set is `None`; a bound that is lifted is
+/// `Some(None)`.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LimitsPlan {
+    pub in_flight: Option<Option<Setting<usize>>>,
+    pub in_flight_per_namespace: Option<Option<Setting<usize>>>,
+    pub per_minute: Option<Setting<RateRule>>,
+    pub(crate) per_minute_per_namespace: Option<Setting<RateRule>>,
+    /// A group and its maximum: they are one setting.
+    pub(crate) budget: Option<(Box<str>, Setting<RateRule>)>,
+    pub(crate) pending: Option<Option<Setting<usize>>>,
+}
+
+/// A bound and what happens when it is full, before its source is known.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Setting<B> {
+    pub bound: B,
+    pub(crate) when_full: WhenFull,
+    pub(crate) shared: Option<OnStoreFailure>,
+    pub(crate) observes: bool,
+}
+
+/// The key that an override is for.
+#[doc(hidden)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Target {
+    Exact { namespace: Box<str>, label: Box<str> },
+    Namespace(Box<str>),
+    Label(Box<str>),
+    Any,
+}
+
+/// All rules of one class of work.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct ClassPlan {
+    pub name: Box<str>,
+    pub limits: LimitsPlan,
+    pub overrides: HashMap<Target, LimitsPlan>,
+}
+
+/// All rules. The first class is that of requests whose class has no rules of its own.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct RulesPlan {
+    pub classes: Vec<ClassPlan>,
+}
+
+/// The rules of one label of one namespace in one class.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Resolved {
+    pub(crate) in_flight: Option<Rule<usize>>,
+    pub(crate) in_flight_per_namespace: Option<Rule<usize>>,
+    pub(crate) per_minute: Option<Rule<RateRule>>,
+    pub per_minute_per_namespace: Option<Rule<RateRule>>,
+    pub budget: Option<(Box<str>, Rule<RateRule>)>,
+    pub(crate) pending: Option<Rule<usize>>,
+}
+
+impl LimitsPlan {
+    /// Whether any of the rules observes.
+    fn observes(&self) -> bool {
+        let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
+        let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
+        caps.into_iter().flatten().flatten().any(|cap| cap.observes)
+            || rates.into_iter().flatten().any(|rate| rate.observes)
+    }
+}
+
+impl RulesPlan {
+    /// Whether any rule observes.
+    pub(crate) fn observes(&self) -> bool {
+        let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
+        self.classes.iter().any(limits)
+    }
+}
+
+impl ClassPlan {
+    /// Returns the rules of a label: per field the first setting, from the most particular key to the class.
+    pub fn resolve(&self, namespace: &str, label: &str) -> Resolved {
+        let get = |target: Target| self.overrides.get(&target);
+        let layers = if self.overrides.is_empty() {
+            [None; 5]
+        } else {
+            [
+                get(Target::Exact { namespace: namespace.into(), label: label.into() }),
+                get(Target::Namespace(namespace.into())),
+                get(Target::Label(label.into())),
+                get(Target::Any),
+                None,
+            ]
+        };
+        let sources = [Source::Exact, Source::Namespace, Source::Label, Source::Any, Source::Class];
+        let layers = || {
+            let own = layers.iter().zip(sources).filter_map(|(limits, source)| Some(((*limits)?, source)));
+            own.chain([(&self.limits, Source::Class)])
+        };
+        fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
+            let Setting { bound, when_full, shared, observes } = setting;
+            Rule { bound, when_full, shared, observes, source }
+        }
+        let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
+            let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;
+            found.map(|setting| rule(setting, source))
+        };
+        let rate = |field: fn(&LimitsPlan) -> Option<Setting<RateRule>>| {
+            layers().find_map(|(limits, source)| Some(rule(field(limits)?, source)))
+        };
+        Resolved {
+            in_flight: cap(|limits| limits.in_flight),
+            in_flight_per_namespace: cap(|limits| limits.in_flight_per_namespace),
+            per_minute: rate(|limits| limits.per_minute),
+            per_minute_per_namespace: rate(|limits| limits.per_minute_per_namespace),
+            budget: layers().find_map(|(limits, source)| {
+                let (group, setting) = limits.budget.as_ref()?;
+                Some((group.clone(), rule(*setting, source)))
+            }),
+            pending: cap(|limits| limits.pending),
+        }
+    }
+}
+
+impl RateRule {
+    /// Returns the smallest burst that lets a second's worth start at once.
+    pub(crate) fn second_of(max: NonZeroU32) -> NonZeroU32 {
+        NonZeroU32::new(max.get().div_ceil(60)).unwrap_or(NonZeroU32::MIN)
+    }
+}
+
+impl LimitsPlan {
+    /// Returns what becomes of each rule without the store that is counted for all instances.
+    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
+        let cap = |setting: Option<Option<Setting<usize>>>| setting.flatten()?.shared;
+        let rate = |setting: Option<Setting<RateRule>>| setting?.shared;
+        let rules = [
+            cap(self.in_flight),
+            cap(self.in_flight_per_namespace),
+            rate(self.per_minute),
+            rate(self.per_minute_per_namespace),
+            rate(self.budget.as_ref().map(|(_, setting)| *setting)),
+        ];
+        rules.into_iter().flatten()
+    }
+}
+
+impl RulesPlan {
+    /// Returns what becomes of each rule without the store that is counted for all instances.
+    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
+        let limits = self.classes.iter().flat_map(|class| [&class.limits].into_iter().chain(class.overrides.values()));
+        limits.flat_map(LimitsPlan::shared)
+    }
+
+    /// Whether any rule is counted for all instances.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared().next().is_some()
+    }
+
+    /// Returns what shared rules do without their store, each word once, the strictest first.
+    pub(crate) fn without_store(&self) -> Vec<&'static str> {
+        let mut ways: Vec<_> = self.shared().map(OnStoreFailure::way).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        ways.into_iter().map(|(_, word)| word).collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! One flow, and the line of a partition in which flows take turns.
+
+use super::{List, ordered::OrderedSet};
+use crate::{
+    ids::{FlowKey, Level},
+    tokens::STRIDE,
+};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    pub(super) line: List,
+    pub(super) gate: List,
+    pub(super) weight: u32,
+    pub(super) start: u64,
+    /// Time when the flow was served last or, before that, joined. Among equals, the flow that waits longest since goes
+    /// first.
+    pub(super) stamp: u64,
+    pub(super) throttled: bool,
+}
+
+impl Flow {
+    /// Returns how many waiters of the flow stand in line, weighted.
+    pub(super) const fn length(&self) -> u64 {
+        self.line.len() as u64 * (STRIDE / self.weight as u64)
+    }
+
+    pub(super) const fn turn(&self, flow: u32) -> Turn {
+        Turn { level: self.key.level, start: self.start, stamp: self.stamp, flow }
+    }
+}
+
+/// The order in which flows get their turn.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Turn {
+    pub(super) level: Level,
+    pub(super) start: u64,
+    pub(super) stamp: u64,
+    pub(super) flow: u32,
+}
+
+/// The flows of one partition.
+#[derive(Debug, Default)]
+pub(super) struct PartitionFlows {
+    pub(super) in_line: usize,
+    pub(super) at_gate: usize,
+    /// Flows that may be served, throttled ones left out.
+    pub(super) ready: OrderedSet<Turn>,
+    /// Flows by level and by the number of their waiters in line.
+    pub(super) lengths: OrderedSet<(Level, u64, u32)>,
+    /// Flows by the arrival of their first waiter at the gate.
+    pub(super) gates: OrderedSet<(u64, u32)>,
+    /// The start tag that was served last, for each level: a level that is passed over does not move on.
+    pub(super) served: [u64; Level::COUNT],
+    pub(super) passed_over: [u32; Level::COUNT],
+    /// Waiters in flows that are ready, and the weights of these flows, by level.
+    pub(super) waiting: [usize; Level::COUNT],
+    pub(super) weights: [u64; Level::COUNT],
+}
+
+impl PartitionFlows {
+    /// Returns the first flow of a level that may be served.
+    pub(super) fn first_of(&self, level: Level) -> Option<&Turn> {
+        let from = Turn { level, start: 0, stamp: 0, flow: 0 };
+        self.ready.first_from(&from).filter(|turn| turn.level == level)
+    }
+}

@@ -1,0 +1,344 @@
+//! Start-time fair queueing: which waiter of a partition has the next turn (Goyal, Vin, Cheng: *Start-time Fair
+//! Queueing*, SIGCOMM 1996).
+//!
+//! Waiters of the same partition, label and criticality are a *flow*: first come, first served within. Flows of the
+//! same criticality take weighted turns: each flow carries a start tag, the flow with the smallest tag is next, and
+//! being served moves its tag on by `1 / weight`. A flow that joins starts at the tag that was served last, so it owes
+//! nothing for the time when it was away. A flow that left just after it was served starts behind the flows that were
+//! not. So tags never differ by more than one turn, and between two grants of one flow each other flow of its weight
+//! that waits gets exactly one.
+//!
+//! More important flows go first. Each time that a level is passed over counts for it, and after [sixteen times](AGING)
+//! the level has its turn, so a flood of important requests slows the others and never stops them.
+//!
+//! A flow whose label is at its cap is *throttled*: it keeps its place in line and is not looked at until the label has
+//! room.
+//!
+//! Everything is O(log flows) per step, and O(1) where flows don't begin or end.
+
+#[cfg(test)]
+mod check_tests;
+mod flow;
+mod order;
+mod ordered;
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use self::flow::{Flow, PartitionFlows};
+use super::slab::{List, Waiters};
+use crate::{
+    ids::{FlowKey, Key, LabelId, Level, PartitionId},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
+};
+
+/// All waiters.
+#[derive(Debug)]
+pub(crate) struct FairQueue {
+    waiters: Waiters,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    numbers: BTreeMap<FlowKey, u32>,
+    lines: Vec<PartitionFlows>,
+    stamp: u64,
+    /// Times that a level is passed over before its turn; `None`: more important flows always go first.
+    aging: Option<u32>,
+    /// Whether flows take turns in the order in which their first waiters arrived.
+    by_arrival: bool,
+    /// Whether the newest waiter of a flow goes first.
+    pub(crate) newest_first: bool,
+}
+
+impl FairQueue {
+    pub(crate) fn new(partitions: usize, by_arrival: bool, aging: Option<u32>) -> Self {
+        Self {
+            waiters: Waiters::default(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            numbers: BTreeMap::new(),
+            lines: std::iter::repeat_with(PartitionFlows::default).take(partitions).collect(),
+            stamp: 0,
+            aging,
+            by_arrival,
+            newest_first: false,
+        }
+    }
+
+    /// Changes the order of the flows, and how many partitions there are.
+    pub(crate) fn reorder(&mut self, partitions: usize, by_arrival: bool, aging: Option<u32>) {
+        self.lines.resize_with(partitions, PartitionFlows::default);
+        self.aging = aging;
+        if self.by_arrival == by_arrival {
+            return;
+        }
+        self.by_arrival = by_arrival;
+        let flows: Vec<u32> = self.numbers.values().copied().collect();
+        for line in &mut self.lines {
+            line.served = Default::default();
+        }
+        for number in flows {
+            self.requeue(number, |flow, _| flow.start = 0);
+            self.follow_arrivals(number);
+        }
+    }
+
+    /// Gives the flows of a label another weight. No flow is further than one of its new turns behind.
+    pub(crate) fn weigh(&mut self, label: LabelId, weight: u32) {
+        let (first, last) = FlowKey::all_of(label);
+        let flows: Vec<u32> = self.numbers.range(first..=last).map(|(_, &number)| number).collect();
+        for number in flows {
+            let flow = &mut self.flows[number as usize];
+            let line = &mut self.lines[flow.key.partition.index()];
+            let level = flow.key.level;
+            line.lengths.remove(&(level, flow.length(), number));
+            if !flow.throttled {
+                let weights = &mut line.weights[level.index()];
+                *weights = *weights - u64::from(flow.weight) + u64::from(weight);
+            }
+            flow.weight = weight;
+            if flow.line.len() > 0 {
+                line.lengths.insert((level, flow.length(), number));
+            }
+            if !self.by_arrival {
+                self.requeue(number, |flow, line| {
+                    let served = line.served[flow.key.level.index()];
+                    flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
+                });
+            }
+        }
+    }
+
+    pub(crate) fn in_line(&self, partition: PartitionId) -> usize {
+        self.lines[partition.index()].in_line
+    }
+
+    /// Returns the start tag that was served last.
+    pub(crate) fn served(&self, partition: PartitionId, level: Level) -> u64 {
+        self.lines[partition.index()].served[level.index()]
+    }
+
+    pub(crate) fn at_gate(&self, partition: PartitionId) -> usize {
+        self.lines[partition.index()].at_gate
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn get(&self, key: Key) -> &Waiter {
+        self.waiters.get(key)
+    }
+
+    /// Returns all places that are in use.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.waiters.keys()
+    }
+
+    /// Like `get`, for a key that may be stale.
+    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
+        self.waiters.find(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
+        self.waiters.get_mut(key)
+    }
+
+    pub(crate) fn key(&self, index: u32) -> Key {
+        self.waiters.key(index)
+    }
+
+    /// Adds a waiter that stands nowhere yet; `None` where four billion wait already.
+    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
+        self.waiters.insert(waiter)
+    }
+
+    /// Forgets a waiter that stands nowhere any more.
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.waiters.remove(key);
+    }
+
+    /// Puts a waiter at the end of its flow, in line or at the gate.
+    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag) {
+        self.stand(key, stage, flow_tag, Waiters::push_back);
+    }
+
+    /// Puts a waiter that had left the line back to where it stood.
+    pub(crate) fn enlist_again(&mut self, key: Key, flow_tag: FlowTag) {
+        self.stand(key, Stage::Line, flow_tag, Waiters::push_in_order);
+    }
+
+    fn stand(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
+        let flow_key = self.waiters.get(key).flow_key();
+        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow_key.partition.index()];
+        if stage == Stage::Line {
+            line.in_line += 1;
+            line.lengths.remove(&(flow_key.level, flow.length(), number));
+            push(&mut self.waiters, &mut flow.line, key);
+            line.lengths.insert((flow_key.level, flow.length(), number));
+        } else {
+            line.at_gate += 1;
+            self.waiters.push_back(&mut flow.gate, key);
+            if flow.gate.len() == 1 {
+                line.gates.insert((self.waiters.get(key).sequence, number));
+            }
+        }
+        line.waiting[flow_key.level.index()] += usize::from(!flow.throttled);
+        self.waiters.get_mut(key).stage = stage;
+        self.follow_arrivals(number);
+    }
+
+    /// Takes a waiter out of the line or the gate. Returns the start tag of its flow, if the flow ends with it.
+    pub(crate) fn leave(&mut self, key: Key) -> Option<u64> {
+        let waiter = self.waiters.get(key);
+        let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
+        let number = *self.numbers.get(&flow_key)?;
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow_key.partition.index()];
+        match stage {
+            Stage::Line => {
+                line.in_line -= 1;
+                line.lengths.remove(&(flow_key.level, flow.length(), number));
+                self.waiters.unlink(&mut flow.line, key);
+                if flow.line.len() > 0 {
+                    line.lengths.insert((flow_key.level, flow.length(), number));
+                }
+            }
+            Stage::Gate => {
+                line.at_gate -= 1;
+                let was_first = line.gates.remove(&(sequence, number));
+                self.waiters.unlink(&mut flow.gate, key);
+                if let Some(first) = self.waiters.front(flow.gate).filter(|_| was_first) {
+                    line.gates.insert((self.waiters.get(first).sequence, number));
+                }
+            }
+            Stage::Granted { .. } | Stage::Refused(_) => return None,
+        }
+        line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
+        if flow.line.len() + flow.gate.len() == 0 {
+            return Some(self.end(number));
+        }
+        self.follow_arrivals(number);
+        None
+    }
+
+    /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
+    fn follow_arrivals(&mut self, number: u32) {
+        let flow = &self.flows[number as usize];
+        if !self.by_arrival {
+            return;
+        }
+        let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
+        let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
+        self.requeue(number, |flow, _| flow.start = start);
+    }
+
+    /// Changes a flow, and with that its place among the flows that are ready.
+    fn requeue(&mut self, number: u32, change: impl FnOnce(&mut Flow, &PartitionFlows)) {
+        let flow = &mut self.flows[number as usize];
+        let line = &mut self.lines[flow.key.partition.index()];
+        let before = flow.turn(number);
+        let was_ready = !flow.throttled;
+        change(flow, line);
+        let after = flow.turn(number);
+        if was_ready && (flow.throttled || before != after) {
+            line.ready.remove(&before);
+        }
+        if !flow.throttled && (!was_ready || before != after) {
+            line.ready.insert(after);
+        }
+    }
+
+    fn begin(&mut self, key: FlowKey, flow_tag: FlowTag) -> u32 {
+        self.stamp += 1;
+        let line = &mut self.lines[key.partition.index()];
+        let stride = STRIDE / u64::from(flow_tag.weight);
+        let served = line.served[key.level.index()];
+        let flow = Flow {
+            key,
+            line: List::default(),
+            gate: List::default(),
+            weight: flow_tag.weight,
+            start: flow_tag.start.clamp(served, served + stride),
+            stamp: self.stamp,
+            throttled: flow_tag.throttled,
+        };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(flow);
+            u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.flows[number as usize] = flow;
+        self.numbers.insert(key, number);
+        if !flow.throttled {
+            line.ready.insert(flow.turn(number));
+            line.weights[key.level.index()] += u64::from(flow.weight);
+        }
+        number
+    }
+
+    fn end(&mut self, number: u32) -> u64 {
+        let flow = self.flows[number as usize];
+        let line = &mut self.lines[flow.key.partition.index()];
+        line.ready.remove(&flow.turn(number));
+        if !flow.throttled {
+            line.weights[flow.key.level.index()] -= u64::from(flow.weight);
+        }
+        self.numbers.remove(&flow.key);
+        self.free.push(number);
+        flow.start
+    }
+
+    /// Notes that the waiter's flow is being served: the other flows of its level go before it.
+    pub(crate) fn serve(&mut self, key: Key) {
+        let FlowKey { partition, level, .. } = self.waiters.get(key).flow_key();
+        let Some(&number) = self.numbers.get(&self.waiters.get(key).flow_key()) else { return };
+        self.stamp += 1;
+        let (stamp, by_arrival) = (self.stamp, self.by_arrival);
+        let line = &mut self.lines[partition.index()];
+        let served = &mut line.served[level.index()];
+        *served = (*served).max(self.flows[number as usize].start);
+        line.passed_over[level.index()] = 0;
+        for other in level.below().map(Level::index) {
+            let passed = line.waiting[other] > 0;
+            line.passed_over[other] = line.passed_over[other].saturating_add(u32::from(passed));
+        }
+        self.requeue(number, |flow, _| {
+            flow.stamp = stamp;
+            flow.start += if by_arrival { 0 } else { STRIDE / u64::from(flow.weight) };
+        });
+    }
+
+    /// Throttles all flows of a label, or lets them have turns again.
+    pub(crate) fn throttle(&mut self, label: LabelId, throttled: bool) {
+        let (first, last) = FlowKey::all_of(label);
+        let mut rest = Bound::Included(first);
+        while let Some((&key, &number)) = self.numbers.range((rest, Bound::Included(last))).next() {
+            rest = Bound::Excluded(key);
+            let flow = &self.flows[number as usize];
+            let level = key.level.index();
+            let line = &mut self.lines[key.partition.index()];
+            let (waiting, weight) = (flow.line.len() + flow.gate.len(), u64::from(flow.weight));
+            match (flow.throttled, throttled) {
+                (false, true) => {
+                    line.waiting[level] -= waiting;
+                    line.weights[level] -= weight;
+                }
+                (true, false) => {
+                    line.waiting[level] += waiting;
+                    line.weights[level] += weight;
+                }
+                _ => {}
+            }
+            self.requeue(number, |flow, line| {
+                if flow.throttled && !throttled {
+                    // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.
+                    let stride = STRIDE / u64::from(flow.weight);
+                    let served = line.served[flow.key.level.index()];
+                    flow.start = flow.start.clamp(served, served + stride);
+                }
+                flow.throttled = throttled;
+            });
+            self.follow_arrivals(number);
+        }
+    }
+}

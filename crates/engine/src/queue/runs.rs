@@ -1,0 +1,125 @@
+//! How many waiters each run has, over all labels.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use crate::ids::RunId;
+
+/// Counts the waiters of each run of each namespace. A run without waiters is not counted any more. Its number keeps
+/// its name for as long as the journal may ask for it, so there are never more entries than waiters and entries of the
+/// journal.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    /// Numbers by namespace and name.
+    numbers: HashMap<Arc<str>, HashMap<Arc<str>, RunId>>,
+    entries: Vec<Entry>,
+    /// Numbers that may be used again, and the entry of the journal with which each left, in that order.
+    free: VecDeque<(u64, RunId)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    namespace: Arc<str>,
+    name: Arc<str>,
+    waiting: usize,
+}
+
+impl Runs {
+    /// Returns how many requests wait for this run.
+    pub(crate) fn waiting(&self, namespace: &str, run: &str) -> usize {
+        self.entries.get(self.find(namespace, run).index()).map_or(0, |entry| entry.waiting)
+    }
+
+    /// Returns the number of a run for which a request waits.
+    pub(crate) fn find(&self, namespace: &str, run: &str) -> RunId {
+        self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(RunId::NONE)
+    }
+
+    /// Returns the name of the run that had this number last.
+    pub(crate) fn name(&self, number: RunId) -> Option<&str> {
+        self.entries.get(number.index()).map(|entry| &*entry.name)
+    }
+
+    /// Counts one more waiter and returns the number of its run. No reader asks any more for the names of runs that
+    /// left before the entry `forgotten` of the journal.
+    pub(crate) fn join(&mut self, namespace: &str, run: &str, forgotten: u64) -> RunId {
+        let known = self.find(namespace, run);
+        if let Some(entry) = self.entries.get_mut(known.index()) {
+            entry.waiting += 1;
+            return known;
+        }
+        let namespace =
+            self.numbers.get_key_value(namespace).map_or_else(|| Arc::from(namespace), |(it, _)| it.clone());
+        let entry = Entry { namespace: Arc::clone(&namespace), name: Arc::from(run), waiting: 1 };
+        let name = Arc::clone(&entry.name);
+        let free = self.free.front().filter(|(left, _)| *left < forgotten).map(|&(_, number)| number);
+        let number = match free {
+            Some(number) => {
+                self.free.pop_front();
+                self.entries[number.index()] = entry;
+                number
+            }
+            None => {
+                self.entries.push(entry);
+                RunId::from_index(self.entries.len() - 1)
+            }
+        };
+        self.numbers.entry(namespace).or_default().insert(name, number);
+        number
+    }
+
+    /// Counts one waiter less. The entry of the journal that follows `newest` may still name its run.
+    pub(crate) fn leave(&mut self, number: RunId, newest: u64) {
+        let Some(entry) = self.entries.get_mut(number.index()) else { return };
+        entry.waiting -= 1;
+        if entry.waiting > 0 {
+            return;
+        }
+        if let Some(runs) = self.numbers.get_mut(&*entry.namespace) {
+            runs.remove(&*entry.name);
+            if runs.is_empty() {
+                self.numbers.remove(&*entry.namespace);
+            }
+        }
+        self.free.push_back((newest + 1, number));
+    }
+}
+
+/// For `Engine::check_all`.
+#[cfg(test)]
+impl Runs {
+    /// Returns how many requests wait for each run that has a number.
+    pub(crate) fn counts(&self) -> std::collections::BTreeMap<RunId, usize> {
+        let numbers: Vec<RunId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
+        assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");
+        assert_eq!(numbers.len() + self.free.len(), self.entries.len(), "each entry is a run's or free");
+        numbers.into_iter().map(|number| (number, self.entries[number.index()].waiting)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_and_forgotten() {
+        let mut runs = Runs::default();
+        let all = u64::MAX;
+        let (a, b) = (runs.join("ns", "a", all), runs.join("ns", "b", all));
+        assert_eq!(runs.join("ns", "a", all), a);
+        assert_eq!((runs.waiting("ns", "a"), runs.waiting("ns", "b"), runs.waiting("ns", "c")), (2, 1, 0));
+        runs.leave(b, 7);
+        assert_eq!(runs.waiting("ns", "b"), 0);
+        assert_ne!(runs.join("ns", "c", 8), b, "its name may be asked for");
+        assert_eq!((runs.name(b), runs.find("ns", "b")), (Some("b"), RunId::NONE));
+        assert_eq!(runs.join("ns", "d", 9), b, "the entry is used again");
+        runs.leave(a, 9);
+        runs.leave(a, 9);
+        runs.leave(RunId::NONE, 9);
+        assert_eq!(runs.counts().len(), 2);
+        assert_ne!(runs.join("other", "c", 9), runs.find("ns", "c"), "a run of another namespace is another run");
+        assert_eq!((runs.waiting("ns", "c"), runs.waiting("other", "c")), (1, 1));
+    }
+}

@@ -1,0 +1,106 @@
+//! How long a wait may last, by the discipline.
+
+use std::time::Duration;
+
+use super::WaitQueue;
+use crate::{
+    Timestamp,
+    ids::{Key, PartitionId},
+    plan::{Discipline, Places},
+    tokens::{Ask, Stage, Waiter},
+};
+
+impl WaitQueue {
+    /// Returns the deadline of requests that have none, from when they come.
+    #[inline]
+    pub(crate) const fn default_deadline(&self) -> Option<Duration> {
+        self.default_deadline
+    }
+
+    /// Returns the deadline that a request has because it came without one.
+    #[inline]
+    pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
+        let default_deadline = self.default_deadline.filter(|_| ask.deadline == Timestamp::NEVER)?;
+        Some(now.after(default_deadline))
+    }
+
+    /// Whether the order of turns depends on how long slots are held.
+    #[inline]
+    pub(crate) const fn goes_by_turns(&self) -> bool {
+        matches!(self.discipline, Discipline::BurstCredit { .. })
+    }
+
+    /// Notes how long it takes until two slots come free.
+    pub(crate) const fn note_two_turns(&mut self, time: Duration) {
+        self.two_turns = time;
+    }
+
+    /// Notes whether the line is empty.
+    #[inline]
+    pub(crate) fn note_empty(&mut self, now: Timestamp) {
+        if self.in_line == 0 {
+            self.last_empty = now;
+        }
+    }
+
+    /// Chooses by the discipline whether the newest or the oldest waiter goes first from now on.
+    pub(crate) fn choose_order(&mut self, now: Timestamp) {
+        self.flows.newest_first = self.is_backed_up(now);
+    }
+
+    /// Begins the wait of a request that stands in line or at the gate now. The bounds of the line and of its label hold for
+    /// both together. A wait in the room for guarantees has a bound of its own, and that of the line where there is one.
+    pub(super) fn begin_wait(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        stage: Stage,
+        own: Option<Duration>,
+        in_room: Option<Duration>,
+    ) {
+        let partition = self.flows.get(key).partition;
+        let wait = match in_room {
+            Some(_) => in_room,
+            None if stage == Stage::Line => self.wait_limit(now, partition),
+            None => self.gate.wait,
+        };
+        let has_line = !matches!(self.line.places, Places::Exactly(0));
+        let together = own.into_iter().chain(self.line.wait.filter(|_| has_line || in_room.is_none()));
+        let waiter = self.flows.get_mut(key);
+        let ends = wait.map(|wait| now.after(wait)).into_iter().chain(together.map(|wait| waiter.since.after(wait)));
+        waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
+        self.deadlines.set(key.index, waiter.deadline);
+    }
+
+    /// Notes for how long the waiter whose turn it is has waited, which the discipline may go by.
+    pub(super) fn note_wait(&mut self, now: Timestamp, key: Key) {
+        if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
+            let &Waiter { since, partition, .. } = self.flows.get(key);
+            // Where no request may wait for longer, half of that is a sign that the overload goes on.
+            let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
+            self.allowances[partition.index()].served(now, had_to_wait, credit.max(longest));
+        }
+    }
+
+    /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says.
+    fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
+        match self.discipline {
+            Discipline::BurstCredit { longest, standing, credit } => {
+                let left = self.allowances[partition.index()].left(now, credit.max(longest));
+                Some(left.min(longest).max(standing).max(self.two_turns))
+            }
+            Discipline::AdaptiveLifo { interval, short_wait } => {
+                Some(if self.is_backed_up(now) { short_wait } else { interval })
+            }
+            Discipline::Fair | Discipline::Fifo => None,
+        }
+    }
+
+    /// Whether a request has been in line for so long that the newest go first.
+    pub(crate) fn is_backed_up(&self, now: Timestamp) -> bool {
+        match self.discipline {
+            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
+            Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The state of one label.
+
+use std::time::Duration;
+
+use super::{
+    rules::{KeyMeters, Remote},
+    workers::Workers,
+};
+use crate::{
+    Timestamp,
+    ids::RuleClassId,
+    nanos,
+    plan::{LabelRule, rules::Rule},
+    stall::Stall,
+    tokens::{Holder, Marks, one_turn},
+};
+
+/// No label, in the list of labels that could be forgotten.
+pub(super) const NOT_LISTED: u32 = u32::MAX;
+
+/// The state of one label.
+#[derive(Debug)]
+pub(crate) struct Label {
+    /// The class of work whose rules hold for it.
+    pub(super) class: RuleClassId,
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+    /// Whether the entry stands for labels of any namespace but the empty one.
+    pub(super) spans_namespaces: bool,
+    pub(super) rule: LabelRule,
+    /// Counts for the label, if its class has rules.
+    pub(super) key_meters: Option<Box<KeyMeters>>,
+    /// Running requests of the label above which further ones wait: its caps, and the slots of its workers where these
+    /// bind.
+    pub(super) cap: usize,
+    pub(super) running: usize,
+    /// Running requests of the label that run over the limit.
+    pub(super) over_limit: usize,
+    /// Time since a request of the label ended.
+    pub(super) stall: Stall,
+    /// Waiters of the label, in line and at the gate.
+    pub(super) waiting: usize,
+    /// Waiters and running requests of the label that are beyond what observing rules allow.
+    pub(super) over_quota: usize,
+    pub(super) over_quota_running: usize,
+    pub(super) workers: Option<Box<Workers>>,
+    /// Mean time that a request of the label holds a slot, in nanoseconds.
+    pub(super) mean_hold: u64,
+    /// Where its flow goes on when the label waits again.
+    pub(super) start: u64,
+    /// Whether telemetry, which counts by label, was told its name.
+    pub(super) is_told: bool,
+    pub(super) previous: u32,
+    pub(super) next: u32,
+}
+
+impl Label {
+    pub(super) fn new(class: RuleClassId, namespace: &str, name: &str, rule: LabelRule) -> Self {
+        Self {
+            class,
+            namespace: namespace.into(),
+            name: name.into(),
+            spans_namespaces: false,
+            rule,
+            key_meters: None,
+            cap: rule.cap.unwrap_or(usize::MAX),
+            running: 0,
+            over_limit: 0,
+            stall: Stall::default(),
+            waiting: 0,
+            over_quota: 0,
+            over_quota_running: 0,
+            workers: None,
+            mean_hold: 0,
+            start: 0,
+            is_told: false,
+            previous: NOT_LISTED,
+            next: NOT_LISTED,
+        }
+    }
+
+    /// Returns the class of work whose rules hold for the label.
+    pub(crate) const fn class(&self) -> RuleClassId {
+        self.class
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what the settings say of the label: its cap, and its weight.
+    pub(crate) const fn rule(&self) -> LabelRule {
+        self.rule
+    }
+
+    pub(crate) const fn weight(&self) -> u32 {
+        self.rule.weight
+    }
+
+    /// Returns how many requests of the label may run before further ones wait.
+    pub(crate) const fn cap(&self) -> usize {
+        self.cap
+    }
+
+    pub(crate) const fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Returns how many requests of the label wait, in line and at the gate.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns since when no request of the label ended.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
+    }
+
+    /// Returns how many slots the workers of the label have and how many of these workers are active, if it has any.
+    pub(crate) fn workers(&self) -> Option<&Workers> {
+        self.workers.as_deref()
+    }
+
+    /// Returns what is known of the shared rules of the label, if it has any.
+    #[inline]
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.key_meters.as_ref()?.remote.as_deref()
+    }
+
+    /// Whether running and waiting requests together are bounded, by a rule that binds or by any.
+    pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
+        let rule = self.key_meters.as_ref().and_then(|key_meters| key_meters.rules.pending);
+        rule.is_some_and(|rule| !(that_binds && rule.observes))
+    }
+
+    /// Computes anew how many requests of the label may run.
+    pub(super) fn find_cap(&mut self, workers_bind: bool) {
+        let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots());
+        let rule = self.key_meters.as_ref().map_or(usize::MAX, |key_meters| key_meters.waits_at());
+        self.cap = self.rule.cap.unwrap_or(usize::MAX).min(slots).min(rule);
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.running >= self.cap
+    }
+
+    pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
+        self.key_meters.as_mut()?.remote.as_deref_mut()
+    }
+
+    /// Counts `count` requests alike that take a slot each.
+    #[inline]
+    pub(super) const fn start(&mut self, holder: &Holder, count: usize) {
+        let cost = holder.cost() * count;
+        self.running += cost;
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit += cost;
+        }
+        if holder.marks.has(Marks::OVER_QUOTA) {
+            self.over_quota += cost;
+            self.over_quota_running += cost;
+        }
+    }
+
+    /// Counts a request that gives its slot back.
+    #[inline]
+    pub(super) const fn end(&mut self, holder: &Holder) {
+        let cost = holder.cost();
+        self.running -= cost;
+        if holder.marks.has(Marks::OVER_LIMIT) {
+            self.over_limit -= cost;
+        }
+        if holder.marks.has(Marks::OVER_QUOTA) {
+            self.over_quota -= cost;
+            self.over_quota_running -= cost;
+        }
+        self.stall.freed();
+    }
+
+    /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.
+    #[inline]
+    pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
+        self.stall.started(now);
+        self.start = one_turn(served, self.rule.weight);
+    }
+
+    /// Changes the workers of the label, which are dropped when none is left.
+    pub(super) fn change_workers(&mut self, change: impl FnOnce(&mut Workers)) {
+        self.workers = self.workers.take().and_then(|mut workers| {
+            change(&mut workers);
+            (!workers.is_empty()).then_some(workers)
+        });
+    }
+
+    /// Returns how many running requests of the label a rule counts.
+    pub(super) const fn running_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        if rule.observes { self.running - self.over_quota_running } else { self.running }
+    }
+
+    /// Returns how many running and waiting requests of the label a rule counts.
+    pub(super) const fn inside_for<B: Copy>(&self, rule: Rule<B>) -> usize {
+        let inside = self.running + self.waiting;
+        if rule.observes { inside - self.over_quota } else { inside }
+    }
+
+    /// Notes for how long a slot was held.
+    pub(super) fn note_held(&mut self, held: Duration) {
+        let held = nanos(held);
+        self.mean_hold = match self.mean_hold {
+            0 => held,
+            mean => (mean - mean / 16).saturating_add(held / 16),
+        };
+    }
+
+    /// Returns how long the label holds a slot, on average.
+    pub(crate) const fn mean_hold(&self) -> Duration {
+        Duration::from_nanos(self.mean_hold)
+    }
+
+    /// Returns how many requests of the label run under the limit.
+    pub(super) const fn within(&self) -> usize {
+        self.running - self.over_limit
+    }
+
+    pub(super) const fn is_active(&self) -> bool {
+        self.within() + self.waiting > 0
+    }
+
+    pub(super) const fn is_idle(&self) -> bool {
+        self.running + self.waiting == 0 && self.workers.is_none()
+    }
+}

@@ -1,0 +1,375 @@
+//! What each key may: labels with their caps and weights, rates, budgets, and the slots that workers report.
+//!
+//! A label that may not have a turn now is *throttled*: it is at a cap, or waits until a rule has room. Each verb that
+//! changes this returns what it means for the queue: [`Throttle`].
+
+#[cfg(test)]
+mod check_tests;
+mod label;
+mod labels;
+mod remote;
+mod reports;
+mod rules;
+mod workers;
+
+use std::time::Duration;
+
+pub(crate) use self::label::Label;
+pub use self::rules::RuleSnapshot;
+use self::{labels::Labels, rules::Rules};
+use crate::{
+    Timestamp,
+    deadlines::Deadlines,
+    ids::{ClassId, LabelId, MeterId, RuleClassId},
+    plan::{LabelPlan, rules::RulesPlan},
+    stall::Stall,
+    tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Subject},
+};
+
+/// The keys.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    labels: Labels,
+    rules: Rules,
+    /// Times when the rates have room again for which labels wait.
+    rates_due: Deadlines,
+    /// Time when a worker of a label falls silent.
+    workers_due: Timestamp,
+}
+
+/// Whether the turns of a label stop, or begin again.
+#[must_use]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Throttle {
+    Same,
+    Changed(bool),
+}
+
+impl Quotas {
+    pub(crate) fn new(labels: LabelPlan, rules: RulesPlan) -> Self {
+        let mut rules = Rules::new(rules);
+        Self {
+            labels: Labels::new(labels, &mut rules),
+            rules,
+            rates_due: Deadlines::default(),
+            workers_due: Timestamp::NEVER,
+        }
+    }
+
+    /// Takes new settings. The use of a rate stays; labels and classes are known by name. `number` returns the number
+    /// of each kind of work that has rules of its own.
+    pub(crate) fn replace(
+        &mut self,
+        now: Timestamp,
+        labels: LabelPlan,
+        rules: RulesPlan,
+        number: impl FnMut(&str) -> ClassId,
+    ) {
+        self.rules.replace(now, rules);
+        self.rules.number_classes(number);
+        self.labels.replace(now, labels, &mut self.rules);
+    }
+
+    /// Asks for the number of each kind of work that has rules of its own.
+    pub(crate) fn number_classes(&mut self, number: impl FnMut(&str) -> ClassId) {
+        self.rules.number_classes(number);
+    }
+
+    /// Whether there is any rule at all.
+    #[inline]
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Whether any rule is or was counted for all instances.
+    #[inline]
+    pub(crate) const fn has_shared_rules(&self) -> bool {
+        self.rules.are_shared()
+    }
+
+    /// Whether any rule observes.
+    #[inline]
+    pub(crate) const fn has_observing_rules(&self) -> bool {
+        self.rules.observe()
+    }
+
+    /// Returns what the settings say of labels, and of rules.
+    pub(crate) const fn plans(&self) -> (&LabelPlan, &RulesPlan) {
+        (self.labels.plan(), self.rules.plan())
+    }
+
+    /// Returns what shared rules do without their store, each word once.
+    pub(crate) fn without_store(&self) -> Vec<&'static str> {
+        self.rules.plan().without_store()
+    }
+
+    /// Returns what the settings say of labels.
+    pub(crate) const fn label_plan(&self) -> &LabelPlan {
+        self.labels.plan()
+    }
+
+    /// Returns how many classes have rules, that of all other classes included; 0 if there are no rules.
+    pub(crate) fn classes(&self) -> u8 {
+        self.rules.classes()
+    }
+
+    /// Returns the class whose rules hold for this kind of work.
+    #[inline]
+    pub(crate) fn class_of(&self, kind: ClassId) -> RuleClassId {
+        self.rules.class_of(kind)
+    }
+
+    /// Returns the name of a class; empty for the class of all other requests.
+    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
+        self.rules.class_name(class)
+    }
+
+    /// Returns the classes that settings name and bound, by number.
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
+        self.rules.named_classes()
+    }
+
+    /// Whether a class of this name has rules of its own.
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.rules.has_class(name)
+    }
+
+    /// Returns the label of this name, made if it is new, and whether its number has this name only from now on.
+    pub(crate) fn intern(&mut self, now: Timestamp, class: RuleClassId, subject: &Subject<'_>) -> (LabelId, bool) {
+        let id = self.labels.intern(now, class, subject, &mut self.rules);
+        (id, self.labels.tell(id))
+    }
+
+    pub(crate) fn find(&self, class: RuleClassId, subject: &Subject<'_>) -> Option<LabelId> {
+        self.labels.find(class, subject)
+    }
+
+    #[inline]
+    pub(crate) fn label(&self, id: LabelId) -> &Label {
+        self.labels.get(id)
+    }
+
+    /// Returns all numbers that are in use.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+        self.labels.ids()
+    }
+
+    /// Whether an entry is shared by labels that the table has no room for.
+    pub(crate) fn is_overflow(&self, id: LabelId) -> bool {
+        self.labels.is_overflow(id)
+    }
+
+    /// Whether an entry has a name, which may change: not the default entry, and not those that labels share.
+    pub(crate) fn is_named(&self, id: LabelId) -> bool {
+        self.labels.is_named(id)
+    }
+
+    /// Returns how many labels are known by name, once for each class of rules.
+    pub(crate) const fn known(&self) -> usize {
+        self.labels.known()
+    }
+
+    /// Returns how often a label was forgotten.
+    pub(crate) const fn evicted(&self) -> u64 {
+        self.labels.evicted
+    }
+
+    /// Returns how often a label found no room.
+    pub(crate) const fn overflowed(&self) -> u64 {
+        self.labels.overflowed
+    }
+
+    /// Whether as many requests of a label run as may.
+    #[inline]
+    pub(crate) fn is_full(&self, id: LabelId) -> bool {
+        self.labels.is_full(id)
+    }
+
+    /// Returns what a label brings to the queue.
+    pub(crate) fn flow_tag(&self, id: LabelId) -> FlowTag {
+        self.labels.flow_tag(id)
+    }
+
+    /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
+    pub(crate) fn longest_wait(&self, id: LabelId) -> Option<Duration> {
+        self.labels.plan().wait.filter(|_| self.labels.is_explicit(id))
+    }
+
+    /// Whether several labels run or wait.
+    pub(crate) const fn are_several_active(&self) -> bool {
+        self.labels.active() > 1
+    }
+
+    /// Whether a label runs less than its fair share of the limit: what it may run where all active labels run as much.
+    pub(crate) fn is_below_fair_share(&self, id: LabelId, limit: usize) -> bool {
+        self.labels.get(id).within() < self.labels.fair_share(limit)
+    }
+
+    /// Returns the rule that has no room for another request of a label, if there is such a rule.
+    #[inline]
+    pub(crate) fn exhausted(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        if self.rules.is_empty() { None } else { self.exhausted_of_all(now, id, which) }
+    }
+
+    #[inline(never)]
+    fn exhausted_of_all(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        self.rules.exhausted(now, self.labels.get(id), which)
+    }
+
+    /// Returns the bound on running and waiting requests of a label together, if it is reached.
+    #[inline]
+    pub(crate) fn pending_exhausted(&self, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
+        if self.rules.is_empty() { None } else { Rules::pending_exhausted(self.labels.get(id), which) }
+    }
+
+    /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
+    pub(crate) fn promise(&mut self, id: LabelId, full: &ExhaustedRule) -> Option<Timestamp> {
+        self.rules.promise(self.labels.get_mut(id), full)
+    }
+
+    /// Returns how much is used of a rule that is full.
+    pub(crate) fn used(&self, now: Timestamp, id: LabelId, full: &ExhaustedRule) -> usize {
+        self.rules.used(now, self.labels.get(id), full)
+    }
+
+    /// Returns each rule that counts a label, and the two bounds that are set elsewhere.
+    pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
+        let own = label.rule().cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running(), "labels"));
+        let workers = label.workers().filter(|_| self.labels.plan().enforce_workers);
+        let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running(), "workers"));
+        self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
+    }
+
+    /// Returns since when nothing ended of what a meter counts.
+    pub(crate) fn stall(&self, meter: MeterId) -> Stall {
+        self.rules.stall(meter)
+    }
+
+    /// Notes that `count` requests of a label take a slot each.
+    #[inline]
+    pub(crate) fn started(&mut self, holder: &Holder, count: usize) -> Throttle {
+        self.labels.change(holder.label, |label| label.start(holder, count))
+    }
+
+    /// Requests without a label give their slots back, where there are no rules.
+    pub(crate) fn ended_plainly(&mut self, cost: usize) {
+        self.labels.end_plainly(cost);
+    }
+
+    /// Notes that a request of a label gives its slot back.
+    #[inline]
+    pub(crate) fn ended(&mut self, holder: &Holder) -> Throttle {
+        let throttle = self.labels.change(holder.label, |label| label.end(holder));
+        if !self.rules.is_empty() {
+            self.rules.release(self.labels.get(holder.label), holder);
+        }
+        throttle
+    }
+
+    /// Notes that a request of a label waits.
+    pub(crate) fn waits(&mut self, id: LabelId) -> Throttle {
+        self.labels.change(id, |label| label.waiting += 1)
+    }
+
+    /// Notes that a waiter of a label is beyond what observing rules allow.
+    pub(crate) fn waits_over_quota(&mut self, id: LabelId) {
+        self.labels.get_mut(id).over_quota += 1;
+    }
+
+    /// Notes that a request of a label left the line. After the last one, nothing has to be woken for the label.
+    pub(crate) fn left(&mut self, id: LabelId, is_over_quota: bool, start: Option<u64>) -> Throttle {
+        if let Some(start) = start {
+            self.labels.get_mut(id).start = start;
+        }
+        let throttle = self.labels.change(id, |label| {
+            label.waiting -= 1;
+            label.over_quota -= usize::from(is_over_quota);
+        });
+        if !self.rules.is_empty() && self.labels.get(id).waiting == 0 {
+            let label = self.labels.get_mut(id);
+            self.rules.forget_place(label);
+            if let Some(remote) = label.remote_mut() {
+                // The next request of the label asks for itself.
+                remote.open();
+            }
+            self.rates_due.remove(id.index());
+        }
+        throttle
+    }
+
+    /// Notes that the flow of a label ended, and where it goes on if the label waits again.
+    pub(crate) fn goes_on_at(&mut self, id: LabelId, start: u64) {
+        self.labels.get_mut(id).start = start;
+    }
+
+    /// Counts a slot that a request with a label got as it came as a turn of the label.
+    #[inline]
+    pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
+        self.labels.get_mut(id).serve_at_once(now, served);
+    }
+
+    /// Charges the start of a request to all rules that count it.
+    #[inline]
+    pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder) {
+        if !self.rules.is_empty() {
+            self.rules.charge(now, self.labels.get_mut(holder.label), holder);
+        }
+    }
+
+    /// Charges to all rules that a waiter of a label was granted a slot.
+    pub(crate) fn granted(&mut self, now: Timestamp, holder: &Holder) {
+        let label = self.labels.get_mut(holder.label);
+        label.stall.started(now);
+        if !self.rules.is_empty() {
+            self.rules.forget_place(label);
+            self.charge(now, holder);
+        }
+    }
+
+    /// Takes back from all rates what was charged for a start that did not come about.
+    pub(crate) fn refund(&mut self, now: Timestamp, holder: &Holder) {
+        self.rules.refund(now, self.labels.get_mut(holder.label), holder.marks.has(Marks::OVER_QUOTA));
+    }
+
+    /// Notes for how long a slot was held by a request of a label.
+    pub(crate) fn held(&mut self, id: LabelId, held: Duration) {
+        self.labels.get_mut(id).note_held(held);
+    }
+
+    /// Remembers that a label waits until a rule has room.
+    pub(crate) fn await_room(&mut self, now: Timestamp, id: LabelId, full: &ExhaustedRule) {
+        match (full.meter, full.until) {
+            (Some(meter), _) => self.rules.throttle(now, meter, id, self.labels.get_mut(id)),
+            (None, Some(until)) => self.rates_due.set(id.index(), until),
+            // The label's own cap: it has turns again when one of its requests ends.
+            (None, None) => {}
+        }
+    }
+
+    /// Returns when a rate has room again for a label that waits.
+    #[inline]
+    pub(crate) fn next_room(&self) -> Timestamp {
+        self.rates_due.earliest().min(self.rules.next_due())
+    }
+
+    /// Returns the next label whose own rate has room by now. Looks at meters when there is none any more.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<LabelId> {
+        match self.rates_due.first().filter(|&(at, _)| at <= now) {
+            Some((_, number)) => {
+                self.rates_due.remove(number);
+                Some(LabelId::from_index(number))
+            }
+            None => {
+                self.rules.pass(now);
+                None
+            }
+        }
+    }
+
+    /// Returns the next label for which there is room at the meter where it waits.
+    pub(crate) fn take_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+        let id = self.rules.next_freed(now)?;
+        Rules::unthrottled(self.labels.get_mut(id));
+        Some(id)
+    }
+}

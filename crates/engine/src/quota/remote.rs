@@ -1,0 +1,77 @@
+//! What is known of rules that are counted for all instances, label by label.
+
+use std::sync::Arc;
+
+use super::{Quotas, rules::Remote};
+use crate::{
+    Timestamp,
+    ids::LabelId,
+    plan::rules::WhenFull,
+    tokens::{Counted, ExhaustedRule, SharedRules},
+};
+
+impl Quotas {
+    /// Returns the rules that requests of a label have to ask for before they run.
+    #[inline]
+    pub(crate) fn remote_rules(&self, id: LabelId) -> Option<&Arc<SharedRules>> {
+        if self.has_shared_rules() { self.label(id).remote().map(Remote::rules) } else { None }
+    }
+
+    /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known. Returns
+    /// the rule, unless the rules were replaced meanwhile.
+    pub(crate) fn deny_remote(
+        &mut self,
+        id: LabelId,
+        counts: Counted,
+        until: Option<Timestamp>,
+    ) -> Option<ExhaustedRule> {
+        let remote = self.labels.get_mut(id).remote_mut()?;
+        let (index, rule) = remote.rules().find(counts)?;
+        let full = rule.exhausted(until);
+        // Until then, no request need ask.
+        remote.bar(index, until.filter(|_| full.when_full != WhenFull::Queue));
+        Some(full)
+    }
+
+    /// Has a label wait for a shared rule from now on.
+    pub(crate) fn close_remote(&mut self, id: LabelId, counts: Counted, until: Timestamp) {
+        let Some(remote) = self.labels.get_mut(id).remote_mut() else { return };
+        // Where there is no such rule any more, nothing is known of the present rules: the label asks for them anew.
+        let found = remote.rules().find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
+        if let Some((rule, _)) = found {
+            remote.close(rule, until);
+        }
+    }
+
+    /// Lets the next request of a label ask, if the label waits for a shared rule; returns whether it does.
+    pub(crate) fn allow_probe(&mut self, id: LabelId) -> bool {
+        self.labels.get_mut(id).remote_mut().is_some_and(Remote::allow_probe)
+    }
+
+    /// Like `allow_probe`, if the label waits for this kind of rule and any request of it waits.
+    pub(crate) fn retry_remote(&mut self, id: LabelId, counts: Counted) -> bool {
+        let label = self.labels.get_mut(id);
+        let waits = label.waiting > 0;
+        let Some(remote) = label.remote_mut().filter(|remote| remote.waits_for(counts)) else { return false };
+        if !waits {
+            remote.open();
+            return false;
+        }
+        remote.allow_probe()
+    }
+
+    /// Notes whether the store gave a request of a label an answer: none, if it was `unanswered` at some time.
+    /// `all_answered` says that each label got its last answer. Returns whether that says something about the store: a
+    /// request that is admitted without it says nothing.
+    pub(crate) fn note_answer(&mut self, id: LabelId, unanswered: Option<Timestamp>, all_answered: bool) -> bool {
+        let Some(remote) = self.labels.get_mut(id).remote_mut() else { return false };
+        if unanswered.is_none() && all_answered && remote.unanswered().is_none() {
+            return false;
+        }
+        let says = remote.rules().closes().is_some();
+        if says {
+            remote.note_answer(unanswered);
+        }
+        says
+    }
+}

@@ -1,0 +1,317 @@
+//! Caps, rates and budgets, for classes of work.
+//!
+//! Each label of each class has [`KeyMeters`]: what holds for it, and which meters it shares with others. A meter
+//! counts for a whole namespace (per class), or for a budget group (per namespace, over all classes). A request is
+//! charged to all of them or to none: they are checked first and charged after, in the same turn, when the request gets
+//! its slot. A waiter has used nothing.
+//!
+//! A rule that is full lets its label wait, or rejects the request. A label that has to wait is *throttled* until there
+//! is room for it; see [`meters`].
+//!
+//! Rules that are [`shared`] by all instances are counted in a store, which each request that got its slot has to ask.
+//!
+//! A rule that *observes* stops no request. It counts what it would have let run, and nothing else: a request that any
+//! of the observing rules would have rejected runs *beyond* them, and is seen by none of them.
+
+mod key_meters;
+mod meters;
+mod rate;
+#[cfg(any(test, kani))]
+mod rate_proof_tests;
+#[cfg(test)]
+mod rate_tests;
+mod shared;
+mod view;
+
+pub use self::view::RuleSnapshot;
+pub(super) use self::{key_meters::KeyMeters, shared::Remote};
+use self::{key_meters::Throttled, meters::Meters, rate::Rate, shared::counted_here};
+use super::label::Label;
+use crate::{
+    Reason, Timestamp,
+    ids::{ClassId, LabelId, MeterId, RuleClassId},
+    plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
+    stall::Stall,
+    tokens::{ExhaustedRule, Holder, InForce, Marks, Need},
+};
+
+/// All rules and meters.
+#[derive(Debug)]
+pub(in crate::quota) struct Rules {
+    plan: RulesPlan,
+    /// Class of rules by the number of the kind of work.
+    by_kind: Vec<RuleClassId>,
+    meters: Meters,
+    /// Whether any rule is or was shared.
+    are_shared: bool,
+    /// Whether any rule observes.
+    observes: bool,
+}
+
+impl Rules {
+    pub(in crate::quota) fn new(plan: RulesPlan) -> Self {
+        let (are_shared, observes) = (plan.is_shared(), plan.observes());
+        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared, observes }
+    }
+
+    /// Asks for the number of each kind of work that has rules of its own.
+    pub(in crate::quota) fn number_classes(&mut self, mut number: impl FnMut(&str) -> ClassId) {
+        self.by_kind.clear();
+        for (class, plan) in RuleClassId::all().zip(&self.plan.classes).skip(1) {
+            let kind = number(&plan.name).index();
+            if self.by_kind.len() <= kind {
+                self.by_kind.resize(kind + 1, RuleClassId::OTHERS);
+            }
+            // Kind 0 is all kinds that are not told apart.
+            self.by_kind[kind] = if kind > 0 { class } else { RuleClassId::OTHERS };
+        }
+    }
+
+    /// Returns how many classes have rules, the class without rules of its own as one of them; none, if there are no
+    /// rules.
+    pub(in crate::quota) fn classes(&self) -> u8 {
+        u8::try_from(self.plan.classes.len()).unwrap_or(u8::MAX)
+    }
+
+    /// Whether there is any rule at all.
+    pub(in crate::quota) fn is_empty(&self) -> bool {
+        self.plan.classes.is_empty()
+    }
+
+    /// Returns the class whose rules hold for requests of this kind of work.
+    pub(in crate::quota) fn class_of(&self, kind: ClassId) -> RuleClassId {
+        self.by_kind.get(kind.index()).copied().unwrap_or(RuleClassId::OTHERS)
+    }
+
+    /// Whether any rule is or was shared.
+    pub(in crate::quota) const fn are_shared(&self) -> bool {
+        self.are_shared
+    }
+
+    /// Whether any rule observes.
+    pub(in crate::quota) const fn observe(&self) -> bool {
+        self.observes
+    }
+
+    /// Takes new rules. Classes keep their numbers: a class that is gone has no rules any more, and is remembered by
+    /// name.
+    pub(in crate::quota) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
+        self.meters.sweep(now);
+        self.are_shared |= plan.is_shared();
+        let old = std::mem::take(&mut self.plan.classes);
+        let mut new = plan.classes;
+        let mut classes = Vec::with_capacity(old.len().max(new.len()));
+        for class in old {
+            let same = new.iter().position(|it| it.name == class.name);
+            classes.push(match same {
+                Some(place) => new.remove(place),
+                None => ClassPlan { name: class.name, ..ClassPlan::default() },
+            });
+        }
+        classes.append(&mut new);
+        self.plan.classes = classes;
+        self.observes = self.plan.observes();
+    }
+
+    /// Returns the rule that has no room for one more request of this label. Where several are full, a rule that
+    /// rejects goes before the rules that let requests wait.
+    pub(in crate::quota) fn exhausted(&self, now: Timestamp, label: &Label, which: InForce) -> Option<ExhaustedRule> {
+        let key_meters = label.key_meters.as_deref()?;
+        let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, key_meters, which));
+        let first = all.next()?;
+        let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
+        let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
+        Some(other.unwrap_or(first))
+    }
+
+    /// Returns one of the rules that are charged at the start, if it has no room.
+    fn exhausted_rule(
+        &self,
+        rule: u8,
+        now: Timestamp,
+        label: &Label,
+        key_meters: &KeyMeters,
+        which: InForce,
+    ) -> Option<ExhaustedRule> {
+        fn asked<B>(rule: Option<Rule<B>>, which: InForce) -> Option<Rule<B>> {
+            rule.filter(|rule| which.includes(rule.observes))
+        }
+        let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<usize> = rule;
+            let meter = meter.map(|meter| (meter, Need::Slot(bound)));
+            (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, rate: None, bound, meter })
+        };
+        let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
+            let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
+            let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
+            let meter = meter.map(|meter| (meter, Need::Start(bound)));
+            until?;
+            let (rate, bound) = (Some(bound), bound.max.get() as usize);
+            Some(ExhaustedRule { reason, when_full, until, rate, bound, meter })
+        };
+        let rules = &key_meters.rules;
+        let (id, namespace) = (Some(key_meters.namespace), self.meters.get(key_meters.namespace));
+        match rule {
+            0 => {
+                let rule = asked(rules.in_flight, which)?;
+                cap(rule, label.running_for(rule), Reason::LabelCap, None)
+            }
+            1 => {
+                let rule = asked(rules.in_flight_per_namespace, which)?;
+                cap(rule, namespace.running_for(rule), Reason::NamespaceCap, id)
+            }
+            2 => rate(asked(rules.per_minute, which)?, &key_meters.rate, Reason::Rate, None),
+            3 => {
+                let rule = asked(rules.per_minute_per_namespace, which)?;
+                rate(rule, namespace.rate_of(rule), Reason::Rate, id)
+            }
+            4 => {
+                let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
+                let group = key_meters.group?;
+                rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
+            }
+            _ => key_meters.remote.as_ref().filter(|_| which != InForce::Observing)?.exhausted(now),
+        }
+    }
+
+    /// Returns the bound on running and waiting requests of a label together, if it is reached.
+    pub(in crate::quota) fn pending_exhausted(label: &Label, which: InForce) -> Option<ExhaustedRule> {
+        let rule = label.key_meters.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
+        let full = ExhaustedRule {
+            reason: Reason::PendingFull,
+            // No request can wait for leave to wait.
+            when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
+            until: None,
+            rate: None,
+            bound: rule.bound,
+            meter: None,
+        };
+        (label.inside_for(rule) >= rule.bound).then_some(full)
+    }
+
+    /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
+    pub(in crate::quota) fn promise(&mut self, label: &mut Label, full: &ExhaustedRule) -> Option<Timestamp> {
+        let (until, rule) = (full.until?, full.rate?);
+        let rate = match full.meter {
+            Some((meter, _)) => &mut self.meters.get_mut(meter).rate,
+            None => &mut label.key_meters.as_deref_mut()?.rate,
+        };
+        Some(rate.promise(until, rule))
+    }
+
+    /// Charges one start to all rules that count it. A request beyond what observing rules allow is not charged to
+    /// these.
+    pub(in crate::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        let (cost, over_quota) = (holder.cost(), holder.marks.has(Marks::OVER_QUOTA));
+        let is_seen = self.observes && !over_quota;
+        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
+            key_meters.rate.charge_for(now, rule);
+        }
+        let namespace = self.meters.get_mut(key_meters.namespace);
+        namespace.running += cost;
+        namespace.stall.started(now);
+        namespace.over_quota += if over_quota { cost } else { 0 };
+        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
+            namespace.charge(now, rule, is_seen);
+        }
+        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
+            self.meters.get_mut(group).charge(now, *rule, is_seen);
+        }
+        if let Some(remote) = &mut key_meters.remote {
+            remote.asks();
+        }
+    }
+
+    /// Takes back from all rates what was charged for a start that did not come about.
+    pub(in crate::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        let is_seen = self.observes && !over_quota;
+        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
+            key_meters.rate.refund(now, rule.bound);
+        }
+        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
+            self.meters.get_mut(key_meters.namespace).refund(now, rule.bound, is_seen);
+        }
+        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
+            self.meters.get_mut(group).refund(now, rule.bound, is_seen);
+        }
+    }
+
+    /// Gives back what a request held while it ran.
+    pub(in crate::quota) fn release(&mut self, label: &Label, holder: &Holder) {
+        if let Some(key_meters) = label.key_meters.as_deref() {
+            self.meters.release(key_meters.namespace, holder);
+        }
+    }
+
+    /// Has a label wait until a meter has what it needs.
+    pub(in crate::quota) fn throttle(
+        &mut self,
+        now: Timestamp,
+        meter: (MeterId, Need),
+        id: LabelId,
+        label: &mut Label,
+    ) {
+        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        if key_meters.throttled.at == Some(meter) {
+            return;
+        }
+        let stamp = key_meters.throttled.stamp;
+        self.unthrottle(key_meters);
+        key_meters.throttled =
+            Throttled { at: Some(meter), stamp: Some(self.meters.throttle(now, meter.0, meter.1, id, stamp)) };
+    }
+
+    fn unthrottle(&mut self, key_meters: &mut KeyMeters) {
+        if let Throttled { at: Some((meter, need)), stamp: Some(stamp) } = std::mem::take(&mut key_meters.throttled) {
+            self.meters.unthrottle(meter, need, stamp);
+        }
+    }
+
+    /// Notes that a label was served, or that no request waits for it any more: it has no place in line.
+    pub(in crate::quota) fn forget_place(&mut self, label: &mut Label) {
+        if let Some(key_meters) = label.key_meters.as_deref_mut() {
+            self.unthrottle(key_meters);
+        }
+    }
+
+    /// Returns the next label that finds room where it was throttled.
+    pub(in crate::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+        self.meters.next_freed(now)
+    }
+
+    /// Notes that a label was taken out of line because there is room for it.
+    pub(in crate::quota) fn unthrottled(label: &mut Label) {
+        if let Some(key_meters) = label.key_meters.as_deref_mut() {
+            key_meters.throttled.at = None;
+        }
+    }
+
+    /// Returns since when nothing ended of what a meter counts.
+    pub(in crate::quota) fn stall(&self, meter: MeterId) -> Stall {
+        self.meters.get(meter).stall
+    }
+
+    /// Returns when time alone makes room on a meter for which labels wait.
+    pub(in crate::quota) fn next_due(&self) -> Timestamp {
+        self.meters.next_due()
+    }
+
+    /// Looks at meters that have room because time has passed.
+    pub(in crate::quota) fn pass(&mut self, now: Timestamp) {
+        self.meters.pass(now);
+    }
+
+    /// Returns how often a label was throttled at a meter.
+    #[cfg(test)]
+    pub(in crate::quota) fn times_throttled(&self) -> u64 {
+        self.meters.times_throttled()
+    }
+
+    /// Returns how many meters there are.
+    #[cfg(test)]
+    pub(in crate::quota) fn meters(&self) -> usize {
+        self.meters.len()
+    }
+}

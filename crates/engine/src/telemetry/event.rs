@@ -1,0 +1,164 @@
+//! Events: everything that the engine tells telemetry of requests and changes, in the order in which it happens.
+
+use std::time::Duration;
+
+use crate::{
+    Outcome, Reason,
+    ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
+    limit::LimitInputs,
+    plan::Mode,
+    tokens::{RequestRef, StoreChange},
+};
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A request came.
+    Arrived { partition: PartitionId, label: LabelId },
+    /// A request came that has this class of rules.
+    Met(RuleClassId),
+    /// A request was admitted as it came.
+    Admitted(RequestRef),
+    /// Something else became of a request.
+    Decided(RequestRef, Decided),
+    /// A request ended after this time. The label is that of the request, unless its slot is not counted or was taken back before:
+    /// the label may be forgotten by then.
+    Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
+    /// Requests ended in a time that is not known.
+    EndedUntimed { partition: PartitionId, outcome: Outcome, count: u64 },
+    /// The trailers of a request told of an overload after its sample was taken.
+    EndedLate(PartitionId),
+    /// Requests without a label came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
+    /// 0 takes back requests that were counted before they gave up.
+    AdmittedUnlisted { partition: PartitionId, count: i64 },
+    /// A request that was admitted to a lent slot, with how many ran then, and how many more ended in the same time.
+    Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
+    /// Requests without a label came and were rejected, and are listed nowhere.
+    RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
+    /// Something changed.
+    Changed(ChangeEvent),
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decided {
+    /// The request was admitted as it came, uncounted by the limit, because decisions don't bind.
+    LetThrough,
+    /// The request took a slot as it came, and has to ask a store before it runs.
+    Asks,
+    /// The request waits.
+    Queued(Blocker),
+    /// The request was granted a slot after a wait, and has to ask a store before it runs, or not.
+    Granted { asks: bool },
+    /// The request took the slot that it was granted.
+    Claimed { waited: bool, asked: bool },
+    /// The request gave back a slot that it was granted, as if it had never had it.
+    GaveBack,
+    /// The request was rejected; `timed_out` where it had waited for as long as it might.
+    Rejected { reason: Reason, blocker: Blocker, timed_out: bool },
+    /// The caller left while the request waited.
+    Cancelled,
+    /// The request goes on because decisions don't bind: what would have become of it otherwise.
+    DryRun { reject: Option<Reason>, blocker: Blocker },
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ChangeEvent {
+    Limit { from: u32, basis: LimitInputs },
+    Mode { from: Mode, to: Mode },
+    Reload { from: u32 },
+    Leave,
+    Drain,
+    LawPanic,
+    CallersLeave,
+    Store(StoreChange),
+}
+
+/// What was in the way of a request, with its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocker {
+    pub(crate) by: BlockingBound,
+    pub(crate) used: usize,
+    pub(crate) bound: usize,
+}
+
+impl Blocker {
+    pub(crate) const NOTHING: Self = Self::new(BlockingBound::Nothing, 0, 0);
+
+    pub(crate) const fn new(by: BlockingBound, used: usize, bound: usize) -> Self {
+        Self { by, used, bound }
+    }
+}
+
+/// What can be in the way of a request.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum BlockingBound {
+    Nothing,
+    Budget,
+    Deadline,
+    Draining,
+    Gate,
+    Reserved,
+    LabelCap,
+    Limit,
+    MaxInFlight,
+    MaxInFlightPerNamespace,
+    MaxPending,
+    MaxPerMinute,
+    MaxPerMinutePerNamespace,
+    MaxWaiting,
+    MaxWaitingPerRun,
+    Partition,
+    Queue,
+    Store,
+    WorkerSlots,
+}
+
+impl BlockingBound {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 19] = [
+        Self::Nothing,
+        Self::Budget,
+        Self::Deadline,
+        Self::Draining,
+        Self::Gate,
+        Self::Reserved,
+        Self::LabelCap,
+        Self::Limit,
+        Self::MaxInFlight,
+        Self::MaxInFlightPerNamespace,
+        Self::MaxPending,
+        Self::MaxPerMinute,
+        Self::MaxPerMinutePerNamespace,
+        Self::MaxWaiting,
+        Self::MaxWaitingPerRun,
+        Self::Partition,
+        Self::Queue,
+        Self::Store,
+        Self::WorkerSlots,
+    ];
+
+    /// Returns what is in the way of a request that asks for nothing but a slot, by the reason of its rejection.
+    pub(crate) const fn of_plain(reason: Reason) -> Self {
+        match reason {
+            Reason::Deadline => Self::Deadline,
+            Reason::Draining => Self::Draining,
+            Reason::GateFull | Reason::GateTimeout => Self::Gate,
+            Reason::Limit => Self::Limit,
+            Reason::PartitionCap => Self::Partition,
+            Reason::PushedOut | Reason::QueueFull => Self::Queue,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// The state of the handle at the time of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    pub(crate) limit: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) waiting: usize,
+}

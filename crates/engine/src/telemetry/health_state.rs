@@ -1,0 +1,108 @@
+//! The last seconds of all partitions and labels, and the state of the handle that follows from them.
+
+use std::collections::BTreeSet;
+
+use super::followed::Candidate;
+use super::{
+    Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
+    health::Judge,
+    label_window::WindowsByLabel,
+    recent::{Fares, Recent},
+    totals::Totals,
+};
+use crate::{
+    Timestamp,
+    ids::{LabelId, PartitionId},
+};
+
+/// Rejections of a label in the last seconds from which on they say something.
+const ENOUGH: u64 = 5;
+
+#[derive(Debug, Default)]
+pub(super) struct HealthState {
+    partitions: Vec<Recent>,
+    labels: WindowsByLabel,
+    judge: Judge,
+    /// Partitions whose callers left, most of them, while the handle was busy: in the last seconds, and ever.
+    leaving: BTreeSet<PartitionId>,
+    have_left: BTreeSet<PartitionId>,
+}
+
+impl HealthState {
+    pub(super) fn grow(&mut self, partitions: usize) {
+        self.partitions.resize_with(partitions, Recent::default);
+    }
+
+    /// Whether it is time to note the counts.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.partitions.first().is_some_and(|it| it.is_due(now))
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        now: Timestamp,
+        inputs: HealthInputs,
+        counts: &[Counts],
+        totals: &[Totals],
+        is_below: impl Fn(PartitionId) -> bool,
+    ) {
+        if self.is_due(now) {
+            for ((recent, counts), partition) in self.partitions.iter_mut().zip(counts).zip(PartitionId::all()) {
+                recent.note(now, counts, is_below(partition));
+            }
+            self.labels.note(now, totals);
+            self.judge.note(inputs.is_busy);
+            let all = self.partitions.iter().zip(counts).zip(PartitionId::all());
+            let is_busy = self.judge.is_mostly_busy();
+            let leaving = all.filter(|((it, counts), _)| is_busy && it.since(now, counts, false).have_most_left());
+            self.leaving = leaving.map(|(_, partition)| partition).collect();
+            self.have_left.extend(&self.leaving);
+        }
+        // A small label of which most is rejected must not hide behind the many requests of its partition.
+        let worst = self.labels.worst(totals);
+        let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
+        let is_throttled =
+            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(Fares::Throttled));
+        let partitions = self.partitions.iter().zip(counts);
+        self.judge.judge(
+            now,
+            inputs,
+            is_throttled,
+            partitions.map(|(recent, counts)| recent.since(now, counts, false)),
+        );
+    }
+
+    pub(super) const fn health(&self) -> (Health, Timestamp) {
+        self.judge.health()
+    }
+
+    pub(super) fn last_seconds(
+        &self,
+        now: Timestamp,
+        partition: PartitionId,
+        counts: &Counts,
+        is_below: bool,
+    ) -> LastSeconds {
+        self.partitions[partition.index()].since(now, counts, is_below)
+    }
+
+    pub(super) fn label_window(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<LabelWindow> {
+        self.labels.of(now, label, totals)
+    }
+
+    pub(super) fn busiest_labels(&self) -> &[Candidate] {
+        self.labels.busiest()
+    }
+
+    pub(super) fn worst_label(&self, totals: &[Totals]) -> Option<LabelId> {
+        self.labels.worst(totals)
+    }
+}
+
+impl Telemetry {
+    /// Returns the partitions whose callers leave before the answer, most of them, while the handle is busy; and those of which that
+    /// was ever so.
+    pub(crate) const fn leaving(&self) -> (&BTreeSet<PartitionId>, &BTreeSet<PartitionId>) {
+        (&self.health.leaving, &self.health.have_left)
+    }
+}

@@ -1,0 +1,375 @@
+//! The journal as it is read: with names.
+
+use std::{borrow::Cow, time::Duration};
+
+use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
+use crate::{
+    Reason,
+    ids::{LabelId, PartitionId, RunId},
+};
+
+/// One entry of the journal of a handle.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[non_exhaustive]
+pub struct JournalEntry {
+    /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out: the newest ones stay, and
+    /// of each partition and obstacle a fair part.
+    pub sequence: u64,
+    /// Time of the entry, in seconds since the handle was made.
+    pub at_seconds: f64,
+    /// What happened.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub event: JournalEvent,
+    /// Requests that ran then, including a request that was admitted by this entry.
+    pub in_flight: usize,
+    /// Limit at that time.
+    pub limit: usize,
+    /// Requests that waited then, in line and at the gate.
+    pub waiting: usize,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(tag = "kind", rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum JournalEvent {
+    /// Something was decided about a request.
+    Decision(DecisionEntry),
+    /// The handle changed.
+    Change(ChangeEntry),
+    /// Something that a later version tells; no handle of this one does.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
+}
+
+/// What was decided about a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[non_exhaustive]
+pub struct DecisionEntry {
+    /// What became of the request.
+    pub decision: DecisionKind,
+    /// Why the request was not admitted, or would not have been.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::words::known", skip_serializing_if = "Option::is_none")
+    )]
+    pub reason: Option<Reason>,
+    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::RuleSnapshot::rule), or `deadline`,
+    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rule: Option<Cow<'static, str>>,
+    /// Requests that were counted by that bound.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub used: Option<usize>,
+    /// Requests that the bound allows.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub bound: Option<usize>,
+    /// Partition of the request.
+    pub partition: String,
+    /// Namespace of the request's label; empty if it has none.
+    pub namespace: String,
+    /// Label of the request; empty if it has none, or shared an entry.
+    pub label: String,
+    /// Whether the label was forgotten since, so that its name is not known any more.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    pub forgotten: bool,
+    /// Class of work of the request; empty for all classes that have no rules of their own.
+    pub class: String,
+    /// The run that the request is a part of, where requests of that run have waited.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub run: Option<String>,
+    /// Time for which the request had waited, in seconds.
+    pub waited_seconds: f64,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum DecisionKind {
+    /// The request may run, as it came. Or decisions don't bind; see `reason`.
+    Admitted,
+    /// The request has to wait.
+    Queued,
+    /// The request has waited and may run now.
+    Granted,
+    /// The request was rejected.
+    Rejected,
+    /// The request was rejected because its wait took too long.
+    TimedOut,
+    /// The request left while it waited.
+    Cancelled,
+    /// The request runs because decisions don't bind; it would have had to wait.
+    WouldQueue,
+    /// The request runs because decisions don't bind; it would have been rejected.
+    WouldReject,
+    /// A decision of a later version; told by no handle of this one.
+    #[default]
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
+}
+
+impl DecisionKind {
+    /// All that a handle tells.
+    pub const ALL: [Self; 8] = [
+        Self::Admitted,
+        Self::Queued,
+        Self::Granted,
+        Self::Rejected,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::WouldQueue,
+        Self::WouldReject,
+    ];
+
+    /// Returns the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::Queued => "queued",
+            Self::Granted => "granted",
+            Self::Rejected => "rejected",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::WouldQueue => "would_queue",
+            Self::WouldReject => "would_reject",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How the handle changed.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(tag = "change", rename_all = "snake_case")
+)]
+#[non_exhaustive]
+pub enum ChangeEntry {
+    /// The law moved the limit.
+    #[non_exhaustive]
+    Limit {
+        /// Limit before the change. The new limit is the entry's `limit`.
+        from: usize,
+        /// Round-trip time by which the law judged, in seconds, if the law can say.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        rtt_seconds: Option<f64>,
+        /// Time with which that was compared, in seconds: a threshold, or a time that was measured before.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        reference_seconds: Option<f64>,
+        /// Result of the comparison: the law's gradient, its `g`.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        ratio: Option<f64>,
+    },
+    /// Decisions bind, or don't any more.
+    #[non_exhaustive]
+    Mode {
+        /// Mode before the change.
+        from: Cow<'static, str>,
+        /// Mode after the change.
+        to: Cow<'static, str>,
+    },
+    /// The settings were changed.
+    #[non_exhaustive]
+    Reload {
+        /// Limit before the change.
+        from: usize,
+    },
+    /// The handle is to drain soon, and asks for no more requests: until then it decides as ever.
+    Leave,
+    /// The handle drains: no request is admitted any more.
+    Drain,
+    /// The law panicked; the limit stayed what it was.
+    LawPanic,
+    /// The callers of most requests of a partition that run leave before the answer, while all slots are taken:
+    /// [`warnings`][warnings] names it.
+    ///
+    /// [warnings]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.warnings
+    CallersLeave,
+    /// The store that counts [shared rules][shared] fails, is left alone, or answers again.
+    ///
+    /// [shared]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared
+    #[non_exhaustive]
+    Store {
+        /// State before the change: `up`, `failing` or `down`, as in
+        /// [`StoreSnapshot::state`](crate::StoreSnapshot::state).
+        from: Cow<'static, str>,
+        /// State after the change.
+        to: Cow<'static, str>,
+        /// Time for which the store was down, in seconds, if it comes back from that.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        down_seconds: Option<f64>,
+    },
+    /// A change of a later version; told by no handle of this one.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
+}
+
+impl DecisionCode {
+    pub(super) fn decision(self, has_waited: bool) -> DecisionKind {
+        match (self, self.reason()) {
+            (Self::ADMITTED, _) => DecisionKind::Admitted,
+            (Self::QUEUED, _) => DecisionKind::Queued,
+            (Self::GRANTED, _) => DecisionKind::Granted,
+            (Self::WOULD_QUEUE, _) => DecisionKind::WouldQueue,
+            _ if self.is_timed_out() => DecisionKind::TimedOut,
+            (_, Some(Reason::Deadline)) if self.is_rejected() && has_waited => DecisionKind::TimedOut,
+            (_, Some(_)) if self.is_rejected() => DecisionKind::Rejected,
+            (_, Some(_)) => DecisionKind::WouldReject,
+            (_, None) => DecisionKind::Cancelled,
+        }
+    }
+}
+
+impl BlockingBound {
+    #[doc(hidden)]
+    pub const fn as_str(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Nothing => return None,
+            Self::Budget => "budget",
+            Self::Deadline => "deadline",
+            Self::Draining => "draining",
+            Self::Gate => "gate",
+            Self::Reserved => "reserved",
+            Self::LabelCap => "label_cap",
+            Self::Limit => "limit",
+            Self::MaxInFlight => "max_in_flight",
+            Self::MaxInFlightPerNamespace => "max_in_flight_per_namespace",
+            Self::MaxPending => "max_pending",
+            Self::MaxPerMinute => "max_per_minute",
+            Self::MaxPerMinutePerNamespace => "max_per_minute_per_namespace",
+            Self::MaxWaiting => "max_waiting",
+            Self::MaxWaitingPerRun => "max_waiting_per_run",
+            Self::Partition => "partition",
+            Self::Queue => "queue",
+            Self::Store => "store",
+            Self::WorkerSlots => "worker_slots",
+        })
+    }
+
+    /// Whether the obstacle is a bound, with numbers.
+    const fn counts(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Deadline | Self::Draining | Self::Store)
+    }
+}
+
+/// Which entries are wanted.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Wanted {
+    #[default]
+    All,
+    Decisions,
+    Changes,
+}
+
+/// An entry before its names were looked up.
+pub(crate) type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
+
+impl Journal {
+    /// Returns the entries after the entry with this number, the newest of them, in their order.
+    pub(crate) fn after(&self, sequence: u64, wanted: Wanted) -> Vec<Found<'_>> {
+        let decisions = self.decisions.newest_while(move |it| it.sequence > sequence);
+        let decisions = decisions.map(|it| (it.sequence, Ok(it)));
+        let changes = self.changes.newest_while(move |it| it.sequence > sequence).map(|it| (it.sequence, Err(it)));
+        let mut found: Vec<_> = match wanted {
+            Wanted::All => decisions.chain(changes).collect(),
+            Wanted::Decisions => decisions.collect(),
+            Wanted::Changes => changes.collect(),
+        };
+        found.sort_unstable_by_key(|&(number, _)| number);
+        found
+    }
+
+    /// Returns how many decisions are remembered, and as many changes.
+    pub(crate) const fn capacity(&self) -> usize {
+        self.decisions.capacity()
+    }
+}
+
+impl Record {
+    /// Returns the entry, with the names that its numbers had.
+    pub(crate) fn view(&self, sequence: u64, names: Names<'_>) -> JournalEntry {
+        let counted = |number: u32| self.by.counts().then_some(number as usize);
+        let (forgotten, (class, namespace, label)) = (names.label.is_none(), names.label.unwrap_or_default());
+        let decided = DecisionEntry {
+            decision: self.code.decision(self.waited > 0.0),
+            reason: self.code.reason(),
+            rule: self.by.as_str().map(Cow::Borrowed),
+            used: counted(self.used),
+            bound: counted(self.bound),
+            partition: names.partition.to_owned(),
+            namespace: namespace.to_owned(),
+            label: label.to_owned(),
+            forgotten,
+            class: class.to_owned(),
+            run: names.run.map(str::to_owned),
+            waited_seconds: f64::from(self.waited),
+        };
+        JournalEntry {
+            sequence,
+            at_seconds: seconds(self.at.as_nanos()),
+            event: JournalEvent::Decision(decided),
+            in_flight: self.in_flight as usize,
+            limit: self.limit as usize,
+            waiting: self.waiting as usize,
+        }
+    }
+
+    /// Returns the partition, the label and the run of the request.
+    pub(crate) const fn about(&self) -> (PartitionId, LabelId, RunId) {
+        (self.partition, self.label, self.run)
+    }
+}
+
+/// The names that the numbers of an entry had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    pub(crate) partition: &'a str,
+    /// Class, namespace and label; `None` if another label has the number by now.
+    pub(crate) label: Option<(&'a str, &'a str, &'a str)>,
+    pub(crate) run: Option<&'a str>,
+}
+
+impl Changed {
+    pub(crate) fn view(&self, sequence: u64) -> JournalEntry {
+        let change = match self.event {
+            ChangeEvent::Limit { from, basis } => ChangeEntry::Limit {
+                from: from as usize,
+                rtt_seconds: basis.rtt_seconds(),
+                reference_seconds: basis.reference_seconds(),
+                ratio: basis.ratio_if_known(),
+            },
+            ChangeEvent::Mode { from, to } => ChangeEntry::Mode { from: from.as_str().into(), to: to.as_str().into() },
+            ChangeEvent::Reload { from } => ChangeEntry::Reload { from: from as usize },
+            ChangeEvent::Leave => ChangeEntry::Leave,
+            ChangeEvent::Drain => ChangeEntry::Drain,
+            ChangeEvent::LawPanic => ChangeEntry::LawPanic,
+            ChangeEvent::CallersLeave => ChangeEntry::CallersLeave,
+            ChangeEvent::Store(it) => ChangeEntry::Store {
+                from: it.from.as_str().into(),
+                to: it.to.as_str().into(),
+                down_seconds: it.down_for.map(|time| time.as_secs_f64()),
+            },
+        };
+        JournalEntry {
+            sequence,
+            at_seconds: seconds(self.at.as_nanos()),
+            event: JournalEvent::Change(change),
+            in_flight: self.in_flight as usize,
+            limit: self.limit as usize,
+            waiting: self.waiting as usize,
+        }
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
+}

@@ -1,0 +1,383 @@
+//! Telemetry: counts by partition and by label, times, and the journal of decisions and changes.
+//!
+//! What happened comes in by one door, [`Telemetry::take`]. Requests that were admitted, rejected or cancelled and waiters add up
+//! to the requests that arrived.
+
+mod classes_seen;
+mod counts;
+mod event;
+mod followed;
+mod health;
+mod health_state;
+mod journal;
+mod label_metrics;
+mod label_window;
+mod recent;
+mod rejected_by;
+mod sampled;
+mod totals;
+
+use std::time::Duration;
+
+use self::sampled::TimeKind;
+use self::{
+    classes_seen::ClassesSeen,
+    health_state::HealthState,
+    journal::{DecisionCode, Journal},
+    label_metrics::AllLabelMetrics,
+    totals::Totals,
+};
+pub use self::{
+    counts::Counts,
+    event::BlockingBound,
+    health::Health,
+    journal::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent, MOST_ENTRIES, Wanted},
+    label_metrics::{LabelOutcome, named},
+    rejected_by::RejectedCount,
+};
+pub(crate) use self::{
+    event::{Blocker, ChangeEvent, Decided, Event, Gauges},
+    health::HealthInputs,
+    journal::{Names, Record, short},
+    label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, Named},
+    label_window::LabelWindow,
+    recent::{Fares, LastSeconds},
+    sampled::SampledCounts,
+};
+use crate::{
+    Outcome, Timestamp,
+    ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
+    plan::{LabelPlan, rules::RulesPlan},
+    tokens::RequestRef,
+};
+
+/// Everything that is counted or noted.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    /// Counts by partition.
+    counts: Vec<Counts>,
+    /// Totals by label.
+    totals: Vec<Totals>,
+    health: HealthState,
+    label_metrics: AllLabelMetrics,
+    classes_seen: ClassesSeen,
+    /// Reloads of the settings.
+    reloads: u64,
+    journal: Journal,
+    /// What a history asks for besides.
+    sampled: sampled::Sampled,
+}
+
+impl Telemetry {
+    /// Returns telemetry with room for these numbers of partitions and decisions.
+    pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
+        let mut telemetry = Self {
+            counts: Vec::new(),
+            totals: vec![Totals::default()],
+            health: HealthState::default(),
+            label_metrics: AllLabelMetrics::default(),
+            classes_seen: ClassesSeen::default(),
+            reloads: 0,
+            journal: Journal::new(decisions),
+            sampled: sampled::Sampled::default(),
+        };
+        telemetry.grow(partitions);
+        telemetry
+    }
+
+    /// Takes new settings.
+    pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
+        self.reloads += 1;
+        self.grow(partitions);
+        self.classes_seen.begin(self.counts.iter().map(|it| it.arrived).sum());
+        self.journal.resize(decisions);
+    }
+
+    fn grow(&mut self, partitions: usize) {
+        self.counts.resize_with(partitions, Counts::default);
+        self.health.grow(partitions);
+        self.sampled.rejected_by.grow(partitions);
+    }
+
+    /// Returns how often the settings were changed.
+    pub(crate) const fn reloads(&self) -> u64 {
+        self.reloads
+    }
+
+    /// Takes what happened, and the state of the handle then: the only way in which the engine tells anything of requests.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Timestamp, event: Event, gauges: Gauges) {
+        match event {
+            Event::Arrived { partition, label } => {
+                self.counts[partition.index()].arrived += 1;
+                self.tally(label, |metrics| metrics.requests += 1);
+            }
+            Event::Met(class) => self.classes_seen.note(class),
+            Event::Admitted(request) => {
+                self.counts[request.partition.index()].admitted += 1;
+                self.count_admitted(request.label);
+                self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+            }
+            Event::Decided(request, decided) => self.decided(now, request, decided, gauges),
+            Event::Ended { partition, label, metrics, outcome, rtt } => {
+                self.ended(partition, label, metrics, outcome, rtt);
+            }
+            Event::EndedUntimed { partition, outcome, count } => *self.counts[partition.index()].of(outcome) += count,
+            Event::EndedLate(partition) => self.counts[partition.index()].late_overloads += 1,
+            Event::AdmittedUnlisted { partition, count } => {
+                let counts = &mut self.counts[partition.index()];
+                counts.arrived = counts.arrived.wrapping_add_signed(count);
+                counts.admitted = counts.admitted.wrapping_add_signed(count);
+            }
+            Event::Listed { request, in_flight, rtt, alike } => {
+                let gauges = Gauges { in_flight: in_flight as usize, ..gauges };
+                self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+                if alike > 0 {
+                    self.counts[request.partition.index()].rtt.record_many(rtt, alike.into());
+                }
+            }
+            Event::RejectedUnlisted { partition, reason, count } => {
+                let counts = &mut self.counts[partition.index()];
+                counts.arrived += count;
+                counts.rejected[reason.index()] += count;
+                self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
+                self.count_rejected_plainly(partition, reason, count);
+            }
+            Event::Changed(event) => self.journal.changed(now, event, gauges),
+        }
+    }
+
+    /// Takes what became of a request.
+    #[inline]
+    fn decided(&mut self, now: Timestamp, request: RequestRef, decided: Decided, gauges: Gauges) {
+        let counts = &mut self.counts[request.partition.index()];
+        let nothing = Blocker::NOTHING;
+        let (code, request, blocker) = match decided {
+            Decided::LetThrough => {
+                counts.admitted += 1;
+                return;
+            }
+            Decided::Asks => return self.count_admitted(request.label),
+            Decided::GaveBack => {
+                let totals = self.totals_mut(request.label);
+                totals.admitted = totals.admitted.saturating_sub(1);
+                return;
+            }
+            Decided::Queued(blocker) => (DecisionCode::QUEUED, request, blocker),
+            Decided::Granted { asks } => {
+                self.count_admitted(request.label);
+                if asks {
+                    return;
+                }
+                (DecisionCode::GRANTED, request, nothing)
+            }
+            Decided::Claimed { waited, asked } => {
+                counts.admitted += 1;
+                if waited {
+                    let wait = now.since(request.since);
+                    counts.queued += 1;
+                    counts.wait.record(wait);
+                    self.tally(request.label, |metrics| metrics.times.wait.record(wait));
+                    self.note_time(request.label, TimeKind::Wait, wait);
+                }
+                match (asked, waited) {
+                    (false, _) => return,
+                    (true, true) => (DecisionCode::GRANTED, request, nothing),
+                    (true, false) => (DecisionCode::ADMITTED, RequestRef { since: now, ..request }, nothing),
+                }
+            }
+            Decided::Rejected { reason, blocker, timed_out } => {
+                counts.rejected[reason.index()] += 1;
+                let totals = self.totals_mut(request.label);
+                totals.rejected[Fares::of(reason) as usize] += 1;
+                {
+                    let row = totals.row;
+                    self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
+                }
+                let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
+                self.tally(request.label, |metrics| metrics.ended(outcome));
+                let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
+                (code, request, blocker)
+            }
+            Decided::Cancelled => {
+                counts.cancelled_waiting += 1;
+                self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
+                (DecisionCode::CANCELLED, request, nothing)
+            }
+            Decided::DryRun { reject: None, blocker } => {
+                counts.would_queue += 1;
+                (DecisionCode::WOULD_QUEUE, request, blocker)
+            }
+            Decided::DryRun { reject: Some(reason), blocker } => {
+                counts.would_reject[reason.index()] += 1;
+                self.totals_mut(request.label).would_reject += 1;
+                (DecisionCode::would_reject(reason), request, blocker)
+            }
+        };
+        self.journal.decided(now, code, request, blocker, gauges);
+    }
+
+    /// Requests without a label are counted by partition only.
+    #[inline]
+    fn count_admitted(&mut self, label: LabelId) {
+        if label != LabelId::DEFAULT {
+            self.totals_mut(label).admitted += 1;
+        }
+    }
+
+    /// Whether there is a journal, so that it is worth finding out what was in the way of a request.
+    #[inline]
+    pub(crate) const fn keeps_journal(&self) -> bool {
+        !self.journal.is_off()
+    }
+
+    /// Returns the entry before which the journal holds no decision any more, and the newest entry.
+    pub(crate) const fn journal_range(&self) -> (u64, u64) {
+        (self.journal.forgotten_until(), self.journal.sequence())
+    }
+
+    #[inline(always)]
+    fn ended(
+        &mut self,
+        partition: PartitionId,
+        label: LabelId,
+        metrics: LabelMetricsId,
+        outcome: Outcome,
+        rtt: Duration,
+    ) {
+        let counts = &mut self.counts[partition.index()];
+        *counts.of(outcome) += 1;
+        if outcome == Outcome::Success {
+            counts.rtt.record(rtt);
+            self.note_time(label, TimeKind::RoundTrip, rtt);
+        }
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(metrics, |metrics| {
+                metrics.ended(LabelOutcome::of_ended(outcome));
+                if outcome == Outcome::Success {
+                    metrics.times.rtt.record(rtt);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn counts(&self, partition: PartitionId) -> &Counts {
+        &self.counts[partition.index()]
+    }
+
+    /// Returns what became of the requests of a label.
+    pub(crate) fn totals(&self, label: LabelId) -> Totals {
+        self.totals.get(label.index() as usize).copied().unwrap_or_default()
+    }
+
+    /// Counts from zero for an entry of labels that has another name from now on.
+    pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
+        *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
+        self.label_metrics.find(label, name, plans);
+    }
+
+    /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
+    /// number.
+    pub(crate) fn is_about(&self, label: LabelId, entry: u64) -> bool {
+        self.totals(label).named_from <= entry
+    }
+
+    fn totals_mut(&mut self, label: LabelId) -> &mut Totals {
+        let index = label.index() as usize;
+        if self.totals.len() <= index {
+            self.totals.resize(index + 1, Totals::default());
+        }
+        &mut self.totals[index]
+    }
+
+    /// Opens metrics for the labels that settings name, and looks up those of all `labels`.
+    pub(crate) fn open_label_metrics<'a>(
+        &mut self,
+        plans: (&LabelPlan, &RulesPlan),
+        labels: impl Iterator<Item = (LabelId, Named<'a>)>,
+    ) {
+        self.label_metrics.open(plans, labels);
+    }
+
+    /// Whether anything is counted by label.
+    #[inline]
+    pub(crate) const fn has_label_metrics(&self) -> bool {
+        self.label_metrics.is_on()
+    }
+
+    /// Returns the metrics of a label.
+    #[inline]
+    pub(crate) fn label_metrics_of(&self, label: LabelId) -> LabelMetricsId {
+        self.label_metrics.of(label)
+    }
+
+    #[inline]
+    fn tally(&mut self, label: LabelId, count: impl FnOnce(&mut LabelCounts)) {
+        if self.label_metrics.is_on() {
+            self.label_metrics.count(self.label_metrics.of(label), count);
+        }
+    }
+
+    /// Returns the metrics of all labels, the shared ones first.
+    pub(crate) fn label_metrics(&self) -> impl Iterator<Item = LabelMetricsRef<'_>> {
+        self.label_metrics.iter()
+    }
+
+    /// Returns how many requests have come since the settings were taken.
+    pub(crate) fn requests_since_reload(&self) -> u64 {
+        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before()
+    }
+
+    /// Whether any request had this class of rules.
+    pub(crate) const fn has_met(&self, class: RuleClassId) -> bool {
+        self.classes_seen.has(class)
+    }
+
+    /// Whether a second is over whose counts are to be noted.
+    pub(crate) fn is_second_over(&self, now: Timestamp) -> bool {
+        self.health.is_due(now)
+    }
+
+    /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
+    /// `is_below` says which partitions run fewer requests than their share. Returns whether callers leave a partition for the first
+    /// time.
+    pub(crate) fn judge(
+        &mut self,
+        now: Timestamp,
+        inputs: HealthInputs,
+        is_below: impl Fn(PartitionId) -> bool,
+    ) -> bool {
+        let is_second_over = self.is_second_over(now);
+        let had_left = self.leaving().1.len();
+        self.health.judge(now, inputs, &self.counts, &self.totals, is_below);
+        if is_second_over {
+            self.follow_labels(now);
+        }
+        self.leaving().1.len() > had_left
+    }
+
+    /// Returns the state of the handle in a word, and since when.
+    pub(crate) const fn health(&self) -> (Health, Timestamp) {
+        self.health.health()
+    }
+
+    /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.
+    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, is_below: bool) -> LastSeconds {
+        self.health.last_seconds(now, partition, self.counts(partition), is_below)
+    }
+
+    /// Returns what became of the requests of a label in the last seconds, as far as that is known.
+    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId) -> Option<LabelWindow> {
+        self.health.label_window(now, label, &self.totals(label))
+    }
+
+    /// Returns the label that was refused most in the last seconds, if any was.
+    pub(crate) fn worst_label(&self) -> Option<LabelId> {
+        self.health.worst_label(&self.totals)
+    }
+
+    /// Returns the entries of the journal, for a reader that knows names.
+    pub(crate) const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+}

@@ -1,0 +1,286 @@
+//! What became of the requests of a partition in the last seconds, and what its rejections say of it.
+//!
+//! Nothing is counted for this: the counts that exist anyway are noted once a second, and compared.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::Counts;
+use crate::{Reason, Timestamp};
+
+/// Time that the view goes back, and between two notes of the counts.
+const WINDOW: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_secs(1);
+const SAMPLES: usize = 11;
+/// Callers that left from which on they say something.
+const ENOUGH: u64 = 20;
+
+/// What most rejections of the last seconds say of a partition, or of a label.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fares {
+    Saturated,
+    Throttled,
+    Unavailable,
+}
+
+impl Fares {
+    /// The meanings of rejections, the most harmless first.
+    pub(super) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
+
+    /// Returns what a rejection says of the partition.
+    pub(crate) const fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::Draining | Reason::PendingUnavailable | Reason::StoreUnavailable => Self::Unavailable,
+            Reason::Budget
+            | Reason::LabelCap
+            | Reason::LabelQueueFull
+            | Reason::NamespaceCap
+            | Reason::PendingFull
+            | Reason::Rate
+            | Reason::RunCap => Self::Throttled,
+            Reason::Deadline
+            | Reason::GateFull
+            | Reason::GateTimeout
+            | Reason::Limit
+            | Reason::PartitionCap
+            | Reason::PushedOut
+            | Reason::QueueFull
+            | Reason::QueueTimeout => Self::Saturated,
+        }
+    }
+
+    /// Returns what most of these rejections stand for, in the order of `ALL`, if they are more than were admitted.
+    pub(super) fn mostly(rejected: [u64; 3], admitted: u64) -> Option<Self> {
+        if rejected.iter().sum::<u64>() <= admitted {
+            return None;
+        }
+        Self::ALL.into_iter().zip(rejected).max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+    }
+}
+
+/// How many rejections there were, by reason.
+type ByReason = [u64; Reason::ALL.len()];
+
+/// Counts of one moment, since the handle was made.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Timestamp,
+    admitted: u64,
+    rejected: ByReason,
+    would_reject: u64,
+    /// Requests that ran and ended, and those among them whose callers left before the answer.
+    ended: u64,
+    left: u64,
+    /// Whether the partition ran fewer requests than its share then.
+    is_below_share: bool,
+}
+
+/// The counts of the last seconds.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    /// At most `SAMPLES`, the oldest first.
+    samples: VecDeque<Sample>,
+}
+
+/// What became of the requests of a partition in the last seconds, at most ten.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LastSeconds {
+    /// Time that is looked back on, in seconds; 0 while there is nothing to look back on.
+    pub(crate) seconds: f64,
+    pub(crate) admitted: u64,
+    pub(crate) rejected: ByReason,
+    pub(crate) would_reject: u64,
+    /// Requests that ran and ended, and those among them whose callers left before the answer.
+    pub(crate) ended: u64,
+    pub(crate) left: u64,
+    /// Whether requests were rejected for want of capacity in a second at the begin or end of which the partition ran fewer
+    /// than its share.
+    pub(crate) is_rejected_below_share: bool,
+}
+
+impl LastSeconds {
+    /// The longest time that is looked back on.
+    pub(crate) const WINDOW: Duration = WINDOW;
+
+    /// Returns how many requests were rejected.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rejected.iter().sum()
+    }
+
+    /// Returns how many requests were admitted or rejected.
+    pub(crate) fn decided(&self) -> u64 {
+        self.admitted + self.rejected()
+    }
+
+    /// Returns how many rejections stand for this.
+    pub(crate) fn rejected_as(&self, kind: Fares) -> u64 {
+        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind).map(|it| self.rejected[it.index()]).sum()
+    }
+
+    /// Returns the most frequent reason of rejections that stand for this.
+    pub(crate) fn main_reason(&self, kind: Fares) -> Option<Reason> {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind);
+        reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
+    }
+
+    /// Whether the callers of most requests that ran left before the answer.
+    pub(crate) const fn have_most_left(&self) -> bool {
+        self.left >= ENOUGH && self.left * 2 > self.ended
+    }
+
+    /// Returns a count as a rate per second.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Returns what most rejections stand for, if more requests were rejected than admitted.
+    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
+        Fares::mostly(Fares::ALL.map(|it| self.rejected_as(it)), self.admitted)
+    }
+}
+
+impl Sample {
+    fn of(at: Timestamp, counts: &Counts, is_below_share: bool) -> Self {
+        let would_reject = counts.would_reject.iter().sum();
+        Self {
+            at,
+            admitted: counts.admitted,
+            rejected: counts.rejected,
+            would_reject,
+            ended: counts.successes + counts.overloads + counts.ignored + counts.cancelled,
+            left: counts.cancelled,
+            is_below_share,
+        }
+    }
+
+    fn lacked_capacity(&self) -> u64 {
+        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == Fares::Saturated);
+        reasons.map(|it| self.rejected[it.index()]).sum()
+    }
+}
+
+impl Recent {
+    /// Whether it is time to note the counts.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.samples.back().is_none_or(|last| now.since(last.at) >= STEP)
+    }
+
+    /// Notes the counts, once a step.
+    pub(super) fn note(&mut self, now: Timestamp, counts: &Counts, is_below_share: bool) {
+        if self.is_due(now) {
+            if self.samples.len() >= SAMPLES {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(Sample::of(now, counts, is_below_share));
+        }
+    }
+
+    /// Returns what has happened since the oldest note of the window, if there is any.
+    pub(super) fn since(&self, now: Timestamp, counts: &Counts, is_below_share: bool) -> LastSeconds {
+        let mut samples = self.samples.iter().filter(|sample| now.since(sample.at) <= WINDOW).peekable();
+        let Some(&&first) = samples.peek() else { return LastSeconds::default() };
+        let last = Sample::of(now, counts, is_below_share);
+        let (mut before, mut is_rejected_below_share) = (first, false);
+        for sample in samples.copied().chain([last]) {
+            let below = before.is_below_share || sample.is_below_share;
+            is_rejected_below_share |= below && sample.lacked_capacity() > before.lacked_capacity();
+            before = sample;
+        }
+        LastSeconds {
+            seconds: now.since(first.at).as_secs_f64(),
+            admitted: last.admitted - first.admitted,
+            rejected: std::array::from_fn(|index| last.rejected[index] - first.rejected[index]),
+            would_reject: last.would_reject - first.would_reject,
+            ended: last.ended - first.ended,
+            left: last.left - first.left,
+            is_rejected_below_share,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
+    }
+
+    fn counts(admitted: u64, rejected: &[(Reason, u64)]) -> Counts {
+        let mut counts = Counts { admitted, ..Counts::default() };
+        for (reason, count) in rejected {
+            counts.rejected[reason.index()] = *count;
+        }
+        counts
+    }
+
+    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<Fares> {
+        recent.since(now, counts, false).mostly_rejected()
+    }
+
+    #[test]
+    fn most_of_the_last_seconds_decide_and_what_was_before_does_not() {
+        let mut recent = Recent::default();
+        let before = counts(1_000, &[(Reason::Limit, 9_000)]);
+        assert_eq!(mostly(&recent, at(0), &before), None, "nothing to compare with");
+        recent.note(at(0), &before, false);
+        assert_eq!(mostly(&recent, at(1), &before), None, "nothing happened since");
+        let half = counts(1_010, &[(Reason::Limit, 9_010)]);
+        assert_eq!(mostly(&recent, at(1), &half), None);
+        for (reason, status) in [
+            (Reason::QueueFull, Fares::Saturated),
+            (Reason::Rate, Fares::Throttled),
+            (Reason::StoreUnavailable, Fares::Unavailable),
+        ] {
+            let most = counts(1_010, &[(Reason::Limit, 9_005), (reason, 6)]);
+            assert_eq!(mostly(&recent, at(1), &most), Some(status));
+        }
+        let then = counts(1_010, &[(Reason::Limit, 9_100)]);
+        for second in 1..20 {
+            recent.note(at(second), &then, false);
+        }
+        assert_eq!(mostly(&recent, at(20), &then), None, "it is over");
+        assert_eq!(mostly(&recent, at(60), &counts(0, &[])), None, "what was noted is too old");
+    }
+
+    #[test]
+    fn counts_are_noted_once_a_second_however_many_looks_there_are() {
+        let mut recent = Recent::default();
+        let full = counts(0, &[(Reason::Limit, 10)]);
+        recent.note(at(0), &counts(0, &[]), false);
+        for _ in 0..1_000 {
+            recent.note(at(0), &full, false);
+        }
+        assert_eq!(mostly(&recent, at(0), &full), Some(Fares::Saturated));
+    }
+
+    #[test]
+    fn the_view_goes_back_ten_seconds_and_names_its_length() {
+        let mut recent = Recent::default();
+        for second in 0..=30 {
+            recent.note(at(second), &counts(second * 5, &[(Reason::Limit, second * 3), (Reason::Rate, second)]), false);
+        }
+        let last = recent.since(at(30), &counts(150, &[(Reason::Limit, 90), (Reason::Rate, 30)]), false);
+        assert_eq!((last.seconds, last.admitted, last.rejected(), last.decided()), (10.0, 50, 40, 90));
+        assert_eq!((last.rejected_as(Fares::Saturated), last.rejected_as(Fares::Throttled)), (30, 10));
+        assert_eq!(
+            (last.main_reason(Fares::Saturated), last.main_reason(Fares::Unavailable)),
+            (Some(Reason::Limit), None)
+        );
+        assert_eq!((last.per_second(30), LastSeconds::default().per_second(30)), (3.0, 0.0));
+        assert!(!last.is_rejected_below_share);
+    }
+
+    #[test]
+    fn a_rejection_below_the_share_is_seen_where_the_second_began_or_ended_below_it() {
+        for (noted, now, expected) in [(false, false, false), (true, false, true), (false, true, true)] {
+            let mut recent = Recent::default();
+            recent.note(at(0), &counts(0, &[]), noted);
+            let rejected = counts(5, &[(Reason::Limit, 1)]);
+            assert_eq!(recent.since(at(1), &rejected, now).is_rejected_below_share, expected);
+            // A cap of the caller's own says nothing of shares.
+            let throttled = counts(5, &[(Reason::Rate, 1)]);
+            assert!(!recent.since(at(1), &throttled, now).is_rejected_below_share);
+        }
+    }
+}

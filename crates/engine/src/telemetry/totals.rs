@@ -1,0 +1,23 @@
+//! What became of the requests of a label.
+
+/// What became of the requests of a label.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) admitted: u64,
+    /// Rejections by what they stand for, in the order of [`Fares::ALL`].
+    pub(super) rejected: [u64; 3],
+    /// Requests among those admitted that an observing rule or partition would have rejected.
+    pub(crate) would_reject: u64,
+    /// First entry of the journal that is about a label of this name.
+    pub(super) named_from: u64,
+    /// Row in which its rejections are counted by reason and rule; 0 is that of all labels without a row of their own.
+    pub(super) row: u8,
+}
+
+impl Totals {
+    /// Returns how many requests were rejected.
+    pub(crate) const fn rejected(&self) -> u64 {
+        let [saturated, throttled, unavailable] = self.rejected;
+        saturated + throttled + unavailable
+    }
+}

@@ -1,0 +1,41 @@
+//! Dry run: what would have become of a request that runs because decisions don't bind, on its way to its trace.
+//!
+//! The outcome travels with the request, since between the decision and the moment at which the caller learns of it
+//! other requests are decided as well.
+
+use crate::Reason;
+
+/// What would have become of a request, if not what did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DryRunOutcome(Option<DryRunDecision>);
+
+#[derive(Clone, Copy, Debug)]
+enum DryRunDecision {
+    Queue(Reason),
+    Reject(Reason),
+}
+
+impl DryRunOutcome {
+    #[doc(hidden)]
+    pub const NOTHING: Self = Self(None);
+
+    /// Returns the outcome of a request that would have found a place to wait, or a reason to be rejected. `waits_for`
+    /// is only called for a request that waits.
+    pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
+        Self(Some(match place {
+            Ok(()) => DryRunDecision::Queue(waits_for()),
+            Err(reason) => DryRunDecision::Reject(reason),
+        }))
+    }
+
+    /// Returns what became of the request, in a word, and why it would not have been admitted.
+    pub const fn outcome(self) -> (&'static str, Option<Reason>) {
+        match self.0 {
+            None => ("admitted", None),
+            Some(DryRunDecision::Queue(reason)) => ("would_queue", Some(reason)),
+            Some(DryRunDecision::Reject(reason)) => ("would_reject", Some(reason)),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<DryRunOutcome>() == 2, "it takes next to no room");

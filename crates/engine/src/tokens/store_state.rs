@@ -1,0 +1,45 @@
+//! Whether the store of shared rules answers.
+
+use std::time::Duration;
+
+/// Whether a store answers.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StoreState {
+    #[default]
+    Up,
+    /// The store answers, and may throw away what it counts.
+    Evicting,
+    /// The store failed lately, and is asked all the same.
+    Failing,
+    /// The store is back, and grants nothing yet.
+    Quiet,
+    /// The store is left alone until it answers a probe.
+    Down,
+}
+
+impl StoreState {
+    #[doc(hidden)]
+    pub const ALL: [Self; 5] = [Self::Up, Self::Evicting, Self::Failing, Self::Quiet, Self::Down];
+
+    /// Returns the code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Evicting => "evicting",
+            Self::Quiet => "quiet",
+            Self::Failing => "failing",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// How the store changed.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StoreChange {
+    pub from: StoreState,
+    pub to: StoreState,
+    /// Time for which the store was down, if it was.
+    pub down_for: Option<Duration>,
+}

@@ -1,0 +1,154 @@
+//! Modes, draining, and what is told of the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{
+    Engine, Reason, Timestamp,
+    ids::RuleClassId,
+    plan::{Mode, PartitionPlan, Plan},
+    telemetry::{ChangeEvent, short},
+    tokens::{StoreChange, StoreState, Subject},
+    verbs::decide::Obstacle,
+};
+
+impl Engine {
+    /// Returns the deadline of requests that have none, from when they come.
+    pub const fn default_deadline(&self) -> Option<Duration> {
+        self.queue.default_deadline()
+    }
+
+    /// Sets the mode. Waiters are admitted at once when decisions stop binding.
+    pub fn set_mode(&mut self, now: Timestamp, mode: Mode) {
+        let now = self.advance(now);
+        let from = self.lifecycle.set_mode(mode);
+        self.find_extras();
+        if from != mode {
+            self.capacity.clear_reserved();
+            self.note_change(now, ChangeEvent::Mode { from, to: mode });
+        }
+        self.dispatch(now);
+    }
+
+    /// Begins to leave: requests are decided about as ever, each in a turn of its own.
+    pub fn begin_to_leave(&mut self, now: Timestamp) {
+        let now = self.advance(now);
+        if self.lifecycle.leave() {
+            self.find_extras();
+            self.note_change(now, ChangeEvent::Leave);
+        }
+    }
+
+    /// Begins to drain: no request is admitted any more. Waiters are rejected, unless they are to be served.
+    pub fn close(&mut self, now: Timestamp, serves_waiting: bool) {
+        let now = self.advance(now);
+        let was_open = self.lifecycle.drain(serves_waiting);
+        self.find_extras();
+        if was_open {
+            self.capacity.clear_reserved();
+            self.note_change(now, ChangeEvent::Drain);
+        }
+        if !serves_waiting {
+            while let Some(key) = self.queue.anyone() {
+                self.end_wait(now, key, &Obstacle::new(Reason::Draining));
+            }
+        }
+        self.dispatch(now);
+    }
+
+    /// Whether the handle drains and no request is left.
+    pub const fn is_drained(&self) -> bool {
+        self.lifecycle.is_draining()
+            && self.capacity.running() + self.capacity.over_limit() == 0
+            && self.queue.is_empty()
+    }
+
+    #[doc(hidden)]
+    pub const fn is_closed(&self) -> bool {
+        self.lifecycle.is_draining()
+    }
+
+    /// Takes note of the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns
+    /// how that differs from before. The engine asks no store itself.
+    pub fn tell_store(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> Option<StoreChange> {
+        if self.lifecycle.store().state() == to {
+            return None;
+        }
+        let now = self.advance(now);
+        let change = self.lifecycle.store_mut().change(now, to, lasts);
+        self.note_change(now, ChangeEvent::Store(change));
+        Some(change)
+    }
+
+    /// Returns how many partitions there would be with these settings, those included that are gone.
+    pub fn partitions_with(&self, plan: &Plan) -> usize {
+        let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);
+        self.capacity.len() + plan.partitions.iter().filter(|it| !known(it)).count()
+    }
+
+    /// Takes new settings. Returns the names of the partitions that are new, in the order of their numbers.
+    pub fn reload(&mut self, now: Timestamp, plan: Plan) -> Vec<Arc<str>> {
+        let now = self.advance(now);
+        let queue = plan.queue();
+        let Plan { law, shadow, time_one_in, partitions, labels, rules, time_to_live, journal, .. } = plan;
+        let from = short(self.capacity.limit());
+        self.controller.replace(law, shadow);
+        self.controller.ask_for_one_in(time_one_in);
+        let added = self.capacity.replace(partitions);
+        self.capacity.resize(self.controller.limit());
+        self.queue.replace(self.capacity.len(), queue);
+        self.slot_ttl.replace(time_to_live);
+        let controller = &mut self.controller;
+        self.quotas.replace(now, labels, rules, |name| controller.class(name));
+        for label in self.quotas.ids() {
+            self.queue.weigh(label, self.quotas.label(label).weight());
+            self.queue.throttle(label, self.quotas.is_full(label));
+        }
+        self.telemetry.replace(self.capacity.len(), journal);
+        self.open_label_metrics();
+        self.find_extras();
+        self.note_change(now, ChangeEvent::Reload { from });
+        self.dispatch(now);
+        added
+    }
+
+    /// Notes how many requests of a label a worker can take, and for how long. Returns whether there was room to note
+    /// it.
+    pub fn report_worker(
+        &mut self,
+        now: Timestamp,
+        class: Option<&str>,
+        subject: &Subject<'_>,
+        worker: &str,
+        slots: usize,
+        valid: Duration,
+    ) -> bool {
+        let now = self.advance(now);
+        let class = self.rule_class(class);
+        let label = self.intern(now, class, subject);
+        let (noted, throttle) = self.quotas.report_worker(label, worker, slots, now.after(valid));
+        self.throttle(label, throttle);
+        self.dispatch(now);
+        noted
+    }
+
+    /// Removes a worker that says goodbye.
+    pub fn remove_worker(&mut self, now: Timestamp, class: Option<&str>, subject: &Subject<'_>, worker: &str) {
+        let now = self.advance(now);
+        let class = self.rule_class(class);
+        let Some(label) = self.quotas.find(class, subject) else { return };
+        let throttle = self.quotas.remove_worker(label, worker);
+        self.throttle(label, throttle);
+        self.dispatch(now);
+    }
+
+    /// Counts rejections by reason and rule from now on, for a history.
+    pub fn begin_sampling(&mut self) {
+        self.telemetry.begin_sampling();
+    }
+
+    /// Returns the number of the class whose rules hold for work of this name.
+    pub(crate) fn rule_class(&self, class: Option<&str>) -> RuleClassId {
+        class.map_or(RuleClassId::OTHERS, |name| self.quotas.class_of(self.controller.find_class(name)))
+    }
+}

@@ -1,0 +1,166 @@
+//! What was decided about a request that arrives is done.
+
+use std::sync::Arc;
+
+use crate::{
+    Engine, Reason, Timestamp,
+    ids::{Key, LabelId, Level, TtlId},
+    telemetry::{Decided, Event},
+    tokens::{Arrival, Ask, Claim, DryRunOutcome, Holder, Marks, Place, RequestRef, SharedRules, Slot, Spot, Stage},
+    verbs::decide::{Decision, Obstacle},
+};
+
+impl Engine {
+    /// Does what was decided about a request that arrives: the only place.
+    #[inline(always)]
+    pub(super) fn apply<const PLAIN: bool>(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        decision: Decision,
+        may_wait: bool,
+    ) -> Arrival {
+        match decision {
+            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
+            decision => self.apply_any(now, ask, label, decision, may_wait),
+        }
+    }
+
+    #[inline(never)]
+    fn apply_any(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        decision: Decision,
+        may_wait: bool,
+    ) -> Arrival {
+        match decision {
+            Decision::Run { over_limit } => self.run(now, ask, label, over_limit, may_wait),
+            Decision::RunUncounted => Arrival::Admit(self.run_uncounted(now, ask, label)),
+            Decision::Wait(spot) => self.wait(now, ask, label, spot),
+            Decision::Reject(obstacle) => Arrival::Reject(self.reject(now, ask, label, &obstacle, may_wait)),
+        }
+    }
+
+    /// Runs a request that nothing stops that binds. What observes is told what it would have done.
+    #[inline]
+    fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
+        let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
+        let (marks, dry_run) = match observed {
+            Some(full) => self.count_over_quota(now, self.request_of(now, ask, label), full, may_wait),
+            None if over_limit => {
+                let (_, dry_run) = self.tell_dry_run(self.request_of(now, ask, label), ask, may_wait);
+                (Marks::OVER_QUOTA.with(Marks::OVER_LIMIT), dry_run)
+            }
+            None => (Marks::NONE, DryRunOutcome::NOTHING),
+        };
+        let mut arrival = self.start::<false>(now, ask, label, marks);
+        match &mut arrival {
+            Arrival::Admit(slot) => slot.dry_run = dry_run,
+            Arrival::Ask(place, _) => self.queue.take_along(place.key(), dry_run),
+            Arrival::Reject(_) | Arrival::Wait(_) => {}
+        }
+        arrival
+    }
+
+    /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
+    #[inline(always)]
+    fn start<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
+        let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
+        let in_flight = self.take_slots(&mut holder, 1);
+        if label != LabelId::DEFAULT {
+            let served = self.queue.served(ask.partition, holder.level);
+            self.quotas.served_at_once(now, label, served);
+        }
+        if !marks.has(Marks::OVER_LIMIT) {
+            self.note_started(now, ask.partition);
+        }
+        if !PLAIN {
+            self.quotas.charge(now, &holder);
+            if let Some(rules) = self.needs_remote(label) {
+                return self.begin_remote(now, ask, holder, in_flight, rules);
+            }
+        }
+        self.tell(now, Event::Admitted(RequestRef::new(now, ask.partition, label)));
+        #[cfg(test)]
+        self.check();
+        let slot = if PLAIN {
+            Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE)
+        } else {
+            self.slot(now, ask.class, holder, in_flight)
+        };
+        Arrival::Admit(slot.until(ask.deadline))
+    }
+
+    /// Has a request that has a slot ask a store before it runs.
+    #[cold]
+    fn begin_remote(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        holder: Holder,
+        in_flight: u32,
+        rules: Arc<SharedRules>,
+    ) -> Arrival {
+        let request = self.request_of(now, ask, holder.label);
+        self.record(now, request, Decided::Asks);
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
+            Some(key) => Arrival::Ask(Place::new(key), rules),
+            None => {
+                self.record(now, request, Decided::GaveBack);
+                self.release(&holder);
+                Arrival::Reject(self.reject(now, ask, holder.label, &Obstacle::new(Reason::QueueFull), false))
+            }
+        }
+    }
+
+    /// Gives a request its place in line or at the gate.
+    #[cold]
+    pub(super) fn wait(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, spot: Spot) -> Arrival {
+        let observed = self.observe_arrival(now, label);
+        let Some(key) = self.join(now, ask, label, spot) else {
+            return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
+        };
+        let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
+        self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
+        observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
+        if self.quotas.has_rules() {
+            // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
+            // ends.
+            self.dispatch(now);
+        }
+        #[cfg(test)]
+        self.check();
+        Arrival::Wait(Place::new(key))
+    }
+
+    fn join(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        Spot { mut stage, victim, mut claim }: Spot,
+    ) -> Option<Key> {
+        let range = self.telemetry.journal_range();
+        let key = self.queue.join(now, ask, label, range)?;
+        if let Some(victim) = victim {
+            self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
+        }
+        // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
+        if (victim.is_some() || claim != Claim::None)
+            && let Some(first) = self.queue.first_of_flow_at_gate(self.queue.get(key).flow_key())
+        {
+            self.enter_line(now, first);
+            (stage, claim) = (Stage::Gate, Claim::None);
+        }
+        let throttle = self.quotas.waits(label);
+        self.throttle(label, throttle);
+        if claim == Claim::Beyond {
+            self.capacity.pay(ask.partition, self.estimates.reservation_time());
+        }
+        self.stand(now, key, stage, claim);
+        Some(key)
+    }
+}

@@ -1,0 +1,205 @@
+//! What becomes of a request that arrives, and of a waiter whose turn it is: looked up. Nothing has happened yet, and
+//! [`apply`](Engine::apply) and [`dispatch`](Engine::dispatch) are where it does.
+
+use crate::{
+    Engine, Reason, Timestamp,
+    ids::{Key, LabelId},
+    plan::rules::WhenFull,
+    tokens::{Ask, Claim, ExhaustedRule, Spot, Stage},
+};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Decision {
+    /// It runs: on a slot of the limit, or over the limit, because its partition observes.
+    Run { over_limit: bool },
+    /// It runs and is not counted, because no decision binds.
+    RunUncounted,
+    /// It waits there.
+    Wait(Spot),
+    /// It is rejected.
+    Reject(Obstacle),
+}
+
+/// What becomes of a waiter whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TurnDecision {
+    /// It runs.
+    Run,
+    /// It goes on waiting, and so does its label, until the rule has room.
+    AwaitRoom(ExhaustedRule),
+    /// It is rejected.
+    Reject(Obstacle),
+}
+
+/// What stops a request: the first bound in the order in which they are checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Obstacle {
+    pub(super) reason: Reason,
+    /// The rule, where it is one.
+    pub(super) rule: Option<ExhaustedRule>,
+    /// Whether the request has waited for as long as it may.
+    pub(super) timed_out: bool,
+}
+
+impl Obstacle {
+    pub(super) const fn new(reason: Reason) -> Self {
+        Self { reason, rule: None, timed_out: false }
+    }
+
+    /// Whether the request met a bound of its own, or one that is no matter of slots: nothing is to be held back for it.
+    pub(super) const fn is_its_own(&self) -> bool {
+        use Reason::{Deadline, Draining, LabelCap, LabelQueueFull, RunCap};
+        self.rule.is_some() || matches!(self.reason, Deadline | Draining | LabelCap | LabelQueueFull | RunCap)
+    }
+}
+
+impl From<ExhaustedRule> for Obstacle {
+    fn from(rule: ExhaustedRule) -> Self {
+        Self { rule: Some(rule), ..Self::new(rule.reason) }
+    }
+}
+
+impl Engine {
+    /// Decides about a request that arrives. `PLAIN` is for requests that are asked for nothing but a slot and the cap of their
+    /// label: where these let it run, the answers to all other questions are known.
+    #[inline(always)]
+    pub(super) fn decide<const PLAIN: bool>(
+        &self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        may_wait: bool,
+    ) -> Decision {
+        let is_label_free = || label == LabelId::DEFAULT || !self.quotas.is_full(label);
+        if PLAIN
+            && !self.capacity.has_reserved()
+            && ask.deadline > now
+            && self.capacity.may_run(ask.partition, Ask::COST)
+            && is_label_free()
+        {
+            return Decision::Run { over_limit: false };
+        }
+        self.decide_by_all(now, ask, label, may_wait)
+    }
+
+    /// The order of all bounds.
+    #[inline(never)]
+    fn decide_by_all(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Decision {
+        if self.lifecycle.is_draining() {
+            return Decision::Reject(Obstacle::new(Reason::Draining));
+        }
+        let enforces = self.lifecycle.enforces();
+        let is_late = enforces && ask.deadline <= now;
+        let rule = if is_late { None } else { self.blocking_rule(now, label) };
+        if !is_late && rule.is_none() {
+            if self.may_run(ask, label) {
+                return Decision::Run { over_limit: false };
+            }
+            if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
+                return Decision::Run { over_limit: true };
+            }
+        }
+        if !enforces {
+            return Decision::RunUncounted;
+        }
+        if may_wait {
+            return match self.place_for(now, ask, label) {
+                Ok(spot) => Decision::Wait(spot),
+                Err(obstacle) => Decision::Reject(obstacle),
+            };
+        }
+        Decision::Reject(match rule {
+            _ if is_late => Obstacle::new(Reason::Deadline),
+            Some(rule) => rule.into(),
+            None => Obstacle::new(self.reason_for_not_waiting(ask.partition, label)),
+        })
+    }
+
+    /// Returns where a request may wait, and which waiter has to make room for it there.
+    pub(super) fn place_for(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Result<Spot, Obstacle> {
+        let stops = |reason| Err(Obstacle::new(reason));
+        if ask.deadline <= now {
+            return stops(Reason::Deadline);
+        }
+        if let Some(full) = self.hard_block(now, label) {
+            return Err(full.into());
+        }
+        if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
+            let plan = self.quotas.label_plan();
+            if self.quotas.label(label).waiting() >= plan.max_waiting {
+                return stops(Reason::LabelQueueFull);
+            }
+            if subject.run.is_some_and(|run| self.queue.of_run(subject.namespace, run) >= plan.max_waiting_per_run) {
+                return stops(Reason::RunCap);
+            }
+        }
+        let at = |stage| Spot { stage, victim: None, claim: Claim::None };
+        let found = if self.line_has_room() {
+            at(Stage::Line)
+        } else if let Some(victim) = self.victim_for(ask, label) {
+            Spot { victim: Some(victim), ..at(Stage::Line) }
+        } else if self.queue.has_room_at_gate(self.capacity.limit()) {
+            at(Stage::Gate)
+        } else if let Some(claim) = self.claim_of(now, ask, label) {
+            Spot { claim, ..at(Stage::Line) }
+        } else if let Some(rule) = self.exhausted_rule(now, label) {
+            return Err(rule.into());
+        } else {
+            return stops(self.reason_for_rejecting(ask.partition, label));
+        };
+        if self.will_miss_deadline(now, ask, label) { stops(Reason::Deadline) } else { Ok(found) }
+    }
+
+    /// Decides about a waiter whose turn it is.
+    pub(super) fn decide_turn(&self, now: Timestamp, key: Key) -> TurnDecision {
+        let waiter = self.queue.get(key);
+        if waiter.deadline <= now {
+            return TurnDecision::Reject(self.end_of_wait(now, key, true));
+        }
+        if self.cannot_finish_in_time(now, key) {
+            return TurnDecision::Reject(Obstacle::new(Reason::Deadline));
+        }
+        match self.exhausted_rule(now, waiter.label).filter(|_| self.lifecycle.enforces()) {
+            Some(full) if full.when_full == WhenFull::Queue => TurnDecision::AwaitRoom(full),
+            Some(full) => TurnDecision::Reject(full.into()),
+            None => TurnDecision::Run,
+        }
+    }
+
+    /// Returns why a wait whose time is over ends, before its turn or at it. The rejection names the rule that was in the way,
+    /// where that was not the limit.
+    pub(super) fn end_of_wait(&self, now: Timestamp, key: Key, is_its_turn: bool) -> Obstacle {
+        let waiter = self.queue.get(key);
+        if waiter.caller_deadline <= now {
+            return Obstacle::new(Reason::Deadline);
+        }
+        let reason = match waiter.stage {
+            _ if is_its_turn && self.was_full_just_now(waiter.label) => Reason::LabelCap,
+            Stage::Gate => Reason::GateTimeout,
+            _ => Reason::QueueTimeout,
+        };
+        Obstacle { timed_out: true, ..self.why_it_leaves(now, key, reason) }
+    }
+
+    /// Returns why a waiter leaves without a slot: because of its own rule or cap, where that alone stops it, even if more is
+    /// full.
+    pub(super) fn why_it_leaves(&self, now: Timestamp, key: Key, other: Reason) -> Obstacle {
+        let waiter = self.queue.get(key);
+        let full = self.exhausted_rule(now, waiter.label).filter(|full| full.when_full == WhenFull::Queue);
+        if let Some(full) = full.filter(|_| !self.quotas.is_full(waiter.label)) {
+            return full.into();
+        }
+        Obstacle::new(match self.reason_for_rejecting(waiter.partition, waiter.label) {
+            reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
+            _ => other,
+        })
+    }
+
+    /// Whether a label was at its cap until now, when it is the turn of its waiter, while the server had room: a waiter that
+    /// nothing stops has a slot at once.
+    fn was_full_just_now(&self, label: LabelId) -> bool {
+        let one = self.quotas.label(label);
+        one.running() + 1 >= one.cap() && self.capacity.running() + 1 < self.capacity.limit()
+    }
+}

@@ -1,0 +1,113 @@
+//! Which waiter runs next.
+
+use crate::{
+    Engine, Timestamp,
+    ids::Key,
+    telemetry::Decided,
+    tokens::{Claim, Marks},
+    verbs::decide::TurnDecision,
+};
+
+impl Engine {
+    /// Restores what holds after every verb: no waiter may run, and none at the gate may wait in line.
+    pub(crate) fn dispatch(&mut self, now: Timestamp) {
+        if self.capacity.next_decay() <= now {
+            self.capacity.decay(now);
+        }
+        self.queue.note_empty(now);
+        if !self.queue.is_empty() {
+            while let Some(label) = self.quotas.take_due(now) {
+                self.unthrottle(label);
+            }
+            self.queue.choose_order(now);
+            loop {
+                match self.next_to_run() {
+                    Some((key, passes_over)) => self.take_turn(now, key, passes_over),
+                    None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
+                    // Where no waiter in line may run, a waiter that comes in from the gate may.
+                    None => match self.next_to_enter() {
+                        Some(key) => self.enter_line(now, key),
+                        None => break,
+                    },
+                }
+            }
+        }
+        #[cfg(test)]
+        self.check();
+    }
+
+    /// Lets the next label that waits at a rule have its turns, if the rule has room now; returns whether there was
+    /// such a label.
+    fn unthrottle_freed(&mut self, now: Timestamp) -> bool {
+        let freed = self.quotas.take_freed(now);
+        freed.into_iter().for_each(|label| self.unthrottle(label));
+        freed.is_some()
+    }
+
+    /// Does what was decided about the waiter whose turn it is.
+    fn take_turn(&mut self, now: Timestamp, key: Key, passes_over: bool) {
+        match self.decide_turn(now, key) {
+            TurnDecision::Run => self.grant(now, key, passes_over),
+            TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(key).label, &full),
+            TurnDecision::Reject(obstacle) => self.end_wait(now, key, &obstacle),
+        }
+    }
+
+    fn grant(&mut self, now: Timestamp, key: Key, passes_over: bool) {
+        let waiter = *self.queue.get(key);
+        let mut holder = waiter.holder();
+        holder.marks = self.observe_turn(now, key);
+        self.queue.serve(now, key, passes_over);
+        self.leave(key);
+        if waiter.claim == Claim::Share {
+            let hold = self.estimates.reservation_time();
+            self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
+        }
+        let in_flight = self.take_slots(&mut holder, 1);
+        self.quotas.granted(now, &holder);
+        let asks = self.needs_remote(holder.label).is_some();
+        self.record(now, waiter.request(), Decided::Granted { asks });
+        if !holder.marks.has(Marks::OVER_LIMIT) {
+            self.note_started(now, holder.partition);
+        }
+        self.queue.grant(key, in_flight, waiter.deadline, holder.marks);
+        self.notices.push_back(key);
+    }
+
+    /// Returns the waiter that takes the next free slot. Of the partitions below their share it is the waiter of the partition
+    /// that uses the smallest part of its share, and every other time at least the waiter that came first. Else it is the waiter
+    /// whose turn it is among all that may run. Returns with it whether a waiter came earlier whose partition is below its share too.
+    fn next_to_run(&self) -> Option<(Key, bool)> {
+        if !self.lifecycle.enforces() {
+            return self.queue.anyone().map(|key| (key, false));
+        }
+        if self.capacity.is_closed_to_all() {
+            return None;
+        }
+        let candidates = || {
+            let served = self.capacity.numbers().filter(|&partition| self.is_served(partition));
+            served.filter_map(|partition| Some((partition, self.queue.next(partition)?)))
+        };
+        let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
+        let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
+        let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
+            let (_, (key, _)) = candidates().min_by_key(|&(_, (_, rank))| rank)?;
+            return Some((key, false));
+        };
+        if self.queue.was_passed_over() {
+            return Some((oldest, false));
+        }
+        let (_, key, _) =
+            owed.min_by(|one, other| self.capacity.compare_use(one.0, other.0).then_with(|| one.2.cmp(&other.2)))?;
+        Some((key, key != oldest))
+    }
+
+    /// Returns the waiter that came to the gate first, if there is room for it in line.
+    fn next_to_enter(&self) -> Option<Key> {
+        if self.queue.at_gate() == 0 || !self.line_has_room() {
+            return None;
+        }
+        let firsts = self.capacity.numbers().filter_map(|partition| self.queue.first_at_gate(partition));
+        firsts.min_by_key(|&key| self.queue.get(key).sequence)
+    }
+}

@@ -1,0 +1,122 @@
+//! Dry run: decisions that don't bind, those of partitions and rules that observe, and those of a shadow law.
+//!
+//! A request that such a decision would have rejected, or would have made wait, runs all the same. It is counted by
+//! reason. It is then left out of what the next of these decisions are judged by, because it would not have been there.
+//! So these decisions are exact where the time that a request takes does not depend on what else runs, and no request
+//! would have waited. How long a request would have waited isn't known: such a request counts as having come and gone.
+//!
+//! Two marks on a slot say where it doesn't count: *over the quota* of observing rules, and *over the limit*, where its
+//! partition observes. Rules and limits that bind count it in any case.
+
+use crate::{
+    Engine, Timestamp,
+    ids::{Key, LabelId},
+    plan::rules::WhenFull,
+    telemetry::Decided,
+    tokens::{Ask, DryRunOutcome, ExhaustedRule, Marks, RequestRef, Slot},
+    verbs::decide::Obstacle,
+};
+
+impl Engine {
+    /// Counts what an observing rule would have done; returns the outcome, and the marks of the request that it
+    /// concerns.
+    pub(super) fn count_over_quota(
+        &mut self,
+        now: Timestamp,
+        request: RequestRef,
+        full: ExhaustedRule,
+        may_wait: bool,
+    ) -> (Marks, DryRunOutcome) {
+        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
+        let place = if waits { Ok(()) } else { Err(full.into()) };
+        self.record_dry_run(now, request, place.as_ref().err());
+        let observes = self.capacity.partition(request.partition).observes();
+        let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
+        (over, DryRunOutcome::have(place.map_err(|it: Obstacle| it.reason), || full.reason))
+    }
+
+    /// Records that a request would have been rejected, or would have waited where nothing rejects it.
+    fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, reject: Option<&Obstacle>) {
+        let (partition, label) = (request.partition, request.label);
+        let blocker = self.if_noted(|engine| match reject {
+            Some(obstacle) => engine.blocker(now, partition, label, obstacle),
+            None => engine.blocker_of_slot(now, partition, label),
+        });
+        let reject = reject.map(|obstacle| obstacle.reason);
+        self.record(now, request, Decided::DryRun { reject, blocker });
+    }
+
+    /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
+    /// whether it would wait, and what its slot says.
+    pub(super) fn tell_dry_run(&mut self, request: RequestRef, ask: &Ask<'_>, may_wait: bool) -> (bool, DryRunOutcome) {
+        let (now, label) = (request.since, request.label);
+        let without_wait = |engine: &Self| engine.reason_for_not_waiting(ask.partition, label);
+        let place =
+            if may_wait { self.place_for(now, ask, label).map(drop) } else { Err(Obstacle::new(without_wait(self))) };
+        if let Err(obstacle) = place
+            && !obstacle.is_its_own()
+        {
+            self.reserve(now, ask, label, may_wait);
+        }
+        self.record_dry_run(now, request, place.as_ref().err());
+        let place = place.map_err(|obstacle| obstacle.reason);
+        let dry_run = DryRunOutcome::have(place, || {
+            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
+            rule.unwrap_or_else(|| without_wait(self))
+        });
+        (place.is_ok(), dry_run)
+    }
+
+    /// Runs a request that finds no slot, uncounted, because decisions don't bind.
+    pub(super) fn run_uncounted(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Slot {
+        let request = self.request_of(now, ask, label);
+        let (waits, dry_run) = self.tell_dry_run(request, ask, true);
+        self.record(now, request, Decided::LetThrough);
+        let marks = self.controller.enter_shadow(waits);
+        Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
+    }
+
+    /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
+    /// request would not have waited.
+    pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.observes_rules() {
+            return None;
+        }
+        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue)
+    }
+
+    /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
+    pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
+        let request = self.queue.get(key).request();
+        self.record_dry_run(now, request, Some(&full.into()));
+        self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
+        self.quotas.waits_over_quota(request.label);
+    }
+
+    /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
+    pub(super) fn observe_turn(&mut self, now: Timestamp, key: Key) -> Marks {
+        let waiter = self.queue.get(key);
+        let (request, mut marks) = (waiter.request(), waiter.marks);
+        let RequestRef { partition, label, .. } = request;
+        if marks.is_empty()
+            && self.observes_rules()
+            && let Some(full) = self.observed(now, label, false)
+        {
+            let (exceeded, dry_run) = self.count_over_quota(now, request, full, true);
+            marks = exceeded;
+            self.queue.take_along(key, dry_run);
+        }
+        if self.lets_all_through(partition) {
+            if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
+                let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
+                self.record_dry_run(now, request, None);
+                marks = Marks::OVER_QUOTA;
+                self.queue.take_along(key, dry_run);
+            }
+            if !marks.is_empty() {
+                marks = marks.with(Marks::OVER_LIMIT);
+            }
+        }
+        marks
+    }
+}

@@ -1,0 +1,150 @@
+//! Slots that the engine lends, so that requests enter and leave without it while all is quiet.
+//!
+//! Lent slots count as running. So the limit holds, also where requests race for them.
+
+use crate::{
+    Criticality, Engine, Outcome, Reason, Timestamp,
+    ids::{ClassId, LabelId, Level, PartitionId, TtlId},
+    telemetry::Event,
+    tokens::{Ask, Holder, Marks, Refusal, Settled, Slot},
+    verbs::decide::Decision,
+};
+
+impl Engine {
+    /// Whether no request needs a decision: none waits, nothing is held back, nothing is asked beyond a slot, and a quarter
+    /// of the limit is free.
+    pub fn is_quiet(&self) -> bool {
+        self.extras.are_none()
+            && self.queue.is_empty()
+            && self.notices.is_empty()
+            && !self.capacity.has_reserved()
+            && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
+    }
+
+    /// Returns the limit.
+    pub const fn limit(&self) -> usize {
+        self.capacity.limit()
+    }
+
+    /// Returns the largest limit that the law may set, as far as it tells.
+    pub fn max_limit(&self) -> usize {
+        self.controller.max_limit()
+    }
+
+    /// Returns how many requests run under the limit.
+    pub const fn running(&self) -> usize {
+        self.capacity.running()
+    }
+
+    /// Returns how many slots of the limit are free.
+    pub fn free_slots(&self) -> usize {
+        self.capacity.limit().saturating_sub(self.capacity.running())
+    }
+
+    /// Lends up to `most` slots for requests of a partition without a label and of the usual importance. Returns how many:
+    /// as many as requests that arrive together would get.
+    pub fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
+        let lent = self.capacity.room(partition, most);
+        self.take_slots(&mut lent_holder(partition), lent);
+        #[cfg(test)]
+        self.check();
+        u32::try_from(lent).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many of the `lent` slots of a partition must not be used again: its bound has shrunk, or it was taken out of
+    /// the settings.
+    pub fn too_many(&self, partition: PartitionId, lent: u32) -> u32 {
+        u32::try_from(self.capacity.too_many(partition)).map_or(lent, |too_many| too_many.min(lent))
+    }
+
+    /// Notes whether any request left a lent slot, and when the first of those that run entered since.
+    pub fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
+        if has_freed {
+            self.estimates.freed();
+        }
+        if let Some(since) = busy_since {
+            self.estimates.started(since);
+        }
+    }
+
+    /// Takes lent slots back, and counts the requests that were admitted to them.
+    pub fn settle(&mut self, settled: Settled) {
+        let Settled { partition, admitted, back, left, busy_since } = settled;
+        self.tell(self.now, Event::AdmittedUnlisted { partition, count: admitted });
+        let back = back as usize;
+        self.capacity.take_back(partition, Level::of(Criticality::default()), back, left > 0, busy_since);
+        self.quotas.ended_plainly(back);
+        if back > 0 && !self.queue.is_empty() {
+            self.dispatch(self.now);
+        }
+        #[cfg(test)]
+        self.check();
+    }
+
+    /// Returns the rejection that each further request of a partition gets until something changes, if it asks for nothing but
+    /// a slot: where its rejection changes nothing but counts.
+    pub fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
+        let ask = &Ask::of(self.capacity.in_force(partition));
+        if !self.extras.are_none() || self.reserves(ask, LabelId::DEFAULT) {
+            return None;
+        }
+        let Decision::Reject(obstacle) = self.decide::<true>(self.now, ask, LabelId::DEFAULT, true) else {
+            return None;
+        };
+        Some(self.refusal_for(self.now, ask.partition, LabelId::DEFAULT, obstacle.reason))
+    }
+
+    /// Returns when time alone may change what requests are told.
+    pub fn next_change(&self) -> Timestamp {
+        self.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.capacity.next_decay())
+    }
+
+    /// Counts requests that were rejected by a [standing refusal](Self::standing_refusal).
+    pub fn count_rejected(&mut self, partition: PartitionId, reason: Reason, count: u64) {
+        let partition = self.capacity.in_force(partition);
+        self.tell(self.now, Event::RejectedUnlisted { partition, reason, count });
+        if count > 0 {
+            self.controller.rejected(reason, self.capacity.is_full());
+        }
+    }
+
+    /// Learns for how long a request held a lent slot, if slots were scarce when it left: while `running` requests ran, itself
+    /// included, or as many as the engine counts.
+    pub fn learn_hold(&mut self, start: Timestamp, end: Timestamp, running: u32) {
+        if running == 0 {
+            self.note_held(end.since(start), LabelId::DEFAULT);
+        } else if running as usize >= self.capacity.limit() {
+            self.estimates.held(end.since(start));
+        }
+    }
+
+    /// Counts requests on lent slots that ended in a time that is not known: they were not timed, or their samples were
+    /// overrun by later ones.
+    pub fn count_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
+        self.tell(self.now, Event::EndedUntimed { partition, outcome, count });
+    }
+
+    /// Returns one in how many requests has to be timed while all is quiet: a power of two.
+    pub fn time_one_in(&self) -> u32 {
+        self.controller.time_one_in().checked_next_power_of_two().unwrap_or(1 << 31)
+    }
+
+    /// Returns the slot of a request that was admitted to a lent one: the engine counts it already.
+    pub fn take_over(
+        &self,
+        partition: PartitionId,
+        start: Timestamp,
+        deadline: Timestamp,
+        in_flight: u32,
+        is_observed: bool,
+    ) -> Slot {
+        let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
+        Slot { deadline, marks, ..slot }
+    }
+}
+
+/// The holder of a lent slot.
+fn lent_holder(partition: PartitionId) -> Holder {
+    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), marks: Marks::NONE }
+}

@@ -1,0 +1,142 @@
+//! What is learned from requests that ended, and what a new limit changes.
+
+use std::time::Duration;
+
+use crate::{
+    Engine, Outcome, Timestamp,
+    control::Step,
+    ids::{AbandonedKind, LabelId, LabelMetricsId},
+    limit::Sample,
+    telemetry::{ChangeEvent, Event, short},
+    tokens::{Marks, RequestRef, RequestSample, Slot},
+};
+
+impl Engine {
+    /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
+    /// later, when the last byte of the response is gone.
+    pub fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
+        if slot.is_observed() {
+            return;
+        }
+        slot.marks = slot.marks.with(Marks::OBSERVED);
+        let now = self.advance(now);
+        // Where the slot is not counted or was taken back, another label may have its number now.
+        let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
+        let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
+        self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
+    }
+
+    /// Takes samples of requests on lent slots.
+    pub fn learn(&mut self, samples: &[RequestSample]) {
+        for sample in samples {
+            let now = self.advance(sample.end);
+            let &RequestSample { partition, start, end, in_flight, weight, .. } = sample;
+            let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
+            let request = RequestRef::new(start, partition, LabelId::DEFAULT);
+            self.tell(now, Event::Listed { request, in_flight, rtt, alike });
+            self.learn_one(now, sample, rtt, LabelId::DEFAULT, LabelMetricsId::NONE);
+        }
+    }
+
+    #[inline(always)]
+    fn learn_one(
+        &mut self,
+        now: Timestamp,
+        sample: &RequestSample,
+        rtt: Duration,
+        label: LabelId,
+        metrics: LabelMetricsId,
+    ) {
+        let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
+        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
+        let (rtt, outcome) = match outcome {
+            Outcome::Ignore => return,
+            Outcome::Overload => (Some(rtt), outcome),
+            // A caller that leaves long before its deadline says nothing about the server. If its time counted, callers that
+            // leave early again and again would look like a server that drowns.
+            Outcome::Cancelled => {
+                (Some(self.controller.normalise(class, rtt)).filter(|_| !is_untimely), Outcome::Cancelled)
+            }
+            Outcome::Success => {
+                self.estimates.answered(class, rtt, sample.is_within_limit);
+                self.estimates.abandoned_mut().answered((class, partition), start, rtt);
+                // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
+                let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
+                (Some(self.controller.normalise(class, rtt)), outcome)
+            }
+        };
+        self.ask_law(now, sample, rtt, outcome);
+    }
+
+    /// Takes the outcome of a request that was given up and whose work may go on. Returns the kind of the work, for
+    /// [`abandoned_end`](Self::abandoned_end).
+    pub fn abandon(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) -> AbandonedKind {
+        self.observe(now, slot, outcome);
+        if slot.is_counted() && !slot.marks.has(Marks::ABANDONED) {
+            slot.marks = slot.marks.with(Marks::ABANDONED);
+            self.capacity.note_abandoned(slot.partition, 1);
+        }
+        let (class, partition, age) = (slot.class, slot.partition, now.since(slot.start));
+        let is_known = self.estimates.abandoned_mut().given_up((class, partition), age);
+        AbandonedKind { class, partition, is_known }
+    }
+
+    /// Takes note of an overload that a request on a lent slot met which was not timed.
+    pub fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
+        let (partition, outcome) = (slot.partition, Outcome::Overload);
+        self.learn_overload(now, slot, Event::EndedUntimed { partition, outcome, count: 1 });
+    }
+
+    /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
+    /// and brings no round-trip time.
+    pub fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
+        self.learn_overload(now, slot, Event::EndedLate(slot.partition));
+    }
+
+    #[cold]
+    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
+        let now = self.advance(now);
+        self.tell(now, event);
+        self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
+    }
+
+    /// Returns the metrics that count a request with a slot. Its label is not forgotten before the slot is given back;
+    /// it may be where the slot was taken back before its holder is done.
+    #[inline]
+    fn label_metrics_of(&self, slot: &Slot) -> LabelMetricsId {
+        if !self.telemetry.has_label_metrics() {
+            return LabelMetricsId::NONE;
+        }
+        match slot.ttl() {
+            Some(ttl) => self.slot_ttl.label_metrics(ttl),
+            None => slot.uncounted_label_metrics().unwrap_or_else(|| self.telemetry.label_metrics_of(slot.label)),
+        }
+    }
+
+    /// Asks the law what follows from a sample.
+    #[inline(always)]
+    fn ask_law(&mut self, now: Timestamp, sample: &RequestSample, rtt: Option<Duration>, outcome: Outcome) {
+        let &RequestSample { start, in_flight, running, weight, .. } = sample;
+        // A request that ran beyond the limit, because decisions don't bind, says nothing about the limit.
+        if !sample.is_within_limit {
+            return;
+        }
+        let running = if running == 0 { self.capacity.running() } else { running as usize };
+        let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
+        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight });
+    }
+
+    fn obey_law(&mut self, sample: &Sample) {
+        let now = sample.end;
+        match self.controller.sample(sample, self.capacity.limit()) {
+            Step::Same => {}
+            Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
+            Step::Moved { limit, basis } => {
+                let from = short(self.capacity.limit());
+                self.capacity.resize(limit);
+                self.note_change(now, ChangeEvent::Limit { from, basis });
+                self.dispatch(now);
+            }
+        }
+    }
+}

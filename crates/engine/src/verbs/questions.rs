@@ -1,0 +1,181 @@
+//! What the verbs ask the rooms, and what changes nothing: may a request run, which rule stops it, where may it wait.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    Engine, Reason, Timestamp,
+    ids::{AbandonedKind, FlowKey, Key, LabelId, Level, PartitionId},
+    plan::rules::WhenFull,
+    tokens::{Ask, Claim, ExhaustedRule, InForce, RequestRef, SharedRules},
+};
+
+impl Engine {
+    /// Returns which rules decide: where nothing binds, all of them.
+    pub(crate) const fn rules_in_force(&self) -> InForce {
+        if self.lifecycle.enforces() { InForce::Binding } else { InForce::All }
+    }
+
+    /// Returns the rule that has no room for another request of a label, if there is such a rule.
+    pub(crate) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        self.quotas.exhausted(now, label, self.rules_in_force())
+    }
+
+    /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
+    #[inline]
+    pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.quotas.has_rules() {
+            return None;
+        }
+        let which = self.rules_in_force();
+        self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
+    }
+
+    /// Returns the rule because of which a request of a label is rejected rather than queued.
+    #[inline]
+    pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        self.blocking_rule(now, label).filter(|full| full.when_full != WhenFull::Queue)
+    }
+
+    /// Returns the reason to reject a request that doesn't wait.
+    pub(super) fn reason_for_not_waiting(&self, partition: PartitionId, label: LabelId) -> Reason {
+        match self.reason_for_rejecting(partition, label) {
+            reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
+            _ => Reason::Limit,
+        }
+    }
+
+    /// Returns the reason to reject a request that finds neither a slot nor a place.
+    pub(super) fn reason_for_rejecting(&self, partition: PartitionId, label: LabelId) -> Reason {
+        if self.quotas.is_full(label) {
+            Reason::LabelCap
+        } else if self.capacity.partition(partition).is_at_hard_cap() {
+            Reason::PartitionCap
+        } else if self.queue.behind_gate().is_some() {
+            Reason::GateFull
+        } else if self.queue.places(self.capacity.limit()) == 0 {
+            Reason::Limit
+        } else {
+            Reason::QueueFull
+        }
+    }
+
+    /// Whether a further request may wait in line without another waiter that makes room.
+    pub(crate) fn line_has_room(&self) -> bool {
+        self.queue.has_room(self.capacity.limit(), self.capacity.running())
+    }
+
+    /// Whether a partition has fewer waiters in line than its share of the places.
+    pub(super) fn is_below_share_of_line(&self, partition: PartitionId) -> bool {
+        let places = self.queue.places(self.capacity.limit());
+        self.queue.in_line_of(partition) < self.capacity.share_of(partition, places)
+    }
+
+    /// Returns the partition that has most waiters in line beyond its share of the places, if there is such a partition.
+    fn most_beyond_share_of_line(&self) -> Option<PartitionId> {
+        let places = self.queue.places(self.capacity.limit());
+        let beyond = |&it: &PartitionId| self.queue.in_line_of(it).saturating_sub(self.capacity.share_of(it, places));
+        self.capacity.numbers().filter(|it| beyond(it) > 0).max_by_key(beyond)
+    }
+
+    /// Returns the waiter that would have to make room for a request in a full line: of the partition that is most beyond its
+    /// share of the places, for a request of a partition below its own; else of its own partition.
+    pub(crate) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
+        // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
+        // then, and a waiter would take such a slot.
+        if self.queue.places(self.capacity.limit()) == 0 {
+            return None;
+        }
+        let has_claim = self.is_below_share_of_line(ask.partition);
+        let beyond = has_claim.then(|| self.most_beyond_share_of_line()).flatten();
+        let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
+        self.queue.victim(key, self.quotas.label(label).weight(), beyond)
+    }
+
+    /// Returns what a request may count on in the room for guarantees, if nothing but a slot is in its way there.
+    pub(super) fn claim_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Claim> {
+        let one = self.quotas.label(label);
+        let is_label_free = one.running() + one.waiting() < one.cap() && self.exhausted_rule(now, label).is_none();
+        if !is_label_free || self.capacity.may_run(ask.partition, Ask::COST) {
+            return None;
+        }
+        let waiting = self.queue.in_line_of(ask.partition) + self.queue.at_gate_of(ask.partition);
+        self.capacity.claim(ask.partition, waiting, self.estimates.reservation_time())
+    }
+
+    /// Whether a request may run, as far as slots and its label go.
+    #[inline]
+    pub(crate) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
+        let level = Level::of(ask.criticality);
+        self.capacity.may_run(ask.partition, Ask::COST)
+            && !self.quotas.is_full(label)
+            && (!self.capacity.has_reserved()
+                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label), Ask::COST))
+    }
+
+    pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {
+        self.quotas.is_below_fair_share(label, self.capacity.limit())
+    }
+
+    /// Returns when work that was given up and that started then has nearly always ended. No work is waited for longer than its
+    /// slot lives.
+    pub fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp) -> Timestamp {
+        let AbandonedKind { class, partition, is_known } = kind;
+        let end = self.estimates.abandoned().end((class, partition), is_known, start, self.longest_work());
+        self.slot_ttl.time_to_live().map_or(end, |time_to_live| end.min(start.after(time_to_live)))
+    }
+
+    /// Returns how long work is taken to last that is abandoned and of which nothing else is known: nearly as long as callers wait, or
+    /// what a person would guess. A caller that finds all slots taken by such work is served before its longest wait, four fifths of
+    /// the default deadline, is over.
+    fn longest_work(&self) -> Duration {
+        self.queue.default_deadline().map_or(Duration::from_secs(1), |default_deadline| default_deadline / 4 * 3)
+    }
+
+    /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
+    /// nothing to measure, and reading a clock costs more than the rest of the call.
+    pub const fn is_saturated(&self) -> bool {
+        self.capacity.is_full() || !self.queue.is_empty()
+    }
+
+    /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
+    pub(crate) fn is_served(&self, partition: PartitionId) -> bool {
+        self.capacity.partition(partition).observes() || self.capacity.may_run(partition, Ask::COST)
+    }
+
+    /// Whether the bounds of a partition stop no request.
+    pub(crate) fn lets_all_through(&self, partition: PartitionId) -> bool {
+        self.capacity.partition(partition).observes() && self.lifecycle.enforces()
+    }
+
+    /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
+    pub(super) fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
+        let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
+        pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
+    }
+
+    pub(super) const fn observes_rules(&self) -> bool {
+        self.quotas.has_observing_rules() && self.lifecycle.enforces()
+    }
+
+    /// Returns the rules that requests of a label have to ask for before they run.
+    #[inline]
+    pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
+        if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
+    }
+
+    /// Returns the reference of a request that has just come, with its run.
+    pub(super) fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
+        let request = RequestRef::new(now, ask.partition, label);
+        match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
+            Some((namespace, run)) => RequestRef { run: self.queue.find_run(namespace, run), ..request },
+            None => request,
+        }
+    }
+
+    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    pub(crate) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
+        let remote = self.quotas.label(label).remote()?;
+        let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());
+        remote.rules().closes().filter(|_| is_gone)
+    }
+}

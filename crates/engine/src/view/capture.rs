@@ -1,0 +1,123 @@
+//! What a recorder of every step of the engine sees, or a replay of the steps.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    Criticality, Engine, Reason,
+    ids::{ClassId, Key, LabelId, Level, PartitionId},
+    plan::Mode,
+    tokens::{Slot, Stage, Waiter},
+};
+
+/// What a request asked for, in words.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Description {
+    pub partition: String,
+    pub class: Option<String>,
+    pub namespace: String,
+    pub label: Option<String>,
+    pub run: Option<String>,
+    pub criticality: Criticality,
+}
+
+/// A worker whose report holds.
+#[derive(Debug)]
+pub struct WorkerDescription {
+    pub namespace: String,
+    pub label: String,
+    pub class: Option<String>,
+    pub worker: String,
+    pub slots: usize,
+    pub valid_for: Duration,
+}
+
+impl Engine {
+    /// Whether nothing has happened yet that a decision could depend on.
+    pub fn is_fresh(&self) -> bool {
+        let unused = |(number, it): (PartitionId, &crate::capacity::Partition)| {
+            let counts = self.telemetry.counts(number);
+            it.running() == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
+        };
+        let known = self.quotas.ids().any(|id| self.quotas.is_named(id));
+        let is_new = !self.lifecycle.is_draining() && self.telemetry.reloads() == 0;
+        self.capacity.partitions().all(unused) && self.queue.entries() == 0 && !known && is_new
+    }
+
+    /// Returns how many waiters have not been told yet that their wait has ended.
+    pub fn pending_notices(&self) -> usize {
+        self.notices.len()
+    }
+
+    /// Returns the waits that ended after the first `known`: the number of the place, and why if there is no slot.
+    /// Waiters that have asked already, and so know it, are left out.
+    pub fn ended_since(&self, known: usize) -> impl Iterator<Item = (Key, Option<Reason>)> {
+        self.notices.iter().skip(known).filter_map(|&key| {
+            let reason = match self.queue.find(key)?.stage {
+                Stage::Refused(refusal) => Some(refusal.reason),
+                Stage::Gate | Stage::Line | Stage::Granted { .. } => None,
+            };
+            Some((key, reason))
+        })
+    }
+
+    #[doc(hidden)]
+    pub const fn mode(&self) -> Mode {
+        self.lifecycle.mode()
+    }
+
+    /// Returns what the holder of a slot asked for, as far as the slot tells.
+    pub fn describe_slot(&self, slot: &Slot) -> Description {
+        self.description(slot.partition, slot.class, slot.label, slot.holder().level)
+    }
+
+    /// Returns all waiters that have not heard of an end of their wait, by the number of the place.
+    pub fn describe_waiters(&self) -> Vec<(u32, &Waiter, Description)> {
+        let keys = self.queue.keys().into_iter();
+        let described = keys.map(|key| {
+            let waiter = self.queue.get(key);
+            let mut words = self.description(waiter.partition, waiter.class, waiter.label, waiter.level);
+            words.run = self.queue.run_name(waiter.run).map(str::to_owned);
+            (key.index, waiter, words)
+        });
+        described.collect()
+    }
+
+    /// Returns how many requests run in each partition, those included whose slots are only counted.
+    pub fn running_by_partition(&self) -> impl Iterator<Item = (PartitionId, Arc<str>, usize)> {
+        self.capacity.partitions().map(|(number, it)| (number, Arc::clone(it.name()), it.running()))
+    }
+
+    /// Returns the workers whose reports hold.
+    pub fn describe_workers(&self) -> Vec<WorkerDescription> {
+        let labels = self.quotas.ids().filter(|&id| self.quotas.is_named(id)).map(|id| self.quotas.label(id));
+        let workers = labels.filter_map(|label| Some((label, label.workers()?))).flat_map(|(label, workers)| {
+            workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
+                let class = self.quotas.class_name(label.class());
+                WorkerDescription {
+                    namespace: label.namespace().to_owned(),
+                    label: label.name().to_owned(),
+                    class: (!class.is_empty()).then(|| class.to_owned()),
+                    worker: worker.to_owned(),
+                    slots,
+                    valid_for: until.since(self.now),
+                }
+            })
+        });
+        workers.collect()
+    }
+
+    fn description(&self, partition: PartitionId, class: ClassId, label: LabelId, level: Level) -> Description {
+        let (id, label) = (label, self.quotas.label(label));
+        let class = self.quotas.class_name(self.quotas.class_of(class));
+        let is_named = self.quotas.is_named(id);
+        Description {
+            partition: self.capacity.partition(partition).name().to_string(),
+            class: (!class.is_empty()).then(|| class.to_owned()),
+            namespace: if is_named { label.namespace().to_owned() } else { String::new() },
+            label: is_named.then(|| label.name().to_owned()),
+            run: None,
+            criticality: Criticality::ALL[level.index()],
+        }
+    }
+}

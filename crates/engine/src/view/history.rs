@@ -1,0 +1,81 @@
+//! The counts and gauges of a moment, for a history.
+
+use crate::{Engine, Timestamp, telemetry::SampledCounts};
+
+/// Counts since the handle was made, and gauges, of one moment.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct HistorySample {
+    pub at: Timestamp,
+    pub limit: usize,
+    pub in_flight: usize,
+    pub waiting: usize,
+    /// All partitions, also those that are gone, in the order of their numbers.
+    pub partitions: Vec<Sampled>,
+    /// The labels that are followed.
+    pub labels: Vec<Sampled>,
+}
+
+/// A partition or a label.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    pub name: SampledName,
+    /// Tells its counts from those of another label.
+    pub serial: u64,
+    /// Slots that it is guaranteed.
+    pub share: usize,
+    pub in_flight: usize,
+    pub waiting: usize,
+    pub counts: SampledCounts,
+}
+
+/// The name of a partition or of a label.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SampledName {
+    /// Class of work; empty for a partition, and for all classes that have no rules of their own.
+    pub class: String,
+    pub namespace: String,
+    pub name: String,
+    /// Whether this is the entry that labels share for which there is no room.
+    pub overflow: bool,
+}
+
+impl Engine {
+    /// Returns what a history notes of this moment.
+    pub fn sample(&self) -> HistorySample {
+        let partitions = self.capacity.partitions().map(|(number, it)| Sampled {
+            name: SampledName { name: it.name().to_string(), ..SampledName::default() },
+            serial: number.number().into(),
+            share: it.share(),
+            in_flight: it.running(),
+            waiting: self.queue.in_line_of(number) + self.queue.at_gate_of(number),
+            counts: self.telemetry.sample_partition(number),
+        });
+        let labels = self.telemetry.followed().map(|followed| {
+            let label = self.quotas.label(followed.label);
+            Sampled {
+                name: SampledName {
+                    class: self.quotas.class_name(label.class()).to_owned(),
+                    namespace: label.namespace().to_owned(),
+                    name: label.name().to_owned(),
+                    overflow: self.quotas.is_overflow(followed.label),
+                },
+                serial: followed.serial,
+                share: 0,
+                in_flight: label.running(),
+                waiting: label.waiting(),
+                counts: self.telemetry.sample_label(&followed),
+            }
+        });
+        HistorySample {
+            at: self.now,
+            limit: self.capacity.limit(),
+            in_flight: self.capacity.running(),
+            waiting: self.queue.len(),
+            partitions: partitions.collect(),
+            labels: labels.collect(),
+        }
+    }
+}

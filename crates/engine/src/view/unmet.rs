@@ -1,0 +1,75 @@
+//! Settings that no request has met: names on which a classifier and the settings are likely to disagree.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    Engine,
+    capacity::Partition,
+    ids::{ClassId, RuleClassId},
+};
+
+/// Requests that have to come before there is a warning.
+const ENOUGH: u64 = 1_000;
+
+/// Names in the settings that no request has had.
+#[derive(Debug)]
+pub struct Unmet {
+    /// Requests that have come since the settings were taken.
+    pub requests: u64,
+    /// Partitions, in the order of their names.
+    pub partitions: Vec<Arc<str>>,
+    /// Whether these are all partitions but the default one.
+    pub are_all_partitions: bool,
+    /// Classes, each with a name that requests have, and that differs by a slash at its beginning.
+    pub classes: Vec<(Box<str>, Option<String>)>,
+}
+
+impl Engine {
+    /// Returns what no request has met so far; `None` where that says nothing yet.
+    pub fn unmet(&self) -> Option<Unmet> {
+        let requests = self.telemetry.requests_since_reload();
+        if requests < ENOUGH {
+            return None;
+        }
+        let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
+        let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
+        let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(it.name())).collect();
+        partitions.sort_unstable();
+        let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
+        Some(Unmet {
+            requests,
+            are_all_partitions: partitions.len() == in_force().count(),
+            partitions,
+            classes: classes.map(|(_, name)| (name.into(), self.twin(name))).collect(),
+        })
+    }
+
+    /// Returns the partitions whose share is so small, and whose slots are held for so long, that a burst of three requests takes
+    /// longer than their callers wait: each with its share and the time that a slot is held.
+    pub fn slow_shares(&self) -> Vec<(Arc<str>, usize, Duration)> {
+        let (hold, default_deadline) =
+            (self.estimates.mean_hold(), self.queue.default_deadline().unwrap_or(Duration::MAX));
+        let is_slow = |it: &Partition| {
+            let share = u32::try_from(it.share()).unwrap_or(u32::MAX).max(1);
+            it.is_in_force()
+                && it.part() > 0
+                && it.share() < self.capacity.limit()
+                && hold * 3 / share > default_deadline
+        };
+        let slow = self.capacity.partitions().filter(|(_, it)| is_slow(it));
+        slow.map(|(_, it)| (Arc::clone(it.name()), it.share(), hold)).collect()
+    }
+
+    /// Returns the partitions whose callers left before the answer, most of them, while all slots were taken.
+    pub fn left(&self) -> Vec<Arc<str>> {
+        self.telemetry.leaving().1.iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
+    }
+
+    /// Returns a class that requests have and that differs from this one by a slash at its beginning.
+    fn twin(&self, name: &str) -> Option<String> {
+        let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
+        let kind = self.controller.find_class(&twin);
+        let class = self.quotas.class_of(kind);
+        (kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class))).then_some(twin)
+    }
+}

@@ -1,0 +1,84 @@
+//! What is wrong with settings, all of it at once.
+
+use std::fmt;
+
+/// A problem of the settings: the path, what was found, what is allowed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    path: String,
+    message: String,
+}
+
+impl Problem {
+    /// A problem of the setting at `path`, which is relative to the type that reports it.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+
+    /// The path of the setting, such as `partitions.checkout`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What was found there and what is allowed.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    #[doc(hidden)]
+    pub fn under(self, parent: &str) -> Self {
+        Self { path: format!("{parent}.{}", self.path), message: self.message }
+    }
+}
+
+/// Shows a number in a few characters: written out, the smallest and the largest have hundreds.
+pub fn short(number: f64) -> String {
+    let text = number.to_string();
+    if text.len() > 20 { format!("{number:e}") } else { text }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// The error of invalid settings. Names every problem, not just the first.
+#[derive(Clone, Eq, PartialEq)]
+pub struct BuildError {
+    problems: Vec<Problem>,
+}
+
+impl BuildError {
+    /// `Err` if there is any problem.
+    #[doc(hidden)]
+    pub fn check(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+
+    /// All problems; never empty.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// The same text as [`Display`](fmt::Display): a `main` that returns this error prints it so.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the admission settings can't be used")?;
+        let mut separator = ": ";
+        for problem in &self.problems {
+            write!(f, "{separator}{problem}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BuildError {}
