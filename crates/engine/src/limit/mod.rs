@@ -75,6 +75,7 @@ pub struct Sample {
 impl Sample {
     /// Returns the sample of a request that started at `start`, took `rtt` and met `in_flight` requests, itself
     /// included.
+    #[inline]
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
         let end = start.after(rtt);
         Self { start, end, rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false, weight: 1 }
@@ -182,17 +183,20 @@ impl Limit {
     ///
     /// A burst of slow requests is then one decrease *each*, which drives most limits to their floor within
     /// milliseconds. Meant for conformance and for laws with smoothing of their own.
+    #[inline]
     pub fn per_sample(law: impl LimitAlgorithm + 'static) -> Self {
         Self { known: Known::of(&law), law: Box::new(law) }
     }
 
     #[doc(hidden)]
+    #[inline]
     pub fn into_law(self) -> Box<dyn LimitAlgorithm> {
         self.law
     }
 
     /// Returns the kind and settings of the law, if they can be written down.
     #[doc(hidden)]
+    #[inline]
     pub const fn known(&self) -> Option<&Known> {
         self.known.as_ref()
     }

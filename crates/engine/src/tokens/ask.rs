@@ -37,11 +37,13 @@ impl<'a> Subject<'a> {
     pub(crate) const NOBODY: Self = Self { namespace: "", label: "", run: None, hash: NO_LABEL };
 
     /// Returns the subject of a request with a label.
+    #[inline]
     pub fn new(namespace: &'a str, label: &'a str, run: Option<&'a str>) -> Self {
         Self { namespace, label, run, hash: hash_of(namespace, label) }
     }
 
     /// Returns the subject of a request with a label whose hash was computed before.
+    #[inline]
     pub const fn hashed(namespace: &'a str, label: &'a str, hash: u64, run: Option<&'a str>) -> Self {
         Self { namespace, label, run, hash }
     }

@@ -96,11 +96,13 @@ impl Slot {
     }
 
     #[doc(hidden)]
+    #[inline]
     pub const fn is_observed(&self) -> bool {
         self.marks.has(Marks::OBSERVED)
     }
 
     #[doc(hidden)]
+    #[inline]
     pub const fn is_counted(&self) -> bool {
         self.marks.has(Marks::COUNTED)
     }
@@ -141,6 +143,7 @@ impl Slot {
     }
 
     /// Returns the number of the slot, where slots expire.
+    #[inline]
     pub const fn ttl(&self) -> Option<TtlId> {
         if self.ttl.number() == TtlId::NONE.number() { None } else { Some(self.ttl) }
     }
@@ -157,6 +160,7 @@ impl Place {
     }
 
     #[doc(hidden)]
+    #[inline]
     pub const fn key(&self) -> Key {
         self.0
     }

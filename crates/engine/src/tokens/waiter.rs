@@ -66,6 +66,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// Whether the waiter holds a slot that it has not fetched yet.
+    #[inline]
     pub const fn has_slot(&self) -> bool {
         matches!(self.stage, Stage::Granted { .. })
     }

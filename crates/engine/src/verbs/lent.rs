@@ -58,6 +58,7 @@ impl Engine {
     }
 
     /// Notes whether any request left a lent slot, and when the first of those that run entered since.
+    #[inline]
     pub fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
         if has_freed {
             self.estimates.freed();
@@ -110,6 +111,7 @@ impl Engine {
 
     /// Learns for how long a request held a lent slot, if slots were scarce when it left: while `running` requests ran, itself
     /// included, or as many as the engine counts.
+    #[inline]
     pub fn learn_hold(&mut self, start: Timestamp, end: Timestamp, running: u32) {
         if running == 0 {
             self.note_held(end.since(start), LabelId::DEFAULT);

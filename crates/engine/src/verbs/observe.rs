@@ -14,6 +14,7 @@ use crate::{
 impl Engine {
     /// Takes the sample of a request, once. Frees nothing: that is [`finish`](Self::finish), which may come much
     /// later, when the last byte of the response is gone.
+    #[inline]
     pub fn observe(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) {
         if slot.is_observed() {
             return;
@@ -27,6 +28,7 @@ impl Engine {
     }
 
     /// Takes samples of requests on lent slots.
+    #[inline]
     pub fn learn(&mut self, samples: &[RequestSample]) {
         for sample in samples {
             let now = self.advance(sample.end);
