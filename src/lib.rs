@@ -95,7 +95,6 @@ mod admission;
 mod arbitrary_tests;
 pub mod capacity;
 mod clock;
-mod config;
 pub mod docs;
 #[cfg(feature = "introspect")]
 mod introspect;
@@ -110,6 +109,7 @@ mod ticket;
 #[doc(inline)]
 pub use tower_admission_store::{self as store, Clock};
 
+use tower_admission_config as config;
 use tower_admission_engine as engine;
 
 #[doc(inline)]

@@ -32,7 +32,8 @@ const ROOMS: &[(&str, u8)] = &[
 ];
 
 /// The crates of the library besides the facade, by the room that each is.
-const PARTS: [(&str, &str); 2] = [("engine", "crates/engine/src"), ("store", "crates/store/src")];
+const PARTS: [(&str, &str); 3] =
+    [("config", "crates/config/src"), ("engine", "crates/engine/src"), ("store", "crates/store/src")];
 
 /// What the core of the runtime must not name.
 const OUTSIDE_THE_CORE: &[&str] =

@@ -32,13 +32,13 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("names of fields in the snapshot and again on the wire", 29, 0),
     ("public types", 198, 190),
     ("files with an `impl TwoPoint`", 2, 1),
-    ("test programs of the workspace", 11, 12),
+    ("test programs of the workspace", 12, 12),
     ("files in circles of imports, library", 19, 0),
     ("files in circles of imports, simulator", 0, 0),
 ];
 
 /// The sources of all libraries that users build.
-const LIBRARY: [&str; 3] = ["src", "crates/engine/src", "crates/store/src"];
+const LIBRARY: [&str; 4] = ["src", "crates/config/src", "crates/engine/src", "crates/store/src"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -24,6 +24,7 @@
 
 // What users see of this crate they see in the facade, whose tests hold these rules for it.
 #![allow(clippy::exhaustive_enums, clippy::exhaustive_structs, reason = "the facade has the version of the engine")]
+#![allow(rustdoc::private_intra_doc_links, reason = "these pages are read beside the sources")]
 #![expect(unnameable_types, reason = "the facade holds them and calls them, and has no need of their names")]
 
 mod capacity;

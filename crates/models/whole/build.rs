@@ -25,7 +25,15 @@ const ROOMS: &[(&str, &str)] = &[
 ];
 
 /// Crates of the library, which are rooms here.
-const PARTS: [(&str, &str); 2] = [("engine", "../../engine/src"), ("store", "../../store/src")];
+const PARTS: [(&str, &str); 3] =
+    [("config", "../../config/src"), ("engine", "../../engine/src"), ("store", "../../store/src")];
+
+/// Where macros are that another room calls.
+const MACROS: [(&str, &str); 3] = [
+    ("config/declare.rs", "pub(crate) use setters;\n"),
+    ("config/settings/layer.rs", "pub(crate) use layer_settings;\n"),
+    ("config/lib.rs", "pub(crate) use self::{declare::setters, settings::layer::layer_settings};\n"),
+];
 
 /// Sends the paths into a crate through a module of this one.
 fn through(text: &str, from: &str, to: &str) -> String {
@@ -46,6 +54,11 @@ fn exchange(file: &str, mut text: String) -> String {
         if file.strip_prefix(part).is_some_and(|rest| rest.starts_with('/')) {
             text = through(&text, "crate::", &format!("crate::{part}::"));
         }
+    }
+    // A macro that is exported would stand at the root of this crate.
+    text = text.replace("#[macro_export]\n", "");
+    for (_, line) in MACROS.iter().filter(|(of, _)| *of == file) {
+        text += line;
     }
     for mistake in MISTAKES.iter().filter(|mistake| mistake.file == file) {
         let is_made = format!("crate::explore::makes({:?})", mistake.name);

@@ -10,7 +10,7 @@ use super::macros::{self, Definitions};
 pub(crate) type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Crates of which the facade exports something. Each counts as a private module of it, with its own `crate`.
-const PARTS: [&str; 2] = ["tower_admission_engine", "tower_admission_store"];
+const PARTS: [&str; 3] = ["tower_admission_config", "tower_admission_engine", "tower_admission_store"];
 
 /// A module, with what its macros write.
 #[derive(Default)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 /// [`LimitAlgorithm::inputs`](super::LimitAlgorithm::inputs).
 ///
 /// ```
+/// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
 /// use std::time::Duration;
 /// use tower_admission::limit::LimitInputs;
 ///

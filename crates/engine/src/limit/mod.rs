@@ -90,6 +90,7 @@ impl Sample {
 /// the limit stays what it was.
 ///
 /// ```
+/// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
 /// use tower_admission::limit::{LimitAlgorithm, Sample};
 ///
 /// /// Follows the clock rather than the load.

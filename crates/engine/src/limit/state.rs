@@ -4,6 +4,7 @@
 /// [`LimitAlgorithm::state`](super::LimitAlgorithm::state).
 ///
 /// ```
+/// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
 /// use tower_admission::limit::{LimitState, Phase, Reference};
 ///
 /// let state = LimitState::new("nightly").within(100, 400).against(Reference::Threshold).phase(Phase::Idle);

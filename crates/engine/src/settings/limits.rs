@@ -86,6 +86,7 @@ impl Cap {
     /// No bound: lifts the cap that a less specific key sets.
     ///
     /// ```
+    /// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
     /// use tower_admission::{Cap, ClassLimits, Rules};
     ///
     /// let rules = Rules::new()
@@ -165,6 +166,7 @@ impl Rate {
     /// the handle is built.
     ///
     /// ```
+    /// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
     /// use std::num::NonZeroU32;
     /// use tower_admission::Rate;
     ///

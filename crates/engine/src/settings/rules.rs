@@ -18,6 +18,7 @@ use crate::{
 /// class.
 ///
 /// ```
+/// # mod tower_admission { pub use tower_admission_engine::{*, rules::*, settings::*}; }
 /// use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
 ///
 /// let rules = Rules::new()

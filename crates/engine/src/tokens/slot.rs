@@ -149,7 +149,7 @@ impl Slot {
     }
 }
 
-/// A place in line. Must be given back with [`Engine::claim`] or [`Engine::cancel`].
+/// A place in line. Must be given back with [`claim`](crate::Engine::claim) or [`cancel`](crate::Engine::cancel).
 #[must_use]
 #[derive(Debug)]
 pub struct Place(Key);

@@ -21,19 +21,16 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts a duration.
-    #[inline]
     pub fn record(&mut self, duration: Duration) {
         self.counts[bucket(nanos(duration))] += 1;
     }
 
     /// Counts a duration so many times.
-    #[inline]
     pub fn record_many(&mut self, duration: Duration, count: u64) {
         self.counts[bucket(nanos(duration))] += count;
     }
 
     /// How many durations were counted.
-    #[inline]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -45,7 +42,6 @@ impl Histogram {
     }
 
     /// Adds what another histogram counted.
-    #[inline]
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
     }

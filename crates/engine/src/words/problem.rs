@@ -11,32 +11,27 @@ pub struct Problem {
 
 impl Problem {
     /// A problem of the setting at `path`, which is relative to the type that reports it.
-    #[inline]
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 
     /// The path of the setting, such as `partitions.checkout`.
-    #[inline]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// What was found there and what is allowed.
-    #[inline]
     pub fn message(&self) -> &str {
         &self.message
     }
 
     #[doc(hidden)]
-    #[inline]
     pub fn under(self, parent: &str) -> Self {
         Self { path: format!("{parent}.{}", self.path), message: self.message }
     }
 }
 
 /// Shows a number in a few characters: written out, the smallest and the largest have hundreds.
-#[inline]
 pub fn short(number: f64) -> String {
     let text = number.to_string();
     if text.len() > 20 { format!("{number:e}") } else { text }

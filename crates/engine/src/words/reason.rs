@@ -130,7 +130,6 @@ impl Reason {
     /// Whether another instance, or this one later, may well admit the request (`UNAVAILABLE` in gRPC): no decision was
     /// possible, or this instance makes none any more.
     #[doc(hidden)]
-    #[inline]
     pub const fn is_unavailable(self) -> bool {
         matches!(self, Self::Draining | Self::PendingUnavailable | Self::StoreUnavailable)
     }
@@ -184,7 +183,6 @@ impl Reason {
     }
 
     #[doc(hidden)]
-    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }

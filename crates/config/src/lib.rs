@@ -1,0 +1,30 @@
+//! Settings as users write them, and what is wrong with them.
+
+#![allow(rustdoc::private_intra_doc_links, reason = "these pages are read beside the sources")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod check;
+mod declare;
+#[cfg(feature = "capture")]
+mod describe;
+#[cfg(feature = "files")]
+mod load;
+#[cfg(feature = "files")]
+mod schema;
+mod settings;
+
+pub use self::settings::{
+    Cap, ClassLimits, ForAll, LabelConfig, Labels, Rate, Rules, Settings, Share,
+    derived::Derived,
+    layer::{AdmissionConfig, CAPTURE_BYTES},
+    percent,
+};
+#[cfg(feature = "files")]
+pub use self::{
+    load::{ConfigError, ConfigProblem, Effective, Loaded, Origin, Sources},
+    schema::{
+        AimdConfig, FixedConfig, Gradient2Config, GradientConfig, LabelOverride, LimitConfig, TwoPointConfig,
+        VegasConfig, WindowedAimdConfig, parse_time, write_time,
+    },
+    settings::{OnStoreFailureConfig, StoreConfig, StoreUrl},
+};

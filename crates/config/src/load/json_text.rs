@@ -1,0 +1,133 @@
+//! JSON as values, and whatever else serde can read.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::{
+    problems::ConfigProblem,
+    value::{Node, Origin, Table, Value, join},
+};
+use crate::schema::setting::Problems;
+
+/// Reads a text. What can't be read is noted. `None` where nothing can.
+pub(crate) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems) -> Option<Node> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let seed = NodeSeed { origin, path: path.to_owned(), problems };
+    let read = seed.deserialize(&mut json).and_then(|node| json.end().map(|()| node));
+    let error = match read {
+        Ok(node) => return Some(node),
+        Err(error) => error,
+    };
+    let origin = match origin {
+        Origin::File { name, .. } => Origin::File { name: name.clone(), line: Some(error.line()) },
+        other => other.clone(),
+    };
+    problems.borrow_mut().push(ConfigProblem::new(&origin, path, format!("invalid JSON: {error}")));
+    None
+}
+
+/// Makes a node of whatever comes; serde's own maps would hide a key that comes twice.
+#[derive(Debug)]
+pub(crate) struct NodeSeed<'a> {
+    pub(crate) origin: &'a Origin,
+    pub(crate) path: String,
+    pub(crate) problems: &'a Problems,
+}
+
+impl NodeSeed<'_> {
+    fn node<E>(&self, value: Value) -> Result<Node, E> {
+        Ok(value.at(self.origin))
+    }
+
+    const fn inner(&self, path: String) -> NodeSeed<'_> {
+        NodeSeed { origin: self.origin, path, problems: self.problems }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodeSeed<'_> {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a setting")
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Node, E> {
+        self.node(Value::Flag(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
+        self.node(Value::Integer(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
+        self.node(i64::try_from(number).map_or_else(|_| Value::Foreign(number.to_string()), Value::Integer))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Node, E> {
+        self.node(Value::Number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
+        self.node(Value::text(text))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        self.node(Value::Foreign("null".to_owned()))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        self.node(Value::Foreign("null".to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(node) = values.next_element_seed(self.inner(format!("{}[{}]", self.path, list.len())))? {
+            list.push(node);
+        }
+        self.node(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node, A::Error> {
+        let mut table = Table::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            let path = join(&self.path, &key);
+            let node = fields.next_value_seed(self.inner(path.clone()))?;
+            if table.insert(key, node).is_some() {
+                let problem = ConfigProblem::new(self.origin, path, "found twice, each name is allowed once");
+                self.problems.borrow_mut().push(problem);
+            }
+        }
+        self.node(Value::Table(table))
+    }
+}
+
+/// Writes a value in one line.
+pub(crate) fn write(value: &Value) -> String {
+    convert(value).to_string()
+}
+
+fn convert(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Flag(flag) => (*flag).into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Number(number) => (*number).into(),
+        Value::Text(text) | Value::Foreign(text) => text.as_str().into(),
+        Value::List(values) => values.iter().map(|node| convert(&node.value)).collect(),
+        Value::Table(table) => {
+            serde_json::Value::Object(table.iter().map(|(key, node)| (key.clone(), convert(&node.value))).collect())
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What is wrong with a configuration, all of it at once.
+
+use std::fmt;
+
+use super::value::Origin;
+use tower_admission_engine::{BuildError, Problem};
+
+/// A problem of a configuration: its origin, the setting, what was found, what is allowed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigProblem {
+    origin: Origin,
+    problem: Problem,
+}
+
+impl ConfigProblem {
+    pub(crate) fn new(origin: &Origin, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { origin: origin.clone(), problem: Problem::new(path, message) }
+    }
+
+    /// The file and line, or the variable, of the problem.
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The path of the setting, such as `partitions.checkout`; empty for the file as a whole.
+    pub fn path(&self) -> &str {
+        self.problem.path()
+    }
+
+    /// What was found and what is allowed.
+    pub fn message(&self) -> &str {
+        self.problem.message()
+    }
+
+    /// Files before variables, and each file from top to bottom.
+    fn order(&self) -> (u8, &str, usize) {
+        match &self.origin {
+            Origin::File { name, line } => (0, name, line.unwrap_or(0)),
+            Origin::Variable(name) => (1, name, 0),
+            Origin::Code => (2, "", 0),
+            Origin::Default | Origin::Patience => (3, "", 0),
+        }
+    }
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.origin != Origin::Default {
+            write!(f, "{}: ", self.origin)?;
+        }
+        if !self.path().is_empty() {
+            write!(f, "{}: ", self.path())?;
+        }
+        f.write_str(self.message())
+    }
+}
+
+/// The error of an invalid configuration. Names every problem, not just the first, one per line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigError {
+    problems: Vec<ConfigProblem>,
+}
+
+impl ConfigError {
+    /// `Err` if there is any problem.
+    pub(crate) fn check(mut problems: Vec<ConfigProblem>) -> Result<(), Self> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        problems.sort_by(|one, two| one.order().cmp(&two.order()));
+        problems.dedup();
+        Err(Self { problems })
+    }
+
+    /// All problems, files first and each from top to bottom; never empty.
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+}
+
+/// Settings that are valid as such, and can't be taken by a handle that is at work.
+impl From<BuildError> for ConfigError {
+    fn from(error: BuildError) -> Self {
+        let problems = error.problems().iter();
+        let problems = problems.map(|it| ConfigProblem::new(&Origin::Default, it.path(), it.message()));
+        Self { problems: problems.collect() }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration can't be used:")?;
+        for problem in &self.problems {
+            write!(f, "\n  {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,318 @@
+//! Where a configuration comes from, layer by layer, and where each of its values came from in the end.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    environment, json_text,
+    problems::{ConfigError, ConfigProblem},
+    toml_text,
+    value::{Node, Origin, Value, join, word},
+};
+use crate::{
+    AdmissionConfig,
+    schema::{
+        limits,
+        setting::{AUTO, At, NONE, Problems, Setting},
+    },
+};
+
+/// Where a configuration comes from: files, environment variables, code.
+///
+/// Per setting, code overrides the environment, the environment overrides files, and files override the default. Of
+/// several files, the last one that has the setting wins.
+///
+/// ```
+/// use tower_admission::configuration::Sources;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let loaded = Sources::new()
+///     .toml("built in", "limit = 200\nqueue = 3600")   // or .file("admission.toml")
+///     .variables([("TOWER_ADMISSION_QUEUE", "400")])   // or .environment()
+///     .code(|config| config.name = "search".into())
+///     .load()?;
+/// assert_eq!(loaded.config().queue.get(), Some(&400));
+/// for one in loaded.effective() {
+///     println!("{} = {}   # {}", one.path, one.value, one.origin);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct Sources {
+    files: Vec<Text>,
+    variables: Vec<Variables>,
+    code: Vec<Arc<Change>>,
+}
+
+type Change = dyn Fn(&mut AdmissionConfig) + Send + Sync;
+
+#[derive(Clone, Debug)]
+enum Text {
+    File(PathBuf),
+    Toml { name: String, text: String },
+    Json { name: String, text: String },
+}
+
+#[derive(Clone, Debug)]
+enum Variables {
+    Environment,
+    These(Vec<(String, String)>),
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Sources");
+        shown.field("files", &self.files).field("variables", &self.variables).field("code", &self.code.len()).finish()
+    }
+}
+
+impl Sources {
+    /// No sources: all settings have their defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file: JSON if its name ends with `.json`, TOML otherwise. Each [`load`](Self::load) reads it again.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.files.push(Text::File(path.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a text in TOML, with its name in messages.
+    pub fn toml(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push(Text::Toml { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// Adds a text in JSON, with its name in messages.
+    pub fn json(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push(Text::Json { name: name.into(), text: text.into() });
+        self
+    }
+
+    /// Adds the variables of this process that begin with `TOWER_ADMISSION_`, as they are when [`load`](Self::load) is
+    /// called.
+    pub fn environment(mut self) -> Self {
+        self.variables.push(Variables::Environment);
+        self
+    }
+
+    /// Adds these variables in place of the environment. Names that don't begin with `TOWER_ADMISSION_` are ignored.
+    pub fn variables<N: Into<String>, T: Into<String>>(mut self, variables: impl IntoIterator<Item = (N, T)>) -> Self {
+        let variables = variables.into_iter().map(|(name, text)| (name.into(), text.into()));
+        self.variables.push(Variables::These(variables.collect()));
+        self
+    }
+
+    /// Adds a change by the program itself, which overrides all other sources.
+    pub fn code(mut self, change: impl Fn(&mut AdmissionConfig) + Send + Sync + 'static) -> Self {
+        self.code.push(Arc::new(change));
+        self
+    }
+
+    /// Reads all sources.
+    ///
+    /// # Errors
+    ///
+    /// Names every problem of every source.
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        let problems = Problems::default();
+        let mut said = Node::empty();
+        let files = self.files.iter().filter_map(|text| text.read(&problems));
+        let variables = self.variables.iter().map(|variables| environment::read(&variables.list(&problems), &problems));
+        for mut layer in files.chain(variables) {
+            limits::rename_all(&mut layer, &problems);
+            said.lay(layer);
+        }
+        derive_threshold(&mut said);
+        let mut config = AdmissionConfig::read(&At::root(&said, &problems)).unwrap_or_default();
+        let before = config.resolved().write().at(&Origin::Default);
+        for change in &self.code {
+            change(&mut config);
+        }
+        let mut shown = said.clone();
+        if config.patience.is_some() {
+            for field in config.derived_fields() {
+                shown.put(field, Value::text(AUTO).at(&Origin::Patience));
+            }
+        }
+        let mut effective = Vec::new();
+        trace("", &config.resolved().write().at(&Origin::Default), Some(&before), Some(&shown), &mut effective);
+        let warnings = config.check().unwrap_or_else(|error| {
+            for problem in error.problems() {
+                let path = as_written(problem.path());
+                let origin = origin_of(&path, &effective, &said);
+                problems.borrow_mut().push(ConfigProblem::new(&origin, path, problem.message()));
+            }
+            Vec::new()
+        });
+        ConfigError::check(problems.into_inner())?;
+        Ok(Loaded { config, warnings, effective })
+    }
+}
+
+impl Text {
+    fn read(&self, problems: &Problems) -> Option<Node> {
+        let json = |name: &str, text: &str| {
+            let origin = Origin::File { name: name.into(), line: None };
+            json_text::read(&origin, "", text, problems)
+        };
+        match self {
+            Self::Toml { name, text } => Some(toml_text::read(name, text, problems)),
+            Self::Json { name, text } => json(name, text),
+            Self::File(path) => {
+                let name = path.display().to_string();
+                match fs::read_to_string(path) {
+                    Ok(text) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json")) => {
+                        json(&name, &text)
+                    }
+                    Ok(text) => Some(toml_text::read(&name, &text, problems)),
+                    Err(error) => {
+                        let origin = Origin::File { name: name.into(), line: None };
+                        let message = format!("can't be read: {error}");
+                        problems.borrow_mut().push(ConfigProblem::new(&origin, "", message));
+                        None
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Variables {
+    fn list(&self, problems: &Problems) -> Vec<(String, String)> {
+        if let Self::These(variables) = self {
+            return variables.clone();
+        }
+        let named = std::env::vars_os().filter_map(|(name, text)| {
+            let name = name.into_string().ok().filter(|name| name.starts_with(environment::PREFIX))?;
+            let text = text.into_string().map_err(|_| {
+                let origin = Origin::Variable(name.as_str().into());
+                problems.borrow_mut().push(ConfigProblem::new(&origin, "", "found bytes that are not UTF-8"));
+            });
+            Some((name, text.ok()?))
+        });
+        named.collect()
+    }
+}
+
+/// A valid configuration, and the origin of its values.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    config: AdmissionConfig,
+    warnings: Vec<String>,
+    effective: Vec<Effective>,
+}
+
+impl Loaded {
+    /// The configuration.
+    pub const fn config(&self) -> &AdmissionConfig {
+        &self.config
+    }
+
+    /// The configuration, without the origins.
+    pub fn into_config(self) -> AdmissionConfig {
+        self.config
+    }
+
+    /// Warnings: settings that are allowed, and likely to be a mistake.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Every setting with its path, its value and the origin of the value.
+    pub fn effective(&self) -> &[Effective] {
+        &self.effective
+    }
+}
+
+/// One setting of a [`Loaded`] configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Effective {
+    /// The path of the setting, such as `labels.max_waiting`.
+    pub path: String,
+    /// The value as JSON, which is TOML as well unless it is a table.
+    pub value: String,
+    /// The origin of the value.
+    pub origin: Origin,
+}
+
+/// Notes for each value where it came from: `before` is what it was before the program changed it, `said` what the other
+/// sources set. A short form, such as `limit = 100`, sets every field that it stands for.
+fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, effective: &mut Vec<Effective>) {
+    match &node.value {
+        Value::Table(table) if !table.is_empty() => {
+            for (key, node) in table {
+                let before = match before.map(|node| &node.value) {
+                    Some(Value::Table(table)) => table.get(key),
+                    _ => None,
+                };
+                let said = match said.map(|node| &node.value) {
+                    Some(Value::Table(table)) => table.get(key),
+                    _ => said,
+                };
+                trace(&join(path, key), node, before, said, effective);
+            }
+        }
+        value => {
+            let origin = match said {
+                _ if before.map(|node| &node.value) != Some(value) => Origin::Code,
+                Some(said) => said.origin.clone(),
+                None => Origin::Default,
+            };
+            // It may hold a password.
+            let hidden = path == "store.url" && matches!(value, Value::Text(text) if text != NONE);
+            let value = if hidden { "\"(hidden)\"".to_owned() } else { value.to_string() };
+            effective.push(Effective { path: path.to_owned(), value, origin });
+        }
+    }
+}
+
+/// Gives a law without a threshold half of the patience, where that is known.
+fn derive_threshold(said: &mut Node) {
+    let Value::Table(table) = &said.value else { return };
+    let Some(patience) = table.get("patience") else { return };
+    let unread = Problems::default();
+    let patience = Duration::read(&At::root(patience, &unread));
+    let Some((patience, limit)) = patience.zip(table.get("limit")) else { return };
+    let Value::Table(law) = &limit.value else { return };
+    let kind =
+        law.get("kind").and_then(|kind| if let Value::Text(kind) = &kind.value { Some(word(kind)) } else { None });
+    let is_needed = matches!(kind.as_deref(), Some("aimd" | "windowed_aimd")) && !law.contains_key("threshold");
+    if is_needed {
+        let mut limit = limit.clone();
+        limit.put("threshold", (patience / 2).write().at(&Origin::Patience));
+        said.put("limit", limit);
+    }
+}
+
+/// The path of a problem as it is in the file: laws call themselves by their name.
+fn as_written(path: &str) -> String {
+    if let Some(rest) = path.strip_prefix("limit.") {
+        let law = ["window", "two_point", "fixed", "aimd", "vegas", "gradient2", "gradient"];
+        let rest = law.into_iter().find_map(|law| rest.strip_prefix(law)).unwrap_or(rest);
+        return join("limit", rest.trim_start_matches('.')).trim_end_matches('.').to_owned();
+    }
+    path.to_owned()
+}
+
+/// Where the value that a problem is about came from.
+fn origin_of(path: &str, effective: &[Effective], said: &Node) -> Origin {
+    let is_about =
+        |one: &&Effective| one.path.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('.'));
+    if effective.iter().filter(is_about).any(|one| one.origin == Origin::Code) {
+        return Origin::Code;
+    }
+    if let Some(group) = path.strip_prefix("budget ") {
+        let names = |one: &&Effective| one.path.ends_with("budget_group") && one.value == format!("{group:?}");
+        return effective.iter().rfind(names).map(|one| one.origin.clone()).unwrap_or_default();
+    }
+    said.closest(path).origin.clone()
+}

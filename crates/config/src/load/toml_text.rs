@@ -1,0 +1,116 @@
+//! TOML as values with lines.
+
+use std::sync::Arc;
+
+use ::toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    problems::ConfigProblem,
+    value::{Node, Origin, Table, Value},
+};
+use crate::schema::setting::Problems;
+
+/// Reads a text. What can't be read is noted, and the rest is read all the same.
+///
+/// Some mistakes make the parser give up, so lines with a mistake are blanked out and the rest is read again.
+pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
+    /// A text with more broken lines than this is something else than TOML.
+    const MOST: usize = 32;
+    let mut rest = text.to_owned();
+    for _ in 0..MOST {
+        let reader = Reader { name: name.into(), text: &rest };
+        let (table, errors) = DeTable::parse_recoverable(&rest);
+        if errors.is_empty() {
+            return reader.table(table.get_ref()).at(&reader.origin(None));
+        }
+        let mut broken = Vec::new();
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            let problem =
+                ConfigProblem::new(&reader.origin(Some(at)), "", format!("invalid TOML: {}", error.message().trim()));
+            // One mistake per line is enough to look at it.
+            if !broken.contains(&reader.line(at)) {
+                broken.push(reader.line(at));
+                problems.borrow_mut().push(problem);
+            }
+        }
+        rest = without(&rest, &broken);
+    }
+    Value::Table(Table::new()).at(&Origin::File { name: name.into(), line: None })
+}
+
+/// The text with empty lines instead of these, counted from 1; without its header a whole section is left out.
+fn without(text: &str, broken: &[usize]) -> String {
+    let mut section_is_broken = false;
+    let lines = text.split('\n').enumerate().map(|(index, line)| {
+        let is_broken = broken.contains(&(index + 1));
+        if line.trim_start().starts_with('[') {
+            section_is_broken = is_broken;
+        }
+        if is_broken || section_is_broken { "" } else { line }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+struct Reader<'t> {
+    name: Arc<str>,
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    /// Counted from 1.
+    fn line(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn origin(&self, offset: Option<usize>) -> Origin {
+        Origin::File { name: Arc::clone(&self.name), line: offset.map(|offset| self.line(offset)) }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Value {
+        let fields = table.iter().map(|(key, value)| (key.get_ref().to_string(), self.node(value)));
+        Value::Table(fields.collect::<Table>())
+    }
+
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
+        let origin = self.origin(Some(value.span().start));
+        let value = match value.get_ref() {
+            DeValue::String(text) => Value::text(text.as_ref()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| Value::Foreign(number.to_string()), Value::Integer),
+            DeValue::Float(number) => {
+                number.as_str().parse().map_or_else(|_| Value::Foreign(number.to_string()), Value::Number)
+            }
+            DeValue::Boolean(flag) => Value::Flag(*flag),
+            DeValue::Datetime(date) => Value::Foreign(date.to_string()),
+            DeValue::Array(values) => Value::List(values.iter().map(|value| self.node(value)).collect()),
+            DeValue::Table(table) => self.table(table),
+        };
+        Node { value, origin }
+    }
+}
+
+/// Writes a table.
+pub(crate) fn write(value: Value) -> String {
+    match convert(value) {
+        ::toml::Value::Table(table) => table.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn convert(value: Value) -> ::toml::Value {
+    match value {
+        Value::Flag(flag) => flag.into(),
+        Value::Integer(number) => number.into(),
+        Value::Number(number) => number.into(),
+        Value::Text(text) | Value::Foreign(text) => text.into(),
+        Value::List(values) => ::toml::Value::Array(values.into_iter().map(|node| convert(node.value)).collect()),
+        Value::Table(table) => {
+            ::toml::Value::Table(table.into_iter().map(|(key, node)| (key, convert(node.value))).collect())
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The values of a file or a variable before they are read as settings. Each knows its origin.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// Where a value came from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// No source sets the value.
+    #[default]
+    Default,
+    /// A file or a text.
+    File {
+        /// Its name.
+        name: Arc<str>,
+        /// The line, counted from 1, where it is known.
+        line: Option<usize>,
+    },
+    /// An environment variable.
+    Variable(Arc<str>),
+    /// The program itself.
+    Code,
+    /// How long callers wait, since no other setting is given.
+    Patience,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { name, line: Some(line) } => write!(f, "{name}:{line}"),
+            Self::File { name, line: None } => f.write_str(name),
+            Self::Variable(name) => f.write_str(name),
+            Self::Code => f.write_str("code"),
+            Self::Patience => f.write_str("patience"),
+        }
+    }
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// What TOML, JSON and the environment have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Flag(bool),
+    Integer(i64),
+    Number(f64),
+    Text(String),
+    List(Vec<Node>),
+    Table(Table),
+    /// What no setting is: a date, `null`, a number beyond all bounds. As it was written.
+    Foreign(String),
+}
+
+pub(crate) type Table = BTreeMap<String, Node>;
+
+impl Value {
+    pub(crate) fn at(self, origin: &Origin) -> Node {
+        Node { value: self, origin: origin.clone() }
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A count. What is beyond 63 bits can't be written in TOML, and means no bound anyway.
+    pub(crate) fn count(count: impl TryInto<i64>) -> Self {
+        Self::Integer(count.try_into().unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn table(fields: impl IntoIterator<Item = (impl Into<String>, Self)>) -> Self {
+        Self::Table(fields.into_iter().map(|(key, value)| (key.into(), value.at(&Origin::Default))).collect())
+    }
+
+    pub(crate) fn list(values: impl IntoIterator<Item = Self>) -> Self {
+        Self::List(values.into_iter().map(|value| value.at(&Origin::Default)).collect())
+    }
+}
+
+/// As JSON writes it, which is also what TOML users recognise.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Number(number) => write!(f, "{number:?}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Foreign(text) => f.write_str(text),
+            Self::List(values) => {
+                f.write_str("[")?;
+                for (index, node) in values.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, node.value)?;
+                }
+                f.write_str("]")
+            }
+            Self::Table(table) => {
+                f.write_str("{")?;
+                for (index, (key, node)) in table.iter().enumerate() {
+                    write!(f, "{}{key:?}: {}", if index == 0 { "" } else { ", " }, node.value)?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn empty() -> Self {
+        Value::Table(Table::new()).at(&Origin::Default)
+    }
+
+    /// Puts a field into a table. A field of the same name is replaced.
+    pub(crate) fn put(&mut self, key: &str, node: Self) {
+        if let Value::Table(table) = &mut self.value {
+            table.insert(key.to_owned(), node);
+        }
+    }
+
+    /// Lays `upper` over this: per setting, what is above holds. A list, and anything that is no table on either side, is
+    /// replaced as a whole; so is a table that says it is of another `kind`.
+    pub(crate) fn lay(&mut self, upper: Self) {
+        match (&mut self.value, upper.value) {
+            (Value::Table(below), Value::Table(above)) if same_kind(below, &above) => {
+                if below.is_empty() {
+                    self.origin = upper.origin;
+                }
+                for (key, node) in above {
+                    match below.get_mut(&key) {
+                        Some(known) => known.lay(node),
+                        None => {
+                            below.insert(key, node);
+                        }
+                    }
+                }
+            }
+            (_, value) => *self = Self { value, origin: upper.origin },
+        }
+    }
+
+    /// The value that a path of a problem is about, or the closest one around it. Names may contain dots.
+    pub(crate) fn closest(&self, path: &str) -> &Self {
+        let Value::Table(table) = &self.value else { return self };
+        let mut best: Option<(&str, &Self)> = None;
+        for (key, node) in table {
+            let Some(rest) = path.strip_prefix(key.as_str()) else { continue };
+            let ends = rest.is_empty() || rest.starts_with('.') || rest.starts_with('[');
+            if ends && best.is_none_or(|(known, _)| known.len() < key.len()) {
+                best = Some((key, node));
+            }
+        }
+        let Some((key, node)) = best else { return self };
+        node.closest(path[key.len()..].trim_start_matches('.'))
+    }
+}
+
+/// Whether two tables are about the same kind of thing, as far as they say.
+fn same_kind(below: &Table, above: &Table) -> bool {
+    let kind = |table: &Table| match table.get("kind").map(|node| &node.value) {
+        Some(Value::Text(kind)) => Some(word(kind)),
+        _ => None,
+    };
+    match (kind(below), kind(above)) {
+        (Some(below), Some(above)) => below == above,
+        _ => true,
+    }
+}
+
+/// A word as it is compared: `two-point` is `two_point`.
+pub(crate) fn word(text: &str) -> String {
+    text.trim().to_ascii_lowercase().replace('-', "_")
+}
+
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(fields: &[(&str, Value)]) -> Node {
+        Value::table([("limit", Value::table(fields.iter().cloned()))]).at(&Origin::Code)
+    }
+
+    #[test]
+    fn a_layer_changes_what_it_names_and_nothing_else() {
+        let mut below = limit(&[("kind", Value::text("aimd")), ("max", Value::Integer(50))]);
+        below.lay(limit(&[("max", Value::Integer(60))]));
+        assert_eq!(below.value.to_string(), r#"{"limit": {"kind": "aimd", "max": 60}}"#);
+    }
+
+    #[test]
+    fn another_kind_starts_afresh() {
+        let mut below = limit(&[("kind", Value::text("aimd")), ("threshold", Value::text("1s"))]);
+        below.lay(limit(&[("kind", Value::text("vegas"))]));
+        assert_eq!(below.value.to_string(), r#"{"limit": {"kind": "vegas"}}"#);
+        below.lay(Value::table([("limit", Value::Integer(8))]).at(&Origin::Code));
+        assert_eq!(below.value.to_string(), r#"{"limit": 8}"#);
+    }
+
+    #[test]
+    fn paths_find_the_closest_value() {
+        let inner = Value::table([("a.b", Value::Integer(1)), ("a", Value::Integer(2))]);
+        let node = Value::table([("caps", inner)]).at(&Origin::Default);
+        assert_eq!(node.closest("caps.a.b").value, Value::Integer(1));
+        assert_eq!(node.closest("caps.a.x").value, Value::Integer(2));
+        assert!(matches!(node.closest("caps.c").value, Value::Table(_)));
+    }
+}

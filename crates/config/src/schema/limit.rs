@@ -1,0 +1,245 @@
+//! The limit: a number, or a law that learns it, with the parameters of each.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::{
+    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
+    setting::{At, Problems, Setting, any_of},
+    times::A_TIME,
+};
+use crate::load::{
+    nearest::nearest,
+    value::{Origin, Value, word},
+};
+use tower_admission_engine::limit::{Fixed, Limit};
+
+/// How many requests may run at once: a number, or a law and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LimitConfig {
+    /// `kind = "aimd"`: additive increase, multiplicative decrease.
+    Aimd(AimdConfig),
+    /// `kind = "fixed"`, or a bare number: always the same.
+    Fixed(FixedConfig),
+    /// `kind = "gradient"`: compares with the best round-trip time that it measures now and then.
+    Gradient(GradientConfig),
+    /// `kind = "gradient2"`: compares with the long-term average.
+    Gradient2(Gradient2Config),
+    /// `kind = "two_point"`: compares two loads, and has no required parameters.
+    TwoPoint(TwoPointConfig),
+    /// `kind = "vegas"`: estimates the queue inside the service.
+    Vegas(VegasConfig),
+    /// `kind = "windowed_aimd"`: AIMD with a window of your own measure.
+    WindowedAimd(WindowedAimdConfig),
+}
+
+impl Default for LimitConfig {
+    fn default() -> Self {
+        Self::Fixed(FixedConfig::default())
+    }
+}
+
+impl From<usize> for LimitConfig {
+    fn from(limit: usize) -> Self {
+        Self::Fixed(FixedConfig { limit })
+    }
+}
+
+const KINDS: [&str; 7] = ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas", "windowed_aimd"];
+
+impl LimitConfig {
+    /// The code.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Aimd(_) => "aimd",
+            Self::Fixed(_) => "fixed",
+            Self::Gradient(_) => "gradient",
+            Self::Gradient2(_) => "gradient2",
+            Self::TwoPoint(_) => "two_point",
+            Self::Vegas(_) => "vegas",
+            Self::WindowedAimd(_) => "windowed_aimd",
+        }
+    }
+
+    /// The highest limit that it can get to.
+    pub(crate) const fn largest(&self) -> usize {
+        match self {
+            Self::Aimd(law) => law.max,
+            Self::Fixed(law) => law.limit,
+            Self::Gradient(law) => law.max,
+            Self::Gradient2(law) => law.max,
+            Self::TwoPoint(law) => law.max,
+            Self::Vegas(law) => law.max,
+            Self::WindowedAimd(law) => law.max,
+        }
+    }
+
+    /// The names of all parameters of all laws, for the environment.
+    pub(crate) fn parameters() -> impl Iterator<Item = &'static str> {
+        let all = [
+            AimdConfig::FIELDS,
+            FixedConfig::FIELDS,
+            GradientConfig::FIELDS,
+            Gradient2Config::FIELDS,
+            TwoPointConfig::FIELDS,
+            VegasConfig::FIELDS,
+            WindowedAimdConfig::FIELDS,
+        ];
+        ["kind"].into_iter().chain(all.into_iter().flatten().copied())
+    }
+
+    pub(crate) fn to_limit(&self) -> Limit {
+        match self {
+            Self::Aimd(law) if law.per_sample => Limit::per_sample(law.to_aimd()),
+            Self::Aimd(law) => law.to_aimd().into(),
+            Self::Fixed(law) => Fixed::new(law.limit).into(),
+            Self::Gradient(law) => law.to_law().into(),
+            Self::Gradient2(law) if law.per_sample => Limit::per_sample(law.to_law()),
+            Self::Gradient2(law) => law.to_law().into(),
+            Self::TwoPoint(law) => law.to_law().into(),
+            Self::Vegas(law) if law.per_sample => Limit::per_sample(law.to_law()),
+            Self::Vegas(law) => law.to_law().into(),
+            Self::WindowedAimd(law) => law.to_law().into(),
+        }
+    }
+}
+
+impl Setting for LimitConfig {
+    fn read(at: &At<'_>) -> Option<Self> {
+        if at.table().is_none() {
+            let number = matches!(at.node.value, Value::Integer(_)) || at.loose_text().is_some();
+            return if number { at.count(1).map(Into::into) } else { at.wrong("a number, or a table with a kind") };
+        }
+        // The kind is not among the parameters of any law, so these are read from a table without it.
+        let mut rest = at.node.clone();
+        let kind = match &mut rest.value {
+            Value::Table(table) => table.remove("kind"),
+            _ => None,
+        };
+        let rest = At { node: &rest, path: at.path.clone(), problems: at.problems };
+        let kind = match &kind {
+            Some(node) => at.child("kind", at.table()?.get("kind")?).kind_of(&node.value)?,
+            // A table without a kind is that of the default, as with everything that isn't said.
+            None => "fixed",
+        };
+        match kind {
+            "aimd" => AimdConfig::read(&rest).map(|mut law| {
+                rest.require_threshold(&mut law.threshold);
+                Self::Aimd(law)
+            }),
+            "gradient" => GradientConfig::read(&rest).map(Self::Gradient),
+            "gradient2" => Gradient2Config::read(&rest).map(Self::Gradient2),
+            "two_point" => TwoPointConfig::read(&rest).map(Self::TwoPoint),
+            "vegas" => VegasConfig::read(&rest).map(|law| {
+                if law.alpha.is_some() != law.beta.is_some() {
+                    rest.problem("found one of alpha and beta, allowed are both or none");
+                }
+                Self::Vegas(law)
+            }),
+            "windowed_aimd" => WindowedAimdConfig::read(&rest).map(|mut law| {
+                rest.require_threshold(&mut law.threshold);
+                Self::WindowedAimd(law)
+            }),
+            "fixed" => FixedConfig::read(&rest).map(Self::Fixed),
+            // A kind that is known and not read here is a mistake of ours, and no fixed limit.
+            kind => {
+                rest.problem(format!("kind {kind} can't be read"));
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> Value {
+        let law = match self {
+            Self::Aimd(law) => law.write(),
+            Self::Fixed(law) => return law.limit.write(),
+            Self::Gradient(law) => law.write(),
+            Self::Gradient2(law) => law.write(),
+            Self::TwoPoint(law) => law.write(),
+            Self::Vegas(law) => law.write(),
+            Self::WindowedAimd(law) => law.write(),
+        };
+        let Value::Table(mut table) = law else { return law };
+        table.insert("kind".to_owned(), Value::text(self.kind()).at(&Origin::Default));
+        Value::Table(table)
+    }
+
+    fn schema() -> Json {
+        let law = |kind: &str, mut schema: Json| {
+            let written = kind.replace('_', "-");
+            schema["properties"]["kind"] =
+                json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
+            if kind != "fixed" {
+                schema["required"] =
+                    if kind.ends_with("aimd") { json!(["kind", "threshold"]) } else { json!(["kind"]) };
+            }
+            schema
+        };
+        any_of([
+            json!({ "type": "integer", "minimum": 1 }),
+            law("aimd", AimdConfig::schema()),
+            law("fixed", FixedConfig::schema()),
+            law("gradient", GradientConfig::schema()),
+            law("gradient2", Gradient2Config::schema()),
+            law("two_point", TwoPointConfig::schema()),
+            law("vegas", VegasConfig::schema()),
+            law("windowed_aimd", WindowedAimdConfig::schema()),
+        ])
+    }
+}
+
+impl At<'_> {
+    /// Which of the laws a value names.
+    fn kind_of(&self, value: &Value) -> Option<&'static str> {
+        let Value::Text(text) = value else { return self.wrong(KINDS.join(", ")) };
+        let kind = KINDS.into_iter().find(|kind| *kind == word(text));
+        kind.or_else(|| match nearest(&word(text), KINDS) {
+            Some(name) => self.wrong(format!("{}; did you mean {name:?}?", KINDS.join(", "))),
+            None => self.wrong(KINDS.join(", ")),
+        })
+    }
+
+    /// AIMD can't guess what is too long.
+    fn require_threshold(&self, threshold: &mut Duration) {
+        let written = self.get("threshold");
+        if written.is_none() {
+            self.problem(format!("threshold is missing, allowed is {A_TIME}"));
+        }
+        // A threshold that can't be read is reported already, so the check must not find its default of 0 besides.
+        let reported = Problems::default();
+        if written.and_then(|at| Duration::read(&At { problems: &reported, ..at })).is_none() {
+            *threshold = Duration::from_secs(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tower_admission_engine::limit::{Aimd, Gradient, Gradient2, TwoPoint, Vegas, Windowed};
+
+    fn shown(limit: &Limit) -> String {
+        format!("{limit:?}")
+    }
+
+    #[test]
+    fn the_defaults_written_here_are_those_of_the_laws() {
+        let second = Duration::from_secs(1);
+        let aimd = LimitConfig::Aimd(AimdConfig { threshold: second, ..AimdConfig::default() });
+        let windowed =
+            LimitConfig::WindowedAimd(WindowedAimdConfig { threshold: second, ..WindowedAimdConfig::default() });
+        for (config, law) in [
+            (aimd, Aimd::new(second).into()),
+            (windowed, Windowed::new(Aimd::new(second)).into()),
+            (LimitConfig::default(), Fixed::default().into()),
+            (LimitConfig::Gradient(GradientConfig::default()), Gradient::new().into()),
+            (LimitConfig::Gradient2(Gradient2Config::default()), Gradient2::new().into()),
+            (LimitConfig::TwoPoint(TwoPointConfig::default()), TwoPoint::new().into()),
+            (LimitConfig::Vegas(VegasConfig::default()), Vegas::new().into()),
+        ] {
+            assert_eq!(shown(&config.to_limit()), shown(&law), "{}", config.kind());
+        }
+    }
+}

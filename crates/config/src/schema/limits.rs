@@ -1,0 +1,320 @@
+//! Caps, rates and budgets in files, under the names of this crate and their aliases.
+
+use std::{
+    collections::BTreeMap,
+    num::{NonZeroU32, NonZeroUsize},
+};
+
+use serde_json::{Value as Json, json};
+
+use super::{
+    setting::{At, Problems, Setting, any_of, object_schema},
+    store::{SHARING, read_sharing, sharing_schema, write_sharing},
+};
+use crate::load::{
+    problems::ConfigProblem,
+    value::{Node, Origin, Value, join},
+};
+use tower_admission_engine::{
+    rules::{RateMode, WhenFull},
+    settings::limits::{Cap, ClassLimits, Rate, Sharing},
+};
+
+/// An override for one label, whose name may contain colons: one `[[label_overrides]]` of a file.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LabelOverride {
+    /// The namespace of the label; `None` for any namespace.
+    pub namespace: Option<String>,
+    /// The label.
+    pub label: String,
+    /// The class of work; `*` for requests whose class has no rules.
+    pub class: String,
+    /// The rules.
+    pub limits: ClassLimits,
+}
+
+impl LabelOverride {
+    /// The rules of a class for a label, in one namespace or in any.
+    pub fn new(
+        namespace: Option<&str>,
+        label: impl Into<String>,
+        class: impl Into<String>,
+        limits: ClassLimits,
+    ) -> Self {
+        Self { namespace: namespace.map(Into::into), label: label.into(), class: class.into(), limits }
+    }
+}
+
+impl Setting for LabelOverride {
+    fn read(at: &At<'_>) -> Option<Self> {
+        let Some(table) = at.table() else { return at.wrong("a table") };
+        let name = |key: &str| {
+            if !table.contains_key(key) {
+                at.problem(format!("{key} is missing, allowed is a name"));
+            }
+            at.field(key)
+        };
+        let (label, class) = (name("label"), name("class"));
+        let namespace = at.field("namespace");
+        // What is left are limits.
+        let mut rest = at.node.clone();
+        if let Value::Table(table) = &mut rest.value {
+            table.retain(|key, _| !["namespace", "label", "class"].contains(&key.as_str()));
+        }
+        let limits = ClassLimits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
+        Some(Self { namespace, label: label?, class: class?, limits })
+    }
+
+    fn write(&self) -> Value {
+        let Value::Table(mut table) = self.limits.write() else { return self.limits.write() };
+        let namespace = self.namespace.as_ref().map(|namespace| ("namespace", namespace));
+        for (key, name) in namespace.into_iter().chain([("label", &self.label), ("class", &self.class)]) {
+            table.insert(key.to_owned(), name.write().at(&Origin::Default));
+        }
+        Value::Table(table)
+    }
+
+    fn schema() -> Json {
+        let mut schema = ClassLimits::schema();
+        schema["properties"]["namespace"] = json!({ "type": "string", "description": "Any unless set." });
+        schema["properties"]["label"] = json!({ "type": "string", "minLength": 1 });
+        schema["properties"]["class"] = json!({ "type": "string", "minLength": 1 });
+        schema["required"] = json!(["label", "class"]);
+        schema
+    }
+}
+
+const OBSERVE: &str = "Whether it only observes (dry run): its decisions are counted, not enforced.";
+const GROUP: &str = "budget_group";
+const GROUP_RATE: &str = "max_per_minute_per_budget_group";
+
+const FIELDS: [&str; 7] = [
+    "max_in_flight",
+    "max_in_flight_per_namespace",
+    "max_per_minute",
+    "max_per_minute_per_namespace",
+    GROUP,
+    GROUP_RATE,
+    "max_pending",
+];
+
+/// Other names for the same settings, first what is written and then what is meant.
+pub(crate) const ALIASES: [(&str, &str); 8] = [
+    ("max_active_leases", "max_in_flight"),
+    ("max_active_leases_per_queue", "max_in_flight"),
+    ("max_active_leases_per_namespace", "max_in_flight_per_namespace"),
+    ("max_dispatches_per_minute", "max_per_minute"),
+    ("max_dispatches_per_minute_per_namespace", "max_per_minute_per_namespace"),
+    ("dispatch_budget_group", GROUP),
+    ("max_dispatches_per_minute_per_budget_group", GROUP_RATE),
+    ("max_pending_per_queue", "max_pending"),
+];
+
+/// All names that a limit can be written under, for the environment.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FIELDS.into_iter().chain(ALIASES.into_iter().map(|(alias, _)| alias))
+}
+
+/// Replaces the other names in a layer by those of this crate, so that a layer above finds what it changes.
+pub(crate) fn rename_all(root: &mut Node, problems: &Problems) {
+    let Value::Table(root) = &mut root.value else { return };
+    let tables = |path: &str, node: Option<&mut Node>, rename: &mut dyn FnMut(&str, &mut Node)| {
+        if let Some(Node { value: Value::Table(table), .. }) = node {
+            table.iter_mut().for_each(|(key, node)| rename(&join(path, key), node));
+        }
+    };
+    tables("classes", root.get_mut("classes"), &mut |path, limits| rename(path, limits, problems));
+    tables("overrides", root.get_mut("overrides"), &mut |path, key| {
+        tables(path, Some(key), &mut |path, limits| rename(path, limits, problems));
+    });
+    if let Some(Node { value: Value::List(overrides), .. }) = root.get_mut("label_overrides") {
+        for (index, node) in overrides.iter_mut().enumerate() {
+            rename(&format!("label_overrides[{index}]"), node, problems);
+        }
+    }
+}
+
+fn rename(path: &str, limits: &mut Node, problems: &Problems) {
+    let Value::Table(table) = &mut limits.value else { return };
+    let mut renamed: BTreeMap<&str, (String, Node)> = BTreeMap::new();
+    let written = std::mem::take(table);
+    for (key, node) in &written {
+        let name = ALIASES.iter().find(|(alias, _)| alias == key).map_or(key.as_str(), |(_, name)| name);
+        if let Some((other, _)) = renamed.insert(name, (key.clone(), node.clone())) {
+            let message = format!("found as {other} and as {key}, which are two names of the same setting");
+            problems.borrow_mut().push(ConfigProblem::new(&node.origin, join(path, name), message));
+        }
+    }
+    *table = renamed.into_iter().map(|(name, (_, node))| (name.to_owned(), node)).collect();
+}
+
+impl Setting for ClassLimits {
+    fn read(at: &At<'_>) -> Option<Self> {
+        at.fields_or_aliases(&FIELDS, &ALIASES)?;
+        let budget = match (at.get(GROUP), at.get(GROUP_RATE)) {
+            (Some(_), Some(_)) => at.field(GROUP).zip(at.field(GROUP_RATE)),
+            (None, None) => None,
+            (Some(group), None) => {
+                group.problem(format!("found a group without its maximum, allowed is one with {GROUP_RATE} beside it"));
+                None
+            }
+            (None, Some(rate)) => {
+                rate.problem(format!("found the maximum of no group, allowed is one with {GROUP} beside it"));
+                None
+            }
+        };
+        Some(Self {
+            in_flight: at.field("max_in_flight"),
+            in_flight_per_namespace: at.field("max_in_flight_per_namespace"),
+            per_minute: at.field("max_per_minute"),
+            per_minute_per_namespace: at.field("max_per_minute_per_namespace"),
+            budget,
+            pending: at.field("max_pending"),
+        })
+    }
+
+    fn write(&self) -> Value {
+        let cap = |name, cap: Option<Cap>| Some((name, cap?.write()));
+        let rate = |name, rate: Option<Rate>| Some((name, rate?.write()));
+        let fields = [
+            cap("max_in_flight", self.in_flight),
+            cap("max_in_flight_per_namespace", self.in_flight_per_namespace),
+            rate("max_per_minute", self.per_minute),
+            rate("max_per_minute_per_namespace", self.per_minute_per_namespace),
+            self.budget.as_ref().map(|(group, _)| (GROUP, group.write())),
+            rate(GROUP_RATE, self.budget.as_ref().map(|(_, rate)| *rate)),
+            cap("max_pending", self.pending),
+        ];
+        Value::table(fields.into_iter().flatten())
+    }
+
+    fn schema() -> Json {
+        let about = |name: &str| match name {
+            "max_in_flight" => ("How many requests of one label run at once; 0 lifts the cap.", Cap::schema()),
+            "max_in_flight_per_namespace" => {
+                ("How many requests of one namespace run at once; 0 lifts the cap.", Cap::schema())
+            }
+            "max_per_minute" => ("How many requests of one label start per minute.", Rate::schema()),
+            "max_per_minute_per_namespace" => ("How many requests of one namespace start per minute.", Rate::schema()),
+            GROUP => ("The group of labels that share a rate.", json!({ "type": "string", "minLength": 1 })),
+            GROUP_RATE => ("How many requests of the group start per minute.", Rate::schema()),
+            _ => ("How many requests of one label are waiting or running; 0 lifts the bound.", Cap::schema()),
+        };
+        let named = |written: &'static str, name: &str| {
+            let (about, schema) = about(name);
+            (written, about.to_owned(), schema)
+        };
+        let own = FIELDS.into_iter().map(|name| named(name, name));
+        object_schema(own.chain(ALIASES.into_iter().map(|(alias, name)| named(alias, name))))
+    }
+}
+
+/// A cap on requests in flight; in a file 0 lifts it.
+fn as_written(max: usize) -> Cap {
+    NonZeroUsize::new(max).map_or_else(Cap::unlimited, Cap::new)
+}
+
+impl Setting for Cap {
+    fn read(at: &At<'_>) -> Option<Self> {
+        if at.table().is_none() {
+            return at.count(0).map(as_written);
+        }
+        let [local, on_store_failure, instances] = SHARING;
+        at.fields(&["max", "when_full", "observe", local, on_store_failure, instances])?;
+        let Some(max) = at.get("max") else {
+            at.problem("max is missing, allowed is a whole number, 0 or more");
+            return None;
+        };
+        let when_full: Option<WhenFull> = at.field("when_full");
+        let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
+        Some(Self { when_full, shared, observes, ..as_written(max.count(0)?) })
+    }
+
+    fn write(&self) -> Value {
+        if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
+            return self.max.unwrap_or(0).write();
+        }
+        let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
+        let observe = self.observes.then(|| ("observe", true.write()));
+        let fields = [Some(("max", self.max.unwrap_or(0).write())), when_full, observe];
+        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
+    }
+
+    fn schema() -> Json {
+        let own = [
+            ("max", String::new(), usize::schema()),
+            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
+        ];
+        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
+        table["required"] = json!(["max"]);
+        any_of([usize::schema(), table])
+    }
+}
+
+const A_RATE: &str = "a whole number, 1 or more; a rate that lets nothing start is a mistake";
+
+impl Setting for Rate {
+    fn read(at: &At<'_>) -> Option<Self> {
+        let max = |at: &At<'_>| NonZeroU32::new(at.small(0)?).or_else(|| at.wrong(A_RATE));
+        if at.table().is_none() {
+            return max(at).map(Self::per_minute);
+        }
+        let [local, on_store_failure, instances] = SHARING;
+        at.fields(&["max", "mode", "burst", "when_full", "observe", local, on_store_failure, instances])?;
+        let Some(number) = at.get("max") else {
+            at.problem(format!("max is missing, allowed is {A_RATE}"));
+            return None;
+        };
+        let burst = at.field("burst");
+        let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
+        let (when_full, shared) = (at.field("when_full"), read_sharing(at));
+        let observes = at.field("observe").unwrap_or_default();
+        let rate = Self { when_full, shared, observes, ..Self::per_minute(max(&number)?) };
+        if let Some(burst) = at.get("burst").filter(|_| smooth != Some(true)) {
+            burst.problem("found a burst without mode = \"smooth\", allowed is one with it");
+        }
+        Some(match (smooth, burst) {
+            (Some(true), Some(burst)) => rate.mode(RateMode::Smooth { burst }),
+            (Some(true), None) => rate.smooth(),
+            (Some(false), _) => rate.mode(RateMode::Minute),
+            (None, _) => rate,
+        })
+    }
+
+    fn write(&self) -> Value {
+        let max = self.max.write();
+        let is_plain = self.when_full.is_none() && !self.observes && self.shared == Sharing::new();
+        if self.mode.is_none() && is_plain {
+            return max;
+        }
+        let mode = self.mode.map(|mode| if mode == RateMode::Minute { "minute" } else { "smooth" });
+        let burst = match self.mode {
+            Some(RateMode::Smooth { burst }) => Some(burst.write()),
+            _ => None,
+        };
+        let fields = [
+            Some(("max", max)),
+            mode.map(|mode| ("mode", Value::text(mode))),
+            burst.map(|burst| ("burst", burst)),
+            self.when_full.map(|when_full| ("when_full", when_full.write())),
+            self.observes.then(|| ("observe", true.write())),
+        ];
+        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
+    }
+
+    fn schema() -> Json {
+        let number = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
+        let own = [
+            ("max", String::new(), number.clone()),
+            ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
+            ("burst", "How many requests may start at once, in smooth mode.".to_owned(), number.clone()),
+            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
+            ("observe", OBSERVE.to_owned(), bool::schema()),
+        ];
+        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
+        table["required"] = json!(["max"]);
+        any_of([number, table])
+    }
+}

@@ -1,0 +1,195 @@
+//! Settings that are one of a few words, and shares.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::{
+    setting::{At, Setting, any_of, object_schema},
+    times::{parse_percent, percent_of},
+};
+use crate::Share;
+use crate::load::value::Value;
+use tower_admission_engine::{
+    plan::{Discipline, Mode, PartitionMode},
+    rules::WhenFull,
+};
+
+/// A type whose values have names.
+macro_rules! words {
+    ($type:ty, $($word:literal => $value:expr),+) => {
+        impl Setting for $type {
+            fn read(at: &At<'_>) -> Option<Self> {
+                at.one_of(&[$( ($word, $value) ),+])
+            }
+
+            fn write(&self) -> Value {
+                Value::text(self.as_str())
+            }
+
+            fn schema() -> Json {
+                json!({ "enum": [$( $word ),+] })
+            }
+        }
+    };
+}
+
+words!(Mode, "enforce" => Mode::Enforce, "observe" => Mode::Observe, "off" => Mode::Off);
+words!(
+    PartitionMode,
+    "burst" => PartitionMode::Burst,
+    "hard_cap" => PartitionMode::HardCap,
+    "overcommit" => PartitionMode::Overcommit
+);
+words!(WhenFull, "wait" => WhenFull::Queue, "reject" => WhenFull::Reject, "empty" => WhenFull::RespondEmpty);
+
+/// Maurer's figures.
+const INTERVAL: Duration = Duration::from_millis(100);
+const SHORT_WAIT: Duration = Duration::from_millis(5);
+const ADAPTIVE: Discipline = Discipline::AdaptiveLifo { interval: INTERVAL, short_wait: SHORT_WAIT };
+
+/// A burst of a second, and half of what a quick request takes.
+const LONGEST: Duration = Duration::from_secs(1);
+const STANDING: Duration = Duration::from_millis(25);
+const CREDIT: Discipline = Discipline::BurstCredit { longest: LONGEST, standing: STANDING, credit: LONGEST };
+
+const DISCIPLINES: [(&str, Discipline); 4] =
+    [("fifo", Discipline::Fifo), ("fair", Discipline::Fair), ("adaptive_lifo", ADAPTIVE), ("burst_credit", CREDIT)];
+
+/// The settings that only some of them have.
+const TIMES: [&str; 5] = ["interval", "short_wait", "longest", "standing", "credit"];
+
+impl Setting for Discipline {
+    fn read(at: &At<'_>) -> Option<Self> {
+        if at.table().is_none() {
+            return at.one_of(&DISCIPLINES);
+        }
+        at.fields(&["kind", "interval", "short_wait", "longest", "standing", "credit"])?;
+        let Some(kind) = at.get("kind") else {
+            at.problem("kind is missing, allowed are \"adaptive_lifo\" and \"burst_credit\"");
+            return None;
+        };
+        let (found, own) = match kind.one_of(&DISCIPLINES)? {
+            Self::AdaptiveLifo { .. } => {
+                let interval = at.field("interval").unwrap_or(INTERVAL);
+                let short_wait = at.field("short_wait").unwrap_or(SHORT_WAIT);
+                (Self::AdaptiveLifo { interval, short_wait }, &TIMES[..2])
+            }
+            Self::BurstCredit { .. } => {
+                let longest = at.field("longest").unwrap_or(LONGEST);
+                let standing = at.field("standing").unwrap_or(STANDING);
+                let credit = at.field("credit").unwrap_or(longest);
+                (Self::BurstCredit { longest, standing, credit }, &TIMES[2..])
+            }
+            plain => (plain, &TIMES[..0]),
+        };
+        let strangers = TIMES.into_iter().filter(|time| !own.contains(time));
+        for field in strangers.filter_map(|time| at.get(time)) {
+            field.problem(format!("{} has no such setting", found.as_str()));
+        }
+        Some(found)
+    }
+
+    fn write(&self) -> Value {
+        let (kind, times) = (Value::text(self.as_str()), self.times());
+        if times.is_empty() {
+            return kind;
+        }
+        Value::table([("kind", kind)].into_iter().chain(times.into_iter().map(|(name, time)| (name, time.write()))))
+    }
+
+    fn schema() -> Json {
+        let mut credit = object_schema([
+            ("kind", String::new(), json!({ "enum": ["burst_credit", "burst-credit"] })),
+            ("longest", "The maximum wait.".to_owned(), Duration::schema()),
+            ("standing", "The wait that is always allowed.".to_owned(), Duration::schema()),
+            ("credit", "For how long in a row requests may wait longer than that.".to_owned(), Duration::schema()),
+        ]);
+        credit["required"] = json!(["kind"]);
+        let mut table = object_schema([
+            ("kind", String::new(), json!({ "enum": ["adaptive_lifo", "adaptive-lifo"] })),
+            ("interval", "The longest time for which a draining queue is not empty.".to_owned(), Duration::schema()),
+            ("short_wait", "The maximum wait while the queue doesn't drain.".to_owned(), Duration::schema()),
+        ]);
+        table["required"] = json!(["kind"]);
+        let words = ["fifo", "fair", "adaptive_lifo", "adaptive-lifo", "burst_credit", "burst-credit"];
+        any_of([json!({ "enum": words }), table, credit])
+    }
+}
+
+/// What a percentage looks like, for messages.
+const A_PERCENTAGE: &str = "a percentage such as \"60%\", or a fraction of 1 such as 0.6";
+
+/// A percentage of the limit, without a mode.
+struct Percent(f64);
+
+impl Setting for Percent {
+    #[expect(clippy::cast_precision_loss, reason = "0 and 1 are what is allowed")]
+    fn read(at: &At<'_>) -> Option<Self> {
+        let part = |part: f64| (0.0..=1.0).contains(&part).then(|| percent_of(part));
+        let percent = match &at.node.value {
+            Value::Text(text) => parse_percent(text).or_else(|| part(at.loose_text()?.parse().ok()?)),
+            Value::Number(number) => part(*number),
+            Value::Integer(number) => part(*number as f64),
+            _ => None,
+        };
+        percent.map(Self).or_else(|| at.wrong(A_PERCENTAGE))
+    }
+
+    fn write(&self) -> Value {
+        Value::Text(format!("{}%", self.0))
+    }
+
+    fn schema() -> Json {
+        let text = json!({ "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*%$" });
+        any_of([text, json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })])
+    }
+}
+
+impl Setting for Share {
+    fn read(at: &At<'_>) -> Option<Self> {
+        if at.table().is_none() {
+            return Percent::read(at).map(|it| Self::written(it.0));
+        }
+        at.fields(&["percent", "mode", "observe", "lend"])?;
+        if at.get("percent").is_none() {
+            at.problem(format!("percent is missing, allowed is {A_PERCENTAGE}"));
+        }
+        let mode = at.field("mode").unwrap_or_default();
+        let share = Self::written(at.field::<Percent>("percent")?.0).with_mode(mode);
+        let share = at.field::<Percent>("lend").map_or(share, |lent| share.lend(lent.0));
+        Some(if at.field("observe").unwrap_or_default() { share.observe() } else { share })
+    }
+
+    fn write(&self) -> Value {
+        let percent = Percent(self.as_percent()).write();
+        let mode = Some(self.mode()).filter(|mode| *mode != PartitionMode::Burst);
+        let lend = (self.lends() < 100.0).then(|| ("lend", Percent(self.lends()).write()));
+        if mode.is_none() && !self.observes() && lend.is_none() {
+            return percent;
+        }
+        let observe = self.observes().then(|| ("observe", true.write()));
+        Value::table(
+            [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe, lend].into_iter().flatten(),
+        )
+    }
+
+    fn schema() -> Json {
+        let mut table = object_schema([
+            ("percent", "The part of the limit.".to_owned(), Percent::schema()),
+            ("mode", "What the partition may do beyond its share.".to_owned(), PartitionMode::schema()),
+            (
+                "observe",
+                "Whether it only observes (dry run): its decisions are counted, not enforced.".to_owned(),
+                bool::schema(),
+            ),
+            (
+                "lend",
+                "The part of the share that others may use while it is idle; all of it unless set.".to_owned(),
+                Percent::schema(),
+            ),
+        ]);
+        table["required"] = json!(["percent"]);
+        any_of([Percent::schema(), table])
+    }
+}
