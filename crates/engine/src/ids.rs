@@ -11,7 +11,6 @@ impl PartitionId {
     pub const DEFAULT: Self = Self(0);
 
     /// Returns the partition with this index, if there may be that many.
-    #[inline]
     pub fn from_index(index: usize) -> Option<Self> {
         u16::try_from(index).ok().map(Self)
     }
@@ -21,13 +20,11 @@ impl PartitionId {
     }
 
     #[doc(hidden)]
-    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Returns all numbers that there may be, in their order.
-    #[inline]
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         (0..=u16::MAX).map(Self)
     }
@@ -42,7 +39,6 @@ impl ClassId {
     pub const OTHERS: Self = Self(0);
 
     /// Returns the class at this place; that of all others, if it is too far.
-    #[inline]
     pub fn from_index(index: usize) -> Self {
         u8::try_from(index).map_or(Self::OTHERS, Self)
     }
@@ -209,13 +205,11 @@ impl TtlId {
     }
 
     #[doc(hidden)]
-    #[inline]
     pub const fn number(self) -> u32 {
         self.0
     }
 
     #[doc(hidden)]
-    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -21,13 +21,11 @@ impl Timestamp {
     pub(crate) const LATEST: Self = Self(u64::MAX - 1);
 
     /// The moment `nanos` nanoseconds after [`Timestamp::ZERO`].
-    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since [`Timestamp::ZERO`].
-    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -41,14 +39,12 @@ impl Timestamp {
 
     /// This moment plus `duration`, [`Timestamp::NEVER`] at most.
     #[must_use]
-    #[inline]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
     /// The moment `duration` ago, [`Timestamp::ZERO`] at the earliest.
     #[doc(hidden)]
-    #[inline]
     pub const fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
     }
@@ -59,14 +55,12 @@ impl Timestamp {
     }
 
     /// How long after `earlier` this moment is; zero if it is not.
-    #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
 /// `duration` in whole nanoseconds; 584 years and more are all the same to us.
-#[inline]
 pub const fn nanos(duration: Duration) -> u64 {
     // In 64 bits throughout: this runs several times per request.
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
