@@ -113,6 +113,17 @@ impl<Res, Err> AssessResult<Res, Err> for OkIsSuccess {
     }
 }
 
+impl AdmissionLayer {
+    /// The layer of the same handle for services that are not HTTP: rejections are errors. All other settings are
+    /// reset.
+    pub fn generic(self) -> AdmissionLayer<GenericProtocol> {
+        AdmissionLayer {
+            protocol: Arc::new(GenericProtocol::new(self.admission.clone())),
+            admission: self.admission.clone(),
+        }
+    }
+}
+
 impl<C, A> AdmissionLayer<GenericProtocol<C, A>>
 where
     C: Clone,

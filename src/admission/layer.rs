@@ -1,26 +1,16 @@
 //! The layer: a handle, and how requests and responses are read.
 
-use std::{fmt, mem, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, Version, header::CACHE_CONTROL};
-use http_body::Body;
+use http::{HeaderName, Response};
 use tower_layer::Layer;
 
 use super::{
-    AdmissionService, BodyData, Deadline, Policy, Rejections, ReleaseAt, RequestHead, SampleAt,
-    assess::Assess,
+    AdmissionService, HttpProtocol, Policy, Rejections, ReleaseAt, RequestHead, SampleAt, assess::Assess,
     classify::Classify,
-    context::close_connection,
-    generic::GenericProtocol,
-    nesting::{self, HandleId},
-    policy::{grpc_timeout, seconds},
 };
-use crate::{
-    rejection::Rejection,
-    runtime::{Admission, AsShared, Shared},
-    ticket::Ticket,
-};
+use crate::{rejection::Rejection, runtime::Admission};
 
 /// Applies an [`Admission`] to a tower service.
 ///
@@ -33,24 +23,6 @@ pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) protocol: Arc<P>,
     pub(super) admission: Admission,
 }
-
-/// The default protocol of [`AdmissionLayer`]: how HTTP and gRPC are read and answered.
-#[derive(Clone)]
-pub struct HttpProtocol {
-    pub(super) admission: Admission,
-    classify: Option<Arc<dyn Classify>>,
-    /// What a response means; `None` stands for the default.
-    assess: Option<Arc<dyn Assess>>,
-    respond: Option<Respond>,
-    pub(super) rejections: Rejections,
-    exempt: Option<Exempt>,
-    deadline_header: Option<HeaderName>,
-    policy: Policy,
-    max_upload: u64,
-}
-
-type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
-type Exempt = Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>;
 
 impl AdmissionLayer {
     /// A layer for HTTP and gRPC over `admission`.
@@ -136,119 +108,9 @@ impl AdmissionLayer {
         self.with(|http| http.max_upload = bytes)
     }
 
-    /// The layer of the same handle for services that are not HTTP: rejections are errors. All other settings are
-    /// reset.
-    pub fn generic(self) -> AdmissionLayer<GenericProtocol> {
-        AdmissionLayer {
-            protocol: Arc::new(GenericProtocol::new(self.admission.clone())),
-            admission: self.admission.clone(),
-        }
-    }
-
     fn with(mut self, change: impl FnOnce(&mut HttpProtocol)) -> Self {
         change(Arc::make_mut(&mut self.protocol));
         self
-    }
-}
-
-impl AsShared for Arc<HttpProtocol> {
-    fn shared(&self) -> &Arc<Shared> {
-        &self.admission.shared
-    }
-}
-
-impl HttpProtocol {
-    #[inline]
-    pub(super) fn is_exempt(&self, request: &RequestHead<'_>) -> bool {
-        self.exempt.as_ref().is_some_and(|exempt| exempt(request))
-    }
-
-    /// Returns what tells the handle from others.
-    #[inline]
-    pub(super) fn id(&self) -> HandleId {
-        self.admission.shared.id()
-    }
-
-    /// Returns what judges the responses, unless that is the default.
-    #[inline]
-    pub(super) fn own_assess(&self) -> Option<Arc<dyn Assess>> {
-        self.assess.clone()
-    }
-
-    /// Fills in the ticket of a request.
-    #[inline]
-    pub(super) fn fill_in<'r>(&self, ticket: &mut Ticket<'r>, request: &RequestHead<'r>) {
-        if let Some(timeout) = grpc_timeout(request) {
-            ticket.limit_timeout(timeout);
-        }
-        if let Some(deadline) = request.extensions().get::<Deadline>() {
-            ticket.limit_timeout(deadline.remaining());
-        }
-        if let Some(timeout) = self.header_timeout(request) {
-            ticket.limit_timeout(timeout);
-        }
-        if let Some(classify) = &self.classify {
-            classify.classify(request, ticket);
-        }
-    }
-
-    #[inline]
-    fn header_timeout(&self, request: &RequestHead<'_>) -> Option<Duration> {
-        let values = request.headers().get_all(self.deadline_header.as_ref()?).iter();
-        values.filter_map(|value| seconds(value.as_bytes())).min()
-    }
-
-    /// The policy of a request, before its response is known.
-    #[inline]
-    pub(super) fn policy<B: Body>(&self, request: &Request<B>) -> Policy {
-        let own = request.extensions().get::<Policy>();
-        let policy = own.map_or(self.policy, |own| own.or(self.policy));
-        let body = request.body();
-        let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
-        if uploads
-            && own.is_none_or(|own| own.sample_at.is_none())
-            && policy.sample_at != Some(SampleAt::Never)
-            && !RequestHead::of(request).is_grpc()
-        {
-            policy.sample_at(SampleAt::OverloadOnly)
-        } else {
-            policy
-        }
-    }
-
-    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &mut Request<B>) -> Response<BodyData> {
-        let head = RequestHead::of(request);
-        let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
-        let mut response = match own {
-            Some(response) => {
-                let mut response = response.map(BodyData::new);
-                nesting::mark_rejection(response.extensions_mut());
-                response
-            }
-            None => self.rejections.respond(rejection, &head),
-        };
-        if response.headers().is_empty() {
-            // The headers of the request go with it: their place serves the answer, which then allocates none.
-            let mut headers = mem::take(request.headers_mut());
-            headers.clear();
-            *response.headers_mut() = headers;
-        }
-        // A moment later the same request may be served, and some statuses may be stored unless told otherwise.
-        let no_store = HeaderValue::from_static("no-store");
-        if response.headers().is_empty() {
-            response.headers_mut().insert(CACHE_CONTROL, no_store);
-        } else {
-            response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
-        }
-        if request.method() == Method::HEAD {
-            // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
-            *response.body_mut() = BodyData::empty();
-        }
-        // Another instance may have room; HTTP/2 has no such header.
-        if self.admission.shared.is_leaving() && request.version() <= Version::HTTP_11 {
-            close_connection(&mut response);
-        }
-        response
     }
 }
 
@@ -269,11 +131,5 @@ impl<P> Clone for AdmissionLayer<P> {
 impl<P> fmt::Debug for AdmissionLayer<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdmissionLayer").field("admission", &self.admission).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for HttpProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpProtocol").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

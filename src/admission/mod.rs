@@ -17,6 +17,7 @@ mod head;
 mod layer;
 mod nesting;
 mod policy;
+mod protocol;
 mod respond;
 mod service;
 
@@ -36,7 +37,8 @@ pub use generic::{
     classify_request_fn,
 };
 pub use head::RequestHead;
-pub use layer::{AdmissionLayer, HttpProtocol};
+pub use layer::AdmissionLayer;
 pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
+pub use protocol::HttpProtocol;
 pub use respond::Rejections;
 pub use service::AdmissionService;

@@ -105,6 +105,8 @@ fn mentioned(code: &str) -> Vec<Names> {
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let begins = starts.filter(|&at| !code[..at].ends_with(|c| is_path(c) || c == '$'));
     let paths = begins.map(|at| code[at..].split(|c| !is_path(c)).next().unwrap_or_default());
+    // The stem of a tree of `use`s names no item.
+    let paths = paths.filter(|path| !path.ends_with("::"));
     paths.map(|path| path.split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect()).collect()
 }
 
@@ -158,6 +160,14 @@ fn circles_are_found() {
         ("z", "use crate::x::One;"),
     ];
     assert_eq!(found(&folder), ["x::one", "x::two"]);
+    assert_eq!(
+        found(&[
+            ("a", "use crate::b::{Thing};"),
+            ("b", "pub use c::Thing;\nuse crate::a;"),
+            ("b/c", "pub struct Thing;")
+        ]),
+        [""; 0]
+    );
     // Another crate under a name of its own, handed on by the root.
     let root = "pub use other::{self as part, Thing};\nuse crate::a;";
     assert_eq!(found(&[("", root), ("a", "use crate::{Thing, part::Else};")]), [""; 0]);

@@ -15,7 +15,7 @@ mod settings;
 
 pub use self::settings::{
     Cap, ClassLimits, ForAll, LabelConfig, Labels, Rate, Rules, Settings, Share,
-    derived::Derived,
+    auto::Derived,
     layer::{AdmissionConfig, CAPTURE_BYTES},
     percent,
 };

@@ -35,6 +35,7 @@ mod extras;
 mod ids;
 mod lifecycle;
 pub mod limit;
+mod outage;
 pub mod plan;
 mod queue;
 mod quota;
@@ -60,8 +61,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use self::{
-    capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, plan::Plan,
-    queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
+    capacity::Capacity, control::Controller, estimate::Estimates, extras::Extras, lifecycle::Lifecycle, outage::Outage,
+    plan::Plan, queue::WaitQueue, quota::Quotas, slot_ttl::SlotTtl, telemetry::Telemetry,
 };
 pub use self::{
     control::ShadowSnapshot,
@@ -97,6 +98,7 @@ pub struct Engine {
     /// What settings and mode ask of a request beyond a slot.
     extras: Extras,
     lifecycle: Lifecycle,
+    outage: Outage,
     capacity: Capacity,
     queue: WaitQueue,
     quotas: Quotas,
@@ -118,6 +120,7 @@ impl Engine {
             now: Timestamp::ZERO,
             extras: Extras::default(),
             lifecycle: Lifecycle::default(),
+            outage: Outage::default(),
             capacity: Capacity::new(plan.partitions, controller.limit()),
             queue: WaitQueue::new(partitions, queue),
             quotas: Quotas::new(plan.labels, plan.rules),

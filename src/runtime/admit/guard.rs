@@ -68,7 +68,7 @@ pub(super) struct SpecialSlot {
     ttl: Option<TtlId>,
     lease: Option<Box<store::LeaseGuard>>,
     /// Where the slot is left when its request ends before its work.
-    shelf: Option<Arc<SlotShelf>>,
+    shelf: Option<Arc<SlotShelf<SlotGuard>>>,
     /// Whether it was left there.
     is_kept: bool,
 }
@@ -235,7 +235,7 @@ impl SlotGuard {
     /// Lets the slot be kept for work that may outlive its request. Returns what the handler keeps it with.
     pub(crate) fn share(&mut self) -> Option<SlotKeeper> {
         self.take_over(None);
-        let shelf = Arc::<SlotShelf>::default();
+        let shelf = Arc::<SlotShelf<Self>>::default();
         let keeper = SlotKeeper::new(&shelf, self.handle_id());
         let mut special = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
             SlotSource::Own(own) => Box::new(SpecialSlot::of(own)),

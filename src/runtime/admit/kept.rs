@@ -1,30 +1,26 @@
 //! A slot that outlives its request, since the work does.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::{
+    any::Any,
+    sync::{Arc, Mutex, Weak},
+};
 
-use super::guard::{SlotGuard, SlotSource};
-use crate::{Outcome, runtime::core::lock};
+use crate::runtime::core::lock;
 
 /// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
-#[derive(Debug, Default)]
-pub(crate) struct SlotShelf(Mutex<Option<SlotGuard>>);
+#[derive(Debug)]
+pub(crate) struct SlotShelf<S>(Mutex<Option<S>>);
 
-impl SlotShelf {
-    /// Leaves the slot here.
-    pub(super) fn put(&self, slot: SlotGuard) {
-        *lock(&self.0) = Some(slot);
+impl<S> Default for SlotShelf<S> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
     }
 }
 
-impl SlotGuard {
-    /// Gives up the slot of a request whose caller left: work that goes on keeps it. Work of which nothing is told goes on where it
-    /// is known how long callers wait, since the settings follow from that.
-    pub(crate) fn give_up(&mut self, goes_on: Option<bool>, learned: impl FnOnce(Outcome) -> Outcome) {
-        let knows_default_deadline = || match &self.source {
-            SlotSource::Lent(arena, _) => arena.lanes().knows_default_deadline(),
-            _ => self.own().is_some_and(|own| own.shared.arena().lanes().knows_default_deadline()),
-        };
-        if goes_on.unwrap_or_else(knows_default_deadline) { self.leave_work(learned) } else { self.abandon(learned) }
+impl<S> SlotShelf<S> {
+    /// Leaves the slot here.
+    pub(super) fn put(&self, slot: S) {
+        *lock(&self.0) = Some(slot);
     }
 }
 
@@ -32,13 +28,14 @@ impl SlotGuard {
 /// says [`Abandoned::Kept`](crate::policy::Abandoned::Kept).
 #[derive(Clone, Debug)]
 pub struct SlotKeeper {
-    shelf: Weak<SlotShelf>,
+    shelf: Weak<dyn Any + Send + Sync>,
     handle: usize,
 }
 
 impl SlotKeeper {
-    pub(super) fn new(shelf: &Arc<SlotShelf>, handle: usize) -> Self {
-        Self { shelf: Arc::downgrade(shelf), handle }
+    pub(super) fn new<S: Send + 'static>(shelf: &Arc<SlotShelf<S>>, handle: usize) -> Self {
+        let shelf: Arc<dyn Any + Send + Sync> = Arc::clone(shelf) as _;
+        Self { shelf: Arc::downgrade(&shelf), handle }
     }
 
     /// Keeps the slot: it is given back when the request has ended, the answer is sent or given up, and this value and all
@@ -55,7 +52,7 @@ impl SlotKeeper {
 #[must_use = "the slot may be given back as soon as this is dropped"]
 #[derive(Debug)]
 pub struct KeptSlot {
-    _shelf: Arc<SlotShelf>,
+    _shelf: Arc<dyn Any + Send + Sync>,
     handle: usize,
 }
 

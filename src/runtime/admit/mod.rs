@@ -2,6 +2,7 @@
 
 mod entry;
 mod expired_slots;
+mod give_up;
 mod guard;
 mod kept;
 mod lease_lost;

@@ -4,42 +4,8 @@ use std::time::Duration;
 
 #[cfg(feature = "files")]
 use crate::schema::{LimitConfig, TwoPointConfig};
-use crate::settings::layer::AdmissionConfig;
+use crate::settings::{auto::Derived, layer::AdmissionConfig};
 use tower_admission_engine::plan::Discipline;
-
-/// A setting that follows from the [patience](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.patience) of the callers unless it is set; `"auto"` in
-/// files.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a setting is set or not")]
-#[cfg_attr(not(feature = "files"), allow(unreachable_pub, reason = "public with this feature alone"))]
-pub enum Derived<T> {
-    /// It follows from the patience or, without that, is the default.
-    #[default]
-    Auto,
-    /// It is set.
-    Set(T),
-}
-
-impl<T> Derived<T> {
-    /// Returns the value, if it is set.
-    pub const fn get(&self) -> Option<&T> {
-        match self {
-            Self::Auto => None,
-            Self::Set(value) => Some(value),
-        }
-    }
-
-    /// Whether it is set.
-    pub const fn is_set(&self) -> bool {
-        matches!(self, Self::Set(_))
-    }
-}
-
-impl<T> From<T> for Derived<T> {
-    fn from(value: T) -> Self {
-        Self::Set(value)
-    }
-}
 
 /// What bounds waits, once all of it is known.
 #[derive(Clone, Copy, Debug)]

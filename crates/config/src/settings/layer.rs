@@ -6,7 +6,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 #[cfg(feature = "files")]
 use super::{ClassLimits, share::Share, store::StoreConfig};
-use super::{derived::Derived, labels::Labels};
+use super::{auto::Derived, labels::Labels};
 use crate::declare::settings;
 #[cfg(feature = "files")]
 use crate::schema::{LabelOverride, LimitConfig};

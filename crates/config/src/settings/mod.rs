@@ -1,6 +1,7 @@
 //! What can be set, and what holds unless it is.
 
-pub(super) mod derived;
+pub(super) mod auto;
+mod derived;
 pub(super) mod labels;
 pub(super) mod layer;
 mod share;

@@ -8,9 +8,12 @@ mod service_time;
 
 use std::time::Duration;
 
-pub(crate) use self::abandoned::AbandonedWork;
-use self::{hold_time::HoldTime, service_time::ServiceTime};
-use crate::{Timestamp, ids::ClassId, stall::Stall};
+use self::{abandoned::AbandonedWork, hold_time::HoldTime, service_time::ServiceTime};
+use crate::{
+    Timestamp,
+    ids::{AbandonedKind, ClassId, PartitionId},
+    stall::Stall,
+};
 
 /// The estimates.
 #[derive(Debug, Default)]
@@ -33,12 +36,19 @@ impl Estimates {
         self.hold.stall_mut().freed();
     }
 
-    /// Notes the round-trip time of a request of this class; `is_within_limit` unless it ran beyond the limit.
-    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration, is_within_limit: bool) {
+    /// Notes the round-trip time of a request of this class and partition; `is_within_limit` unless it ran over the limit.
+    pub(crate) fn answered(
+        &mut self,
+        (class, partition): (ClassId, PartitionId),
+        start: Timestamp,
+        rtt: Duration,
+        is_within_limit: bool,
+    ) {
         if is_within_limit {
             self.hold.answered(rtt);
         }
         self.service.answered(class, rtt);
+        self.abandoned.answered((class, partition), start, rtt);
     }
 
     /// Notes for how long a slot was held, where slots are scarce.
@@ -63,13 +73,15 @@ impl Estimates {
         self.service.likely(class)
     }
 
-    /// Returns how long work goes on that was given up.
-    pub(crate) const fn abandoned(&self) -> &AbandonedWork {
-        &self.abandoned
+    /// Notes that work of this age was given up, which may go on. Returns whether answers say how long it takes.
+    pub(crate) fn given_up(&mut self, class: ClassId, partition: PartitionId, age: Duration) -> bool {
+        self.abandoned.given_up((class, partition), age)
     }
 
-    pub(crate) const fn abandoned_mut(&mut self) -> &mut AbandonedWork {
-        &mut self.abandoned
+    /// Returns when work that was given up and that started at this time has nearly always ended: by answers if these say so,
+    /// or the longest that work may take.
+    pub(crate) fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp, longest: Duration) -> Timestamp {
+        self.abandoned.end((kind.class, kind.partition), kind.is_known, start, longest)
     }
 
     /// Little's law: returns how long until `releases` of `slots` slots came free, as usual.

@@ -71,11 +71,11 @@ impl Engine {
     /// Takes note of the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns
     /// how that differs from before. The engine asks no store itself.
     pub fn tell_store(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> Option<StoreChange> {
-        if self.lifecycle.store().state() == to {
+        if self.outage.state() == to {
             return None;
         }
         let now = self.advance(now);
-        let change = self.lifecycle.store_mut().change(now, to, lasts);
+        let change = self.outage.change(now, to, lasts);
         self.note_change(now, ChangeEvent::Store(change));
         Some(change)
     }

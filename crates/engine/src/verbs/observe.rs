@@ -60,8 +60,7 @@ impl Engine {
                 (Some(self.controller.normalise(class, rtt)).filter(|_| !is_untimely), Outcome::Cancelled)
             }
             Outcome::Success => {
-                self.estimates.answered(class, rtt, sample.is_within_limit);
-                self.estimates.abandoned_mut().answered((class, partition), start, rtt);
+                self.estimates.answered((class, partition), start, rtt, sample.is_within_limit);
                 // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
                 let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
                 (Some(self.controller.normalise(class, rtt)), outcome)
@@ -79,7 +78,7 @@ impl Engine {
             self.capacity.note_abandoned(slot.partition, 1);
         }
         let (class, partition, age) = (slot.class, slot.partition, now.since(slot.start));
-        let is_known = self.estimates.abandoned_mut().given_up((class, partition), age);
+        let is_known = self.estimates.given_up(class, partition, age);
         AbandonedKind { class, partition, is_known }
     }
 

@@ -119,8 +119,7 @@ impl Engine {
     /// Returns when work that was given up and that started then has nearly always ended. No work is waited for longer than its
     /// slot lives.
     pub fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp) -> Timestamp {
-        let AbandonedKind { class, partition, is_known } = kind;
-        let end = self.estimates.abandoned().end((class, partition), is_known, start, self.longest_work());
+        let end = self.estimates.abandoned_end(kind, start, self.longest_work());
         self.slot_ttl.time_to_live().map_or(end, |time_to_live| end.min(start.after(time_to_live)))
     }
 
@@ -175,7 +174,7 @@ impl Engine {
     /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
     pub(crate) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
         let remote = self.quotas.label(label).remote()?;
-        let is_gone = self.lifecycle.store().is_gone(self.now, remote.unanswered());
+        let is_gone = self.outage.is_gone(self.now, remote.unanswered());
         remote.rules().closes().filter(|_| is_gone)
     }
 }

@@ -28,7 +28,7 @@ impl Engine {
                     self.note_answer(now, waiter.label, true);
                     // A request that waited in line was granted its slot later than it came.
                     if until.is_none() {
-                        self.lifecycle.store_mut().note_time(now, now.since(waiter.since));
+                        self.outage.note_time(now, now.since(waiter.since));
                     }
                 }
                 self.record(now, waiter.request(), Decided::Claimed { waited: until.is_some(), asked });
@@ -164,13 +164,13 @@ impl Engine {
 
     /// Judges the state of the handle by what is seen of it now, and by the last seconds.
     fn judge(&mut self, now: Timestamp) {
-        let Self { lifecycle, capacity, queue, telemetry, .. } = self;
+        let Self { lifecycle, outage, capacity, queue, telemetry, .. } = self;
         let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
-            is_store_gone: self.quotas.has_shared_rules() && lifecycle.store().is_gone(now, None),
-            is_store_quiet: self.quotas.has_shared_rules() && lifecycle.store().quiet(now).is_some(),
-            is_store_slow: self.quotas.has_shared_rules() && lifecycle.store().slow(now).is_some(),
+            is_store_gone: self.quotas.has_shared_rules() && outage.is_gone(now, None),
+            is_store_quiet: self.quotas.has_shared_rules() && outage.quiet(now).is_some(),
+            is_store_slow: self.quotas.has_shared_rules() && outage.slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
         };
         if telemetry.judge(now, inputs, |partition| capacity.partition(partition).is_owed()) {

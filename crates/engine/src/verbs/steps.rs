@@ -110,9 +110,9 @@ impl Engine {
     /// Notes that the store gave a request of a label an answer, or none.
     pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
         let unanswered = (!answered).then_some(now);
-        let all_answered = self.lifecycle.store().unanswered().is_none();
+        let all_answered = self.outage.unanswered().is_none();
         if self.quotas.note_answer(label, unanswered, all_answered) {
-            self.lifecycle.store_mut().note_answer(unanswered);
+            self.outage.note_answer(unanswered);
         }
     }
 

@@ -201,7 +201,7 @@ impl Engine {
         let (cap, totals) = (label.cap(), self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
         let window = self.telemetry.label_window(self.now, id);
-        let gone = label.remote().filter(|it| self.lifecycle.store().is_gone(self.now, it.unanswered()));
+        let gone = label.remote().filter(|it| self.outage.is_gone(self.now, it.unanswered()));
         LabelSnapshot {
             class: self.quotas.class_name(label.class()).to_owned(),
             namespace: label.namespace().to_owned(),

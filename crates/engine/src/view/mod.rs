@@ -1,6 +1,7 @@
 //! Views of an engine, which change nothing.
 
 mod capture;
+mod headline;
 mod health;
 mod history;
 mod journal;

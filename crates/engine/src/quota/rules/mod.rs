@@ -15,6 +15,7 @@
 
 mod key_meters;
 mod meters;
+mod of_label;
 mod rate;
 #[cfg(any(test, kani))]
 mod rate_proof_tests;

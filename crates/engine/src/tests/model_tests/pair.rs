@@ -142,7 +142,14 @@ impl Pair {
             }
             Verb::Learn(nanos) => {
                 let time = Duration::from_nanos(nanos);
-                (0..16).for_each(|_| self.engine.estimates.answered(ClassId::OTHERS, time, false));
+                (0..16).for_each(|_| {
+                    self.engine.estimates.answered(
+                        (ClassId::OTHERS, PartitionId::DEFAULT),
+                        Timestamp::ZERO,
+                        time,
+                        false,
+                    )
+                });
                 self.engine.estimates.held(time);
             }
             Verb::Report { name, worker, slots, valid } => {

@@ -1,0 +1,310 @@
+//! The state of the handle in a line, and which requests are refused.
+
+use std::borrow::Cow;
+
+use super::{HealthSnapshot, PartitionSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, limit::compared, text};
+use crate::{
+    Engine, Reason, Timestamp,
+    ids::PartitionId,
+    telemetry::{Fares, Health, LastSeconds},
+};
+
+/// Where the states are explained, each under a heading of its own.
+const RUNBOOK: &str = "https://docs.rs/tower-admission/latest/tower_admission/docs/runbook/index.html";
+
+impl Engine {
+    /// Returns what became of the requests of a partition in the last seconds.
+    pub(super) fn recent(&self, partition: PartitionId) -> LastSeconds {
+        self.telemetry.last_seconds(self.now, partition, self.capacity.partition(partition).is_owed())
+    }
+
+    /// Returns the state of the handle, given what is shown of it otherwise.
+    pub(super) fn health_snapshot(&self, whole: &Snapshot) -> HealthSnapshot {
+        let (health, since) = self.telemetry.health();
+        let numbers = self.capacity.partitions().filter(|(_, it)| it.is_shown()).map(|(number, _)| number);
+        let last: Vec<_> = numbers.map(|number| self.recent(number)).collect();
+        let named = last.iter().zip(&whole.partitions).filter(|(last, _)| last.rejected() > 0);
+        let mut refused: Vec<_> = named.map(|(last, it)| rejected_of(last, &it.name, health)).collect();
+        refused.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+        let sum = |rate: fn(&LastSeconds) -> f64| last.iter().map(rate).sum();
+        let mut found = HealthSnapshot {
+            state: health.as_str().into(),
+            headline: String::new(),
+            advice: String::new(),
+            at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
+            since_seconds: self.now.since(since).as_secs_f64(),
+            runbook: format!("{RUNBOOK}#{}", health.as_str().replace('_', "-")),
+            window_seconds: LastSeconds::WINDOW.as_secs_f64(),
+            admitted_per_second: sum(|it| it.per_second(it.admitted)),
+            rejected_per_second: sum(|it| it.per_second(it.rejected())),
+            would_reject_per_second: sum(|it| it.per_second(it.would_reject)),
+            rejected: refused,
+            label: self.worst_label(),
+            without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
+                self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
+            } else {
+                Vec::new()
+            },
+        };
+        let cause = Cause::of(&found, whole);
+        let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
+        found.headline = match health {
+            Health::StoreSlow => {
+                let after = text::seconds(store_after);
+                let rate = and_rejected(found.rejected_per_second);
+                format!("store slow: requests under shared rules wait {after} for its answers{rate}")
+            }
+            Health::StoreQuiet => {
+                let after = text::seconds(self.outage.quiet(self.now).unwrap_or_default().as_secs_f64());
+                format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
+            }
+            _ => headline(health, &found, whole, &cause, self.cap_of_worst()),
+        };
+        let leaving = self.telemetry.leaving().0.iter().map(|it| text::name(self.capacity.partition(*it).name()));
+        let leaving = leaving.collect::<Vec<_>>().join(", ");
+        if !leaving.is_empty() {
+            found.headline += &format!("; most callers of {leaving} leave before the answer");
+        }
+        if self.lifecycle.is_leaving() && health != Health::Draining {
+            found.headline += "; leaving: not ready any more, and drains soon";
+        }
+        found.advice = advice(health, &found, &cause);
+        if !leaving.is_empty() {
+            found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
+        }
+        found
+    }
+
+    /// Returns the cap of that label.
+    fn cap_of_worst(&self) -> Option<usize> {
+        self.telemetry.worst_label().map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
+    }
+
+    /// Returns the label that was rejected most often in the last seconds.
+    fn worst_label(&self) -> Option<RejectedSnapshot> {
+        let id = self.telemetry.worst_label()?;
+        let (window, label) = (self.telemetry.label_window(self.now, id)?, self.quotas.label(id));
+        let rejected = window.rejected();
+        (rejected > 0 && !label.name().is_empty()).then(|| RejectedSnapshot {
+            name: label.name().to_owned(),
+            namespace: label.namespace().to_owned(),
+            percent: percent(rejected, rejected + window.admitted),
+            per_second: window.per_second(rejected),
+            reason: None,
+        })
+    }
+}
+
+impl From<&LastSeconds> for RecentSnapshot {
+    fn from(last: &LastSeconds) -> Self {
+        let occurred = Reason::ALL.into_iter().zip(last.rejected).filter(|&(_, count)| count > 0);
+        Self {
+            admitted_per_second: last.per_second(last.admitted),
+            rejected_per_second: last.per_second(last.rejected()),
+            rejected: occurred.map(|(reason, count)| (reason.as_str().into(), last.per_second(count))).collect(),
+            would_reject_per_second: last.per_second(last.would_reject),
+            rejected_below_share: last.is_rejected_below_share,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+/// The rejections of a partition. Its reason is the most frequent one of those that the health is about.
+fn rejected_of(last: &LastSeconds, name: &str, health: Health) -> RejectedSnapshot {
+    let about = match health {
+        Health::Throttled => Fares::Throttled,
+        Health::StoreQuiet | Health::StoreGone | Health::Draining => Fares::Unavailable,
+        _ => Fares::Saturated,
+    };
+    let others = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
+    let reason = [about].into_iter().chain(others).find_map(|kind| last.main_reason(kind));
+    RejectedSnapshot {
+        name: name.to_owned(),
+        namespace: String::new(),
+        percent: percent(last.rejected(), last.decided()),
+        per_second: last.per_second(last.rejected()),
+        reason: reason.map(|it| it.as_str().into()),
+    }
+}
+
+fn and_rejected(rate: f64) -> String {
+    if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() }
+}
+
+fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cause: &Cause<'_>, cap: Option<usize>) -> String {
+    let limit = limit(whole);
+    let waiting = whole.waiting + whole.at_gate;
+    let rate = and_rejected(it.rejected_per_second);
+    match health {
+        Health::Fine => {
+            let rate = text::rate(it.admitted_per_second);
+            format!("fine: {rate} admitted, none refused, {} of {} slots in use", whole.in_flight, whole.limit)
+        }
+        Health::Busy => {
+            format!("busy: {} of {} slots in use, {waiting} waiting{rate}, {limit}", whole.in_flight, whole.limit)
+        }
+        Health::Throttled => {
+            format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
+        }
+        Health::Overloaded => {
+            let cause = if let Cause::Noisy(name) = cause {
+                format!(", {} sends more than its share", text::name(name))
+            } else {
+                String::new()
+            };
+            format!("overloaded: {}, {limit}{cause}", who(it, whole, None))
+        }
+        Health::StoreGone => format!("store gone{}", without_store(it, whole).replacen(',', ":", 1)),
+        Health::NotEnforcing if whole.mode == "off" => "not enforcing: admission control is switched off".to_owned(),
+        Health::NotEnforcing => {
+            format!("not enforcing: dry run, {} would be refused", text::rate(it.would_reject_per_second))
+        }
+        Health::Draining => {
+            format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
+        }
+        // Told by their own numbers.
+        Health::StoreSlow | Health::StoreQuiet => String::new(),
+    }
+}
+
+/// What shared rules do without their store.
+fn without_store(it: &HealthSnapshot, whole: &Snapshot) -> String {
+    let ways = it.without_store.iter().map(|way| match &**way {
+        "refuse" => "refuse",
+        "local_share" => "admit a local share",
+        _ => "admit all",
+    });
+    let ways = ways.collect::<Vec<_>>().join(" or ");
+    let who = if it.rejected_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
+    format!(", shared rules {ways}{}{who}", and_rejected(it.rejected_per_second))
+}
+
+/// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of, whose cap
+/// is told where that is the reason.
+fn who(it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
+    let is_alone = whole.partitions.len() == 1;
+    let label = it.label.as_ref().filter(|label| label.per_second * 2.0 > it.rejected_per_second);
+    let cap = cap.filter(|_| label.is_some()).map(|cap| format!(" {cap}")).unwrap_or_default();
+    let partitions = it.rejected.iter().filter(|one| one.percent >= 0.5).take(2).map(|one| {
+        let name = if is_alone { "requests".to_owned() } else { text::name(&one.name) };
+        let why = match one.reason.as_deref() {
+            None | Some("limit") => String::new(),
+            Some("label_cap") => format!(" (label cap{cap})"),
+            Some(reason) => format!(" ({})", reason.replace('_', " ")),
+        };
+        format!("{name} refused {}{why}", text::percent(one.percent))
+    });
+    let mut parts: Vec<_> = partitions.collect();
+    if parts.is_empty() {
+        // The word outlives what it is about by some seconds.
+        let rate = it.rejected_per_second;
+        parts.push(if rate > 0.0 {
+            format!("{} refused", text::rate(rate))
+        } else {
+            "none refused any more".to_owned()
+        });
+    }
+    if let Some(label) = label {
+        parts.push(format!("most of them of {}", full_name(label)));
+    }
+    parts.join(", ")
+}
+
+fn full_name(label: &RejectedSnapshot) -> String {
+    let namespace = if label.namespace.is_empty() { String::new() } else { text::name(&label.namespace) + ":" };
+    namespace + &text::name(&label.name)
+}
+
+/// Where the limit stands, and what its law goes by: the times that it compares, or how long slots are held
+/// where it compares none.
+fn limit(whole: &Snapshot) -> String {
+    let (limit, it) = (whole.limit, &whole.limit_state);
+    let stands = match &it.at_bound {
+        Some(bound) => format!("limit {limit} at its {bound}"),
+        None => format!("limit {limit} {}", it.state.replace('_', " ")),
+    };
+    match () {
+        () if it.rtt_seconds.and(it.reference_seconds).is_some() => {
+            format!("{stands}, {}", compared(it.rtt_seconds, it.reference_seconds, it.reference.as_deref()))
+        }
+        () if whole.mean_hold_seconds > 0.0 => {
+            format!("{stands}, slots held for {}", text::seconds(whole.mean_hold_seconds))
+        }
+        () => stands,
+    }
+}
+
+/// Why there are too few slots, as far as that can be seen from here.
+#[derive(Debug)]
+enum Cause<'a> {
+    /// Requests take longer than the law accepts.
+    Slow,
+    /// One partition is refused, and asks for more than its share and for more than all others.
+    Noisy(&'a str),
+    /// The law would raise the limit, and may not.
+    AtMaximum,
+    Unknown,
+}
+
+impl<'a> Cause<'a> {
+    fn of(it: &HealthSnapshot, whole: &'a Snapshot) -> Self {
+        let limit = &whole.limit_state;
+        // A threshold is a bound; all other references are times of a server that is well.
+        let factor = if limit.reference.as_deref() == Some("threshold") { 1.0 } else { 2.0 };
+        let times = limit.rtt_seconds.zip(limit.reference_seconds);
+        if times.is_some_and(|(rtt, reference)| rtt > reference * factor)
+            || limit.at_bound.as_deref() == Some("minimum")
+        {
+            return Self::Slow;
+        }
+        let worst = it.rejected.first().filter(|worst| worst.percent >= 10.0);
+        let noisy = worst.and_then(|worst| whole.partitions.iter().find(|one| one.name == worst.name));
+        // Its own share would not be enough for it, and what the others ask for is little beside it.
+        let asked = |recent: &RecentSnapshot| recent.admitted_per_second + recent.rejected_per_second;
+        let others = |one: &PartitionSnapshot| -> f64 {
+            whole.partitions.iter().filter(|it| it.name != one.name).map(|it| asked(&it.recent)).sum()
+        };
+        let noisy = noisy.filter(|one| one.in_flight + one.waiting + one.at_gate > one.share);
+        match noisy.filter(|one| others(one) > 0.0 && asked(&one.recent) > 2.0 * others(one)) {
+            Some(one) => Self::Noisy(&one.name),
+            None if limit.at_bound.as_deref() == Some("maximum") => Self::AtMaximum,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// What to do, in a line.
+fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
+    let fixed = match (health, cause) {
+        (Health::Fine, _) => "nothing to do",
+        (Health::Overloaded, Cause::Noisy(name)) => {
+            return format!("have {} send less, or give it a cap or a rate of its own", text::name(name));
+        }
+        (Health::Overloaded, Cause::Slow) => {
+            "mend what is slow, the service or what it calls: a higher limit makes it slower"
+        }
+        (Health::Overloaded, Cause::AtMaximum) => "raise the maximum, if the service has room, or add instances",
+        (Health::Overloaded, Cause::Unknown) => {
+            "see whether requests take longer than usual; if not, raise the limit or add instances"
+        }
+        (Health::Busy, _) => "nothing, if the waits are short",
+        (Health::Throttled, _) => {
+            let which = it.label.as_ref().map_or_else(|| "LABEL".to_owned(), full_name);
+            return format!(
+                "`admission describe {which}` shows the rule: if that bound is wrong, correct it and reload"
+            );
+        }
+        (Health::StoreSlow, _) => "look at the store and at the way to it",
+        (Health::StoreQuiet, _) => "nothing: meanwhile all instances write down again what they hold",
+        (Health::StoreGone, _) => "bring the store back: the rules recover by themselves",
+        (Health::NotEnforcing, _) => "set the mode to enforce, unless that is intended",
+        (Health::Draining, _) => {
+            "nothing, if the process is to stop; if requests keep coming, take it out of the load balancer"
+        }
+    };
+    fixed.to_owned()
+}
