@@ -25,7 +25,7 @@ use tower_admission::{
 };
 
 use crate::drive::{Answer, GROUP_HEADER, GROUPS, Incoming, answer, recycle, requests, reserved, unread};
-pub use crate::{router::ROUTER, rows::ROWS, rules::RULES, signals::SIGNALS};
+pub use crate::{real::REAL, router::ROUTER, rows::ROWS, rules::RULES, signals::SIGNALS};
 
 /// Somebody who takes part, not set up yet.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ pub const LAWS: &[Contestant] = &[
 
 /// All of them. What others are compared with takes part in several lists, and comes several times.
 pub fn all() -> impl Iterator<Item = &'static Contestant> {
-    [SERVICES, LAWS, RULES, SIGNALS, ROWS, ROUTER].into_iter().flatten()
+    [SERVICES, LAWS, RULES, SIGNALS, ROWS, ROUTER, REAL].into_iter().flatten()
 }
 
 /// Of all of them, the one with this name.
@@ -166,7 +166,7 @@ fn adaptive(limit: usize, rejections: Rejections) -> AdaptiveConcurrencyLayer {
     layer.expect("valid settings").map(|layer| layer.classify(by_header(GROUP_HEADER)).rejections(rejections))
 }
 
-fn tower_acc(limit: usize) -> tower_acc::ConcurrencyLimitLayer<tower_acc::Aimd> {
+pub(crate) fn tower_acc(limit: usize) -> tower_acc::ConcurrencyLimitLayer<tower_acc::Aimd> {
     let law = tower_acc::Aimd::builder().initial_limit(limit).min_limit(1).max_limit(limit).timeout(THRESHOLD);
     tower_acc::ConcurrencyLimitLayer::new(law.build())
 }

@@ -74,19 +74,19 @@ where
     B: Body,
 {
     for _ in 0..count {
-        request(service);
+        send(service, incoming());
     }
 }
 
 /// One request. Its answer has been read and dropped afterwards, and so has an error.
 #[inline(always)]
-fn request<S, B>(service: &S)
+pub(crate) fn send<S, B>(service: &S, request: Incoming)
 where
     S: Service<Incoming, Response = Response<B>> + Clone,
     B: Body,
 {
     let mut context = Context::from_waker(Waker::noop());
-    let request = black_box(incoming());
+    let request = black_box(request);
     let mut service = service.clone();
     let Poll::Ready(ready) = service.poll_ready(&mut context) else { panic!("a service of this bench isn't ready") };
     if ready.is_err() {

@@ -2,6 +2,7 @@
 
 pub mod contestants;
 pub mod drive;
+pub mod real;
 pub mod router;
 pub mod rows;
 pub mod rules;

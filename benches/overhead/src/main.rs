@@ -14,13 +14,13 @@ use std::{
 
 use instructions::Table;
 use overhead::{
-    contestants::{BARE, Contestant, LAWS, Prepared, ROUTER, RULES, SERVICES, SIGNALS, all, find},
+    contestants::{BARE, Contestant, LAWS, Prepared, REAL, ROUTER, RULES, SERVICES, SIGNALS, all, find},
     rows::targets,
 };
 
-const USAGE: &str = "usage: overhead [ratios | targets | router | laws | rules | signals]
+const USAGE: &str = "usage: overhead [ratios | targets | real | router | laws | rules | signals]
                 [--rounds N] [--requests N] [--parts N] [--one-process] [--json FILE]
-       overhead callgrind [targets | router | rules | signals | --profile CONTESTANT | --check | --write]
+       overhead callgrind [targets | real | router | rules | signals | --profile CONTESTANT | --check | --write]
        overhead sizes
 and, as a program of its own: allocations";
 
@@ -40,6 +40,8 @@ fn main() -> ExitCode {
         ["callgrind", "--write"] => return done(instructions().write()),
         ["callgrind", "--profile", name] => callgrind::profile(name),
         ["targets", ref options @ ..] => return ratios(&targets(), options),
+        ["callgrind", "real"] => callgrind::table(REAL),
+        ["real", ref options @ ..] => return ratios(REAL, options),
         ["router", ref options @ ..] => return ratios(ROUTER, options),
         ["signals", ref options @ ..] => return ratios(SIGNALS, options),
         ["rules", ref options @ ..] => return ratios(RULES, options),

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use crate::settings::layer::AdmissionConfig;
 #[cfg(feature = "files")]
-use crate::schema::{LimitConfig, TwoPointConfig};
-use crate::settings::{auto::Derived, layer::AdmissionConfig};
+use crate::{
+    schema::{LimitConfig, TwoPointConfig},
+    settings::auto::Derived,
+};
 use tower_admission_engine::plan::Discipline;
 
 /// What bounds waits, once all of it is known.
