@@ -110,9 +110,9 @@ impl Assess for ByStatus {
 
 /// What the layer takes for the outcome: rejections of our own say nothing about the service behind them.
 #[inline]
-pub(super) fn judge<B>(assess: Option<&dyn Assess>, response: &Response<B>) -> Outcome {
+pub(super) fn judge<B>(assess: Option<&dyn Assess>, response: &Response<B>, is_grpc: bool) -> Outcome {
     let outcome = match assess {
-        None => by_default(response.status(), response.headers()),
+        None => by_default(response.status(), response.headers(), is_grpc),
         Some(assess) => assess.assess(&ResponseHead::of(response)),
     };
     if outcome != Outcome::Success && nesting::is_own_rejection(response.extensions()) {
@@ -123,11 +123,13 @@ pub(super) fn judge<B>(assess: Option<&dyn Assess>, response: &Response<B>) -> O
 
 /// What [`ByStatus::new`] says.
 #[inline]
-fn by_default(status: StatusCode, headers: &HeaderMap) -> Outcome {
+fn by_default(status: StatusCode, headers: &HeaderMap, is_grpc: bool) -> Outcome {
     match status {
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Outcome::Overload,
         _ if status.is_server_error() => Outcome::Ignore,
-        _ => grpc_outcome(headers).unwrap_or(Outcome::Success),
+        // To look up a name costs more than all else here.
+        _ if is_grpc => grpc_outcome(headers).unwrap_or(Outcome::Success),
+        _ => Outcome::Success,
     }
 }
 
@@ -142,10 +144,6 @@ pub(super) fn judge_trailers(assess: Option<&dyn Assess>, trailers: &HeaderMap) 
 /// The outcome that `grpc-status` stands for, where there is one.
 #[inline]
 fn grpc_outcome(headers: &HeaderMap) -> Option<Outcome> {
-    // An empty map is asked for nothing: to look up a name costs more than all else here.
-    if headers.is_empty() {
-        return None;
-    }
     Some(match headers.get(&GRPC_STATUS)?.as_bytes() {
         // DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE
         b"4" | b"8" | b"14" => Outcome::Overload,
@@ -163,13 +161,14 @@ mod tests {
 
     fn http(status: u16) -> Outcome {
         let response = Response::builder().status(status).body(()).unwrap();
-        judge(Some(&ByStatus::new().overload(StatusCode::TOO_MANY_REQUESTS)), &response)
+        judge(Some(&ByStatus::new().overload(StatusCode::TOO_MANY_REQUESTS)), &response, false)
     }
 
     fn grpc(status: &'static str) -> Outcome {
         let response = Response::builder().header("grpc-status", status).body(()).unwrap();
-        let outcome = judge(Some(&ByStatus::new()), &response);
-        assert_eq!(judge(None, &response), outcome, "the default");
+        let outcome = judge(Some(&ByStatus::new()), &response, true);
+        assert_eq!(judge(None, &response, true), outcome, "the default");
+        assert_eq!(judge(None, &response, false), Outcome::Success, "the answer to a request that is no call of gRPC");
         outcome
     }
 

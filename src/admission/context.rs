@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, HeaderValue, Response, StatusCode, Version, header::CONNECTION};
+use http::{Extensions, HeaderValue, Method, Response, StatusCode, Version, header::CONNECTION};
 use http_body::Body;
 
 use super::{
-    Assess, Policy, ReleaseAt, SampleAt,
+    Assess, Policy, ReleaseAt, RequestHead, SampleAt,
     assess::judge,
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
@@ -23,10 +23,17 @@ impl Special {
     const CLOSES: u8 = 1 << 1;
     /// The slot covers a pass of the request through its handle.
     const COVERS: u8 = 1 << 2;
+    const GRPC: u8 = 1 << 3;
 
     #[inline]
-    pub(super) const fn of(is_connect: bool) -> Self {
-        Self(is_connect as u8)
+    pub(super) fn of(request: &RequestHead<'_>) -> Self {
+        Self(u8::from(request.method() == Method::CONNECT) | (u8::from(request.is_grpc()) * Self::GRPC))
+    }
+
+    /// Whether the request is a call of gRPC. No header of gRPC is looked for where it is not.
+    #[inline]
+    pub(super) const fn is_grpc(self) -> bool {
+        self.0 & Self::GRPC != 0
     }
 
     /// The response tells the client to close its connection, if it can.
@@ -113,7 +120,7 @@ impl RequestContext {
         let policy = self.policy;
         // The permit is still here while the response is judged: that is foreign code.
         self.permit.as_ref()?;
-        let outcome = policy.learned(judge(self.assess.as_deref(), response));
+        let outcome = policy.learned(judge(self.assess.as_deref(), response, self.special.is_grpc()));
         let mut permit = self.permit.take()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
@@ -130,7 +137,7 @@ impl RequestContext {
             }
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
-        let has_trailers = !response.headers().is_empty()
+        let has_trailers = self.special.is_grpc()
             && policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())

@@ -81,7 +81,7 @@ impl AdmissionLayer {
     }
 
     /// Reads the caller's timeout from this header as well, in seconds with or without a fraction, besides
-    /// `grpc-timeout` and [`Deadline`]. A value that is not a number is ignored. A value of 0 or less is a deadline
+    /// `grpc-timeout` of a call of gRPC and [`Deadline`]. A value that is not a number is ignored. A value of 0 or less is a deadline
     /// that is over: such a request is rejected with the reason `deadline`. Of several lines the earliest deadline
     /// applies.
     #[must_use]

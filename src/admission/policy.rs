@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, Method};
+use http::{HeaderMap, HeaderName};
 
-use super::RequestHead;
 use crate::Outcome;
 
 /// Looked up by name, it would be parsed for every request.
@@ -178,11 +177,8 @@ pub(super) fn seconds(value: &[u8]) -> Option<Duration> {
 /// no client of the protocol sends it, and a program that computes the value by hand may.
 ///
 /// All gRPC calls are `POST`, and looking a header up costs more than any other part of a decision: others are spared it.
-pub(super) fn grpc_timeout(request: &RequestHead<'_>) -> Option<Duration> {
-    if request.method() != Method::POST {
-        return None;
-    }
-    let value = request.headers().get(&GRPC_TIMEOUT)?.as_bytes();
+pub(super) fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(&GRPC_TIMEOUT)?.as_bytes();
     let (unit, digits) = value.split_last()?;
     let (is_over, digits) = digits.strip_prefix(b"-").map_or((false, digits), |digits| (true, digits));
     if digits.is_empty() || digits.len() > 8 {
@@ -210,7 +206,7 @@ mod tests {
 
     fn parse(value: &'static str) -> Option<Duration> {
         let request = http::Request::post("/").header("grpc-timeout", value).body(()).unwrap();
-        grpc_timeout(&RequestHead::of(&request))
+        grpc_timeout(request.headers())
     }
 
     #[test]

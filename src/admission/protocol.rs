@@ -64,8 +64,8 @@ impl HttpProtocol {
 
     /// Fills in the ticket of a request.
     #[inline]
-    pub(super) fn fill_in<'r>(&self, ticket: &mut Ticket<'r>, request: &RequestHead<'r>) {
-        if let Some(timeout) = grpc_timeout(request) {
+    pub(super) fn fill_in<'r>(&self, ticket: &mut Ticket<'r>, request: &RequestHead<'r>, is_grpc: bool) {
+        if is_grpc && let Some(timeout) = grpc_timeout(request.headers()) {
             ticket.limit_timeout(timeout);
         }
         if let Some(deadline) = request.extensions().get::<Deadline>() {
@@ -87,7 +87,7 @@ impl HttpProtocol {
 
     /// The policy of a request, before its response is known.
     #[inline]
-    pub(super) fn policy<B: Body>(&self, request: &Request<B>) -> Policy {
+    pub(super) fn policy<B: Body>(&self, request: &Request<B>, is_grpc: bool) -> Policy {
         let own = request.extensions().get::<Policy>();
         let policy = own.map_or(self.policy, |own| own.or(self.policy));
         let body = request.body();
@@ -95,7 +95,7 @@ impl HttpProtocol {
         if uploads
             && own.is_none_or(|own| own.sample_at.is_none())
             && policy.sample_at != Some(SampleAt::Never)
-            && !RequestHead::of(request).is_grpc()
+            && !is_grpc
         {
             policy.sample_at(SampleAt::OverloadOnly)
         } else {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
@@ -59,30 +59,31 @@ where
     fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
+        let special = Special::of(&head);
         let context = 'decided: {
             if http.is_exempt(&head) {
-                break 'decided http.pass(&head, None);
+                break 'decided http.pass(special, None);
             }
             if let Some(pass) = Pass::behind(http.id()) {
-                break 'decided http.pass(&head, Some(pass));
+                break 'decided http.pass(special, Some(pass));
             }
             // Most requests get no further than this: the ticket is not even moved.
             let mut ticket = Ticket::new();
-            http.fill_in(&mut ticket, &head);
+            http.fill_in(&mut ticket, &head, special.is_grpc());
             let shared = &http.admission.shared;
             let partition = shared.partition_of(&ticket);
             let entry = match SlotGuard::enter(shared, partition, &ticket) {
                 Some(permit) => {
-                    let policy = http.policy(&request);
+                    let policy = http.policy(&request, special.is_grpc());
                     if !policy.is_kept() {
-                        break 'decided http.context(request.method(), Some(permit), policy);
+                        break 'decided http.context(special, Some(permit), policy);
                     }
                     Entry::Admit(permit)
                 }
                 None => Entry::of(&self.protocol, partition, &ticket),
             };
             drop(ticket);
-            match http.enter(&mut request, entry) {
+            match http.enter(&mut request, special, entry) {
                 Entered::Run(context) => context,
                 Entered::Wait(waiting, context) => {
                     let service = self.inner.clone();
@@ -108,27 +109,30 @@ enum Entered {
 impl HttpProtocol {
     /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
     #[inline(never)]
-    fn enter<B: Body>(&self, request: &mut Request<B>, entry: Entry<Arc<Self>>) -> Entered {
+    fn enter<B: Body>(&self, request: &mut Request<B>, special: Special, entry: Entry<Arc<Self>>) -> Entered {
         match entry {
             Entry::Admit(mut permit) => {
-                let policy = self.policy(request);
+                let policy = self.policy(request, special.is_grpc());
                 tell_holder(&mut permit, policy, request.extensions_mut());
-                let mut context = self.context(request.method(), Some(permit), policy);
+                let mut context = self.context(special, Some(permit), policy);
                 context.special.close_if(self.admission.shared.is_leaving(), request.version());
                 Entered::Run(context)
             }
-            Entry::Wait(waiting) => Entered::Wait(waiting, self.context(request.method(), None, self.policy(request))),
+            Entry::Wait(waiting) => {
+                let policy = self.policy(request, special.is_grpc());
+                Entered::Wait(waiting, self.context(special, None, policy))
+            }
             Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, request)),
         }
     }
 
     /// For a request that is exempt, or that passes this handle with the slot that it has.
     #[cold]
-    fn pass(&self, head: &RequestHead<'_>, pass: Option<Pass>) -> RequestContext {
+    fn pass(&self, special: Special, pass: Option<Pass>) -> RequestContext {
         if pass.is_some() {
             self.admission.shared.warn("a request met the same handle twice: remove one of the two layers");
         }
-        let mut context = self.context(head.method(), None, Policy::new());
+        let mut context = self.context(special, None, Policy::new());
         context.pass = pass;
         context
     }
@@ -136,15 +140,8 @@ impl HttpProtocol {
     /// For a request that runs with this permit, or without one.
     #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
     #[inline(always)]
-    fn context(&self, method: &Method, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
-        RequestContext {
-            permit,
-            assess: self.own_assess(),
-            policy,
-            special: Special::of(method == Method::CONNECT),
-            has_started: false,
-            pass: None,
-        }
+    fn context(&self, special: Special, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
+        RequestContext { permit, assess: self.own_assess(), policy, special, has_started: false, pass: None }
     }
 }
 
