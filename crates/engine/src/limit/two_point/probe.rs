@@ -55,7 +55,7 @@ impl TwoPoint {
             self.next_probe = point.at.after(pause);
         }
         let before = self.limit;
-        self.decide(point.at, None);
+        self.steer(point.at, None);
         // The limit was right: there is no hurry to ask again.
         #[expect(clippy::float_cmp, reason = "unchanged")]
         if self.limit == before && self.rules.has(Rule::Gap) {

@@ -46,6 +46,31 @@ const REFUSED: f64 = 0.05;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
 
+/// What becomes of the limit.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Stay,
+    /// It stays, and doubles no more.
+    Settle,
+    /// It stays, and the upper point says nothing any more.
+    Forget,
+    /// A lower point is missing.
+    Probe,
+    Double(f64),
+    MakeRoom,
+    Grow(f64),
+    /// Back to a limit before a step that was too much.
+    GoBack(f64),
+    Cut(f64),
+}
+
+/// What becomes of the limit, and the numbers by which that was decided.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    to: Move,
+    basis: LimitInputs,
+}
+
 impl TwoPoint {
     /// Takes a point that was measured at the limit, or below it.
     pub(super) fn watched(&mut self, point: Point) {
@@ -78,7 +103,7 @@ impl TwoPoint {
             return self.set(self.limit, now);
         }
         self.high = Some(same.map_or(point, |high| high.pooled(&point)));
-        self.decide(now, grown_from);
+        self.steer(now, grown_from);
     }
 
     /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
@@ -90,18 +115,45 @@ impl TwoPoint {
         self.cut(DROWNED_CUT, now);
     }
 
-    /// Moves the limit by what both points say, or asks for the point that is missing.
-    pub(super) fn decide(&mut self, now: Timestamp, grown_from: Option<f64>) {
-        let Some(high) = self.high else { return self.set(self.limit, now) };
-        let started = std::mem::replace(&mut self.started, true);
+    /// Does what `decide` says.
+    pub(super) fn steer(&mut self, now: Timestamp, grown_from: Option<f64>) {
+        let Decision { to, basis } = self.decide(now, grown_from);
+        self.started |= self.high.is_some();
+        self.basis = basis;
+        match to {
+            Move::Stay => self.set(self.limit, now),
+            Move::Settle => {
+                self.slow_start = false;
+                self.set(self.limit, now);
+            }
+            Move::Forget => {
+                self.high = None;
+                self.set(self.limit, now);
+            }
+            Move::Probe => self.probe(now),
+            Move::Double(factor) => self.double(factor, now),
+            Move::MakeRoom => self.grow(TARGET, now),
+            Move::Grow(factor) => {
+                self.slow_start = false;
+                self.grow(factor, now);
+            }
+            Move::GoBack(before) => self.go_back(before, now),
+            Move::Cut(factor) => self.cut(factor, now),
+        }
+    }
+
+    /// Where the limit goes, by what both points say; or that a point is missing.
+    fn decide(&self, now: Timestamp, grown_from: Option<f64>) -> Decision {
+        let by_known = |to| Decision { to, basis: self.basis };
+        let Some(high) = self.high else { return by_known(Move::Stay) };
         // A lull says little about a burst, unless it was plainly faster.
         let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
         // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
         let is_by_shares = high.is_by_shares();
-        let starts = !started && !is_by_shares && self.rules.has(Rule::Start);
+        let starts = !self.started && !is_by_shares && self.rules.has(Rule::Start);
         if self.limit < 2.0 || starts && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
-            return self.double(2.0, now);
+            return by_known(Move::Double(2.0));
         }
         let lasts = self.gap.max(high.length.saturating_mul(LASTS));
         let known = self.low.filter(|low| {
@@ -112,19 +164,30 @@ impl TwoPoint {
         });
         let Some(low) = known else {
             let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
-            return if is_room { self.make_room(&high, now) } else { self.probe(now) };
+            return by_known(if is_room { self.room(&high) } else { Move::Probe });
         };
         let plain = Comparison::new(&high, &low, self.scatter);
-        self.basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
-        let delay = self.shown.delay(&high, &low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
+        let basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
+        Decision { to: self.compare(now, grown_from, (&high, &low), plain), basis }
+    }
+
+    /// Where the limit goes, by two points that can be compared.
+    fn compare(
+        &self,
+        now: Timestamp,
+        grown_from: Option<f64>,
+        (high, low): (&Point, &Point),
+        plain: Comparison,
+    ) -> Move {
+        let delay = self.shown.delay(high, low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
         let comparison = delay.map_or(plain, |delay| {
-            let (high, low) = delay.inside(&high, &low);
+            let (high, low) = delay.inside(high, low);
             Comparison::new(&high, &low, self.scatter)
         });
         let Comparison { g, margin, .. } = comparison;
         let is_bounded = self.rules.has(Rule::Shown);
-        let most = if is_bounded { self.shown.most_growth(self.limit, &high, &low) } else { f64::INFINITY };
-        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(&high, &low, factor)).min(most);
+        let most = if is_bounded { self.shown.most_growth(self.limit, high, low) } else { f64::INFINITY };
+        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(high, low, factor)).min(most);
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
         // are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
@@ -137,36 +200,28 @@ impl TwoPoint {
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
         if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
             // Slower with fewer requests: the environment became slower in between.
-            self.high = None;
-            self.set(self.limit, now);
+            Move::Forget
         } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
-            self.double(growth(2.0), now);
+            Move::Double(growth(2.0))
         } else if g * margin < LOW_ENOUGH && settled {
-            self.slow_start = false;
-            if is_by_shares && self.limit >= high.concurrency * ROOM {
-                return self.set(self.limit, now);
-            }
-            self.grow(growth((TARGET / g).powf(GAIN).min(2.0)), now);
+            let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM;
+            if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
         } else if !comparison.is_above(HIGH_ENOUGH, errors) {
-            self.slow_start = false;
-            self.set(self.limit, now);
+            Move::Settle
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
-            self.go_back(before, now);
+            Move::GoBack(before)
         } else if is_implausible || is_old {
-            self.probe(now);
+            Move::Probe
         } else {
-            self.cut((TARGET / g.min(STEEPEST)).powf(GAIN), now);
+            Move::Cut((TARGET / g.min(STEEPEST)).powf(GAIN))
         }
     }
 
     /// Raises a limit that is low for the requests that come by chance: room for them costs nothing, and a probe would
     /// reject more.
-    fn make_room(&mut self, high: &Point, now: Timestamp) {
+    fn room(&self, high: &Point) -> Move {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
-        if is_slower || self.limit >= high.concurrency * ROOM {
-            return self.set(self.limit, now);
-        }
-        self.grow(TARGET, now);
+        if is_slower || self.limit >= high.concurrency * ROOM { Move::Stay } else { Move::MakeRoom }
     }
 
     /// Takes a step back that was too much.
