@@ -152,10 +152,11 @@ macro_rules! layer_settings {
                 /// One in how many requests is timed while no request waits and the limit does not bind, rounded up to a
                 /// power of two.
                 ///
-                /// To read the clock twice costs more than all else that a request needs then. Unless set, each request
-                /// is timed, and one in eight where the limit is fixed. Laws that need each time ignore this; `Aimd`
-                /// does not. A timed request stands for the others in all distributions of round-trip times. As soon as
-                /// the limit binds, each request is timed.
+                /// To read the clock twice costs more than all else that a request needs then. Unless set, the law says how
+                /// many it needs. A limit that is fixed needs one in eight, and so does a law behind a window once the window
+                /// has 128 samples and no overload. Other laws need each request. A law that needs each time ignores this
+                /// setting; `Aimd` does not, and `1` times each request. A timed request stands for the others in the mean of
+                /// the window and in all distributions of round-trip times. As soon as the limit binds, each request is timed.
                 pub time_one_in: Option<NonZeroU32> = None => |requests: NonZeroU32| Some(requests),
                 /// How many decisions about requests, and how many changes of the handle, the journal keeps; 0 for
                 /// none.

@@ -90,6 +90,47 @@ fn overloads_are_weighed_against_all_requests_and_not_against_the_timed_ones() {
 }
 
 #[test]
+fn a_window_asks_for_one_in_eight_once_its_mean_is_known() {
+    let one_in = |law: &Windowed<Aimd>, asked| law.time_one_in(NonZeroU32::new(asked)).get();
+    let mut law = law();
+    for request in 0..127 {
+        feed(&mut law, 1_000 + request, 10, Outcome::Success);
+        assert_eq!(one_in(&law, 0), 1, "after {request}");
+    }
+    feed(&mut law, 1_127, 10, Outcome::Success);
+    assert_eq!((one_in(&law, 0), one_in(&law, 1), one_in(&law, 2)), (8, 1, 2), "what is asked for holds");
+    feed(&mut law, 1_128, 10, Outcome::Overload);
+    assert_eq!(one_in(&law, 0), 1, "after an overload");
+    feed(&mut law, 2_001, 10, Outcome::Success);
+    assert_eq!(one_in(&law, 0), 1, "a new window");
+    let mut by_percentile = Windowed::new(Aimd::new(Duration::from_millis(100))).aggregate(Aggregate::Percentile(90.0));
+    (0..500).for_each(|request| {
+        feed(&mut by_percentile, 1_000 + request, 10, Outcome::Success);
+    });
+    assert_eq!(one_in(&by_percentile, 0), 1, "a percentile takes all times");
+}
+
+/// 4,000 requests in a second, each slower than the one before: 10 ms the first, 210 ms the last.
+#[test]
+fn one_in_eight_finds_the_mean_of_all() {
+    let mean_with = |weight, adapts: bool| {
+        let mut law = law();
+        for request in 0..4_004_u64 {
+            let timed = !adapts || law.time_one_in(None).get() == 1 || request % 8 == 0;
+            let weight = if request < 128 { 1 } else { weight };
+            if timed {
+                feed_for(&mut law, 1_000 + request / 4, 10 + request / 20, Outcome::Success, weight);
+            }
+        }
+        law.inputs().rtt_seconds().unwrap()
+    };
+    let (all, adaptive, unweighted) = (mean_with(1, false), mean_with(8, true), mean_with(1, true));
+    assert!((all - 0.110).abs() < 0.001, "{all}");
+    assert!((adaptive / all - 1.0).abs() < 0.01, "{adaptive} of {all}");
+    assert!(unweighted / all < 0.85, "control: the first 128 count for more than they are: {unweighted}");
+}
+
+#[test]
 fn a_few_overloads_are_tolerated_and_many_are_not() {
     for (overloads, expected) in [(4, 101), (5, 90)] {
         let mut law = law();
