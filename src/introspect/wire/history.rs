@@ -11,7 +11,8 @@ use crate::engine::JournalEntry;
 pub struct HistoryPage {
     /// Time from which on anything is known, in seconds since the handle was made.
     pub began_seconds: f64,
-    /// Time of the answer, in seconds since the handle was made, to the second: it stays the same until there is a new frame.
+    /// Time of the answer, in seconds since the handle was made, to the second: it stays the same until there is a new frame, and
+    /// is the `since` of the next request.
     pub until_seconds: f64,
     /// Time that is kept, in seconds.
     pub kept_seconds: f64,
@@ -32,7 +33,7 @@ pub struct HistoryPage {
 pub struct HistoryFrame {
     /// Begin, in seconds since the handle was made.
     pub from_seconds: f64,
-    /// End.
+    /// End, in seconds since the handle was made.
     pub to_seconds: f64,
     /// Whether the process was not seen in between: what happened when is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -90,13 +91,14 @@ pub struct HistoryRow {
     /// Median of the round-trip times of requests that ended, in seconds; `None` where none ended, and for all other labels together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_seconds: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of these round-trip times, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p99_seconds: Option<f64>,
-    /// Median of the waits of requests that were admitted after a wait, in seconds; `None` as for round-trip times.
+    /// Median of the waits of requests that were admitted after a wait, in seconds; `None` as for
+    /// round-trip times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_p50_seconds: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of these waits, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_p99_seconds: Option<f64>,
 }

@@ -36,7 +36,7 @@ pub struct LabelPage {
 pub struct Label {
     /// The namespace; empty if it has none.
     pub namespace: String,
-    /// The label.
+    /// The name; empty for the entry that labels share.
     pub label: String,
     /// Whether this is the entry that further labels share while the table is full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

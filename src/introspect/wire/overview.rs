@@ -23,7 +23,7 @@ pub struct Overview {
     /// The number of free slots.
     #[serde(default)]
     pub available: usize,
-    /// The used part of the slots.
+    /// The used part of the slots; above 1 after the limit shrank.
     #[serde(default)]
     pub utilisation: f64,
     /// The partitions, the default one first.
@@ -42,7 +42,8 @@ pub struct Overview {
 pub struct Identity {
     /// The version of tower-admission.
     pub library: String,
-    /// What [`Introspection::version`](crate::introspection::Introspection::version) was told; empty unless it was.
+    /// What the program [says of itself](crate::introspection::Introspection::version), such as a version and a commit; empty if it
+    /// says nothing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// When the introspection was made, in seconds since 1970.
@@ -80,7 +81,7 @@ pub struct Partition {
     /// The round-trip times since the handle was made, as pairs of seconds and counts. The difference of two answers is
     /// the time between them.
     pub rtt_counts: Vec<(f64, u64)>,
-    /// The same for waits.
+    /// The waits since the handle was made, as pairs of seconds and counts.
     #[serde(default)]
     pub wait_counts: Vec<(f64, u64)>,
 }
@@ -88,13 +89,20 @@ pub struct Partition {
 /// The fields of labels that partitions have as well; the slots of a partition are its share.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names are those of operators' tools")]
 pub struct PartitionSection {
+    /// The worse of two statuses, that of the next request and that of most requests of the last five seconds: `unavailable` (the
+    /// handle drains, or rules that instances share can't be checked), `throttled` (caps, rates and budgets of labels), `saturated`
+    /// (no slots are left), or `accepting`.
     pub status: LabelStatus,
+    /// The share of the partition, in slots.
     pub configured_slot_count: usize,
+    /// Slots in use.
     pub leased_count: usize,
+    /// Requests that wait, in line and at the gate.
     pub ready_count: usize,
+    /// The share minus the slots in use.
     pub available_slot_count: usize,
+    /// The setting of the share.
     pub budget_source: String,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct ShadowLaw {
     panics: u64,
 }
 
-/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`][shadow_limit].
+/// What a [shadow law][shadow_limit] would have done.
 ///
 /// [shadow_limit]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shadow_limit
 #[derive(Clone, Debug, Default)]

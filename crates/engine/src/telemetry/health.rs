@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::recent::{Fares, LastSeconds};
 use crate::Timestamp;
 
-/// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the variant
+/// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the one
 /// listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]

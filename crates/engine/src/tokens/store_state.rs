@@ -6,6 +6,7 @@ use std::time::Duration;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum StoreState {
+    /// The store answers.
     #[default]
     Up,
     /// The store answers, and may throw away what it counts.

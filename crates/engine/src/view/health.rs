@@ -16,7 +16,7 @@ use crate::{
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct HealthSnapshot {
-    /// The state in a word; see [`Health`].
+    /// The [state](Health) in a word.
     pub state: Cow<'static, str>,
     /// The state in a line, such as `overloaded: noisy refused 99 %, limit 80 at its maximum`. The name of a label in it comes
     /// from a caller.
@@ -60,7 +60,7 @@ pub struct RejectedSnapshot {
     pub percent: f64,
     /// Requests that were rejected per second.
     pub per_second: f64,
-    /// Most frequent [reason](crate::Reason), for a partition.
+    /// The most frequent [reason](crate::Reason), for a partition.
     pub reason: Option<Cow<'static, str>>,
 }
 
@@ -73,7 +73,7 @@ pub struct RecentSnapshot {
     pub admitted_per_second: f64,
     /// Requests that were rejected per second.
     pub rejected_per_second: f64,
-    /// The same by reason; reasons that did not occur are left out.
+    /// Requests that were rejected per second, by reason; reasons that did not occur are left out.
     pub rejected: BTreeMap<Cow<'static, str>, f64>,
     /// Requests per second that ran and would have been rejected, had decisions been binding.
     pub would_reject_per_second: f64,

@@ -76,8 +76,8 @@ pub struct LabelSnapshot {
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub rejected_per_second: f64,
-    /// What most rejections of these seconds stand for, if they are more than the admitted requests: `Saturated`, `Throttled` or
-    /// `Unavailable`. The `status` is that of the next request alone.
+    /// What most rejections of these seconds stand for, if they are more than the admitted requests: `saturated`, `throttled` or
+    /// `unavailable`. The `status` is that of the next request alone.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub lately: Option<LabelStatus>,
     /// What the rules of the label that instances share do without their store, while it is gone: `refuse`, `local_share` or

@@ -13,7 +13,7 @@ use crate::{
     tokens::Ask,
 };
 
-/// The status of a label. Where several hold, the variant listed last is told.
+/// The status of a label. Where several hold, the one listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -80,8 +80,8 @@ impl From<Fares> for LabelStatus {
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct BlockedBy {
-    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store` or `kept`. `store`: rules
-    /// that instances share can't be checked. `kept`: slots are free, and are reserved for requests that were rejected
+    /// The name of a [rule](RuleSnapshot::rule), or `draining`, `partition`, `limit`, `store` or `reserved`. `store`: rules
+    /// that instances share can't be checked. `reserved`: slots are free, and are held back for requests that were rejected
     /// below their share.
     pub rule: Cow<'static, str>,
     /// Requests that are counted.
@@ -92,7 +92,7 @@ pub struct BlockedBy {
     pub when_full: Cow<'static, str>,
     /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
-    /// Slots that are held back, where the rule is `kept`; else 0.
+    /// Slots that are held back, where the rule is `reserved`; else 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub reserved: usize,
 }

@@ -28,7 +28,7 @@ pub struct LimitSnapshot {
     pub at_bound: Option<Cow<'static, str>>,
     /// What round-trip times are compared with: `nothing`, `threshold`, `minimum`, `average` or `half_load`, if the law tells.
     pub reference: Option<Cow<'static, str>>,
-    /// That time, in seconds.
+    /// Time with which round-trip times are compared, in seconds, if the law tells.
     pub reference_seconds: Option<f64>,
     /// Round-trip time by which the law judged last, in seconds.
     pub rtt_seconds: Option<f64>,

@@ -43,7 +43,7 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// Reloads of the settings since the handle was made.
     pub reloads: u64,
-    /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
+    /// Which waiter goes first: `fifo`, `fair`, `adaptive_lifo` or `burst_credit`.
     pub discipline: Cow<'static, str>,
     /// Requests that have ended while their work [goes on][Abandoned]. They count as in flight.
     ///
@@ -76,7 +76,7 @@ pub struct Snapshot {
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
-    /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`][Health].
+    /// [Whether the store answers][Health]: `up`, `evicting`, `failing`, `quiet` or `down`.
     ///
     /// [Health]: https://docs.rs/tower-admission/latest/tower_admission/store/enum.Health.html
     pub state: Cow<'static, str>,
@@ -141,21 +141,21 @@ pub struct PartitionSnapshot {
     pub queued: u64,
     /// Requests that ran and would have waited, had decisions been binding.
     pub would_queue: u64,
-    /// Requests that ran and would have been rejected, by reason.
+    /// Requests that ran and would have been rejected, had decisions been binding, by reason.
     pub would_reject: BTreeMap<Cow<'static, str>, u64>,
     /// Requests that left while they waited.
     pub cancelled_waiting: u64,
     /// Requests that were rejected, by reason; reasons that never occurred are left out.
     pub rejected: BTreeMap<Cow<'static, str>, u64>,
-    /// Requests that succeeded, reported an overload, were cancelled while they ran, or were ignored.
+    /// Requests that succeeded.
     pub successes: u64,
-    /// See `successes`.
+    /// Requests that reported an overload.
     pub overloads: u64,
     /// Requests that seemed successes and told of an overload in their trailers.
     pub late_overloads: u64,
-    /// See `successes`.
+    /// Requests that were cancelled while they ran.
     pub cancelled: u64,
-    /// See `successes`.
+    /// Requests whose outcome was ignored.
     pub ignored: u64,
     /// Round-trip times of requests that succeeded.
     pub rtt: Quantiles,
@@ -169,10 +169,12 @@ pub struct PartitionSnapshot {
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Quantiles {
+    /// The median.
     pub p50: f64,
+    /// The 90th percentile.
     pub p90: f64,
+    /// The 99th percentile.
     pub p99: f64,
 }
 

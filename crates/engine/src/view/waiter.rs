@@ -24,7 +24,7 @@ pub struct WaiterSnapshot {
     pub class: String,
     /// Partition of the waiter.
     pub partition: String,
-    /// Importance of the waiter: the words of [`Criticality::as_str`](crate::Criticality::as_str).
+    /// [Importance](Criticality) of the waiter.
     pub criticality: Cow<'static, str>,
     /// The run that the waiter is a part of.
     pub run: Option<String>,

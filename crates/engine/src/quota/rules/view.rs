@@ -17,8 +17,8 @@ use crate::{
 #[non_exhaustive]
 pub struct RuleSnapshot {
     /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
-    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`][Labels], or `worker_slots` where these
-    /// bind.
+    /// `budget` or `max_pending` of a class; `label_cap` of [labels][Labels], or `worker_slots` where the slots of
+    /// workers bind.
     ///
     /// [Labels]: https://docs.rs/tower-admission/latest/tower_admission/struct.Labels.html
     pub rule: Cow<'static, str>,

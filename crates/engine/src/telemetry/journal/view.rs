@@ -60,8 +60,8 @@ pub struct DecisionEntry {
         serde(deserialize_with = "crate::words::known", skip_serializing_if = "Option::is_none")
     )]
     pub reason: Option<Reason>,
-    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::RuleSnapshot::rule), or `deadline`,
-    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
+    /// What was in the way: the name of a [rule](crate::RuleSnapshot::rule), or `deadline`, `draining`, `gate`, `reserved`,
+    /// `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<Cow<'static, str>>,
     /// Requests that were counted by that bound.
@@ -198,8 +198,7 @@ pub enum ChangeEntry {
     /// [shared]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared
     #[non_exhaustive]
     Store {
-        /// State before the change: `up`, `failing` or `down`, as in
-        /// [`StoreSnapshot::state`](crate::StoreSnapshot::state).
+        /// [State](crate::StoreSnapshot::state) before the change.
         from: Cow<'static, str>,
         /// State after the change.
         to: Cow<'static, str>,
