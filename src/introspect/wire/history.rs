@@ -6,6 +6,7 @@ use crate::engine::JournalEntry;
 
 /// What happened in the last hour, or in a part of it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryPage {
@@ -28,6 +29,7 @@ pub struct HistoryPage {
 
 /// What happened in a second, or in several. Gauges are means of what was seen once a second.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryFrame {
@@ -37,6 +39,7 @@ pub struct HistoryFrame {
     pub to_seconds: f64,
     /// Whether the process was not seen in between: what happened when is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub gap: bool,
     /// Mean of the limit.
     pub limit: f64,
@@ -58,6 +61,7 @@ pub struct HistoryFrame {
 
 /// Requests of the handle, of a partition or of a label.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryRow {
@@ -72,6 +76,7 @@ pub struct HistoryRow {
     pub class: String,
     /// Whether this is the entry that further labels share while the table is full.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub overflow: bool,
     /// Mean of the guaranteed slots, of a partition.
     pub share: f64,
@@ -105,14 +110,17 @@ pub struct HistoryRow {
 
 /// Rejections with the same reason and the same obstacle.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryRejection {
     /// The [reason](crate::Reason).
+    #[cfg_attr(feature = "schema", schemars(with = "crate::Reason"))]
     pub reason: String,
     /// What was in the way, as in the journal; `None` where that is not known, as without a journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// Number of rejections.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u32,
 }

@@ -9,6 +9,7 @@ use crate::engine::{LabelStatus, PartitionSnapshot, Snapshot};
 
 /// The handle, its partitions and a page of its labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Overview {
     /// The state of the handle; its partitions and labels are those below.
@@ -37,6 +38,7 @@ pub struct Overview {
 
 /// What runs there, and since when.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct Identity {
@@ -62,6 +64,7 @@ impl Identity {
 
 /// All partitions.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Partitions {
     /// The partitions, the default one first.
@@ -70,6 +73,7 @@ pub struct Partitions {
 
 /// One partition.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Partition {
     /// The state of the partition.
@@ -88,11 +92,13 @@ pub struct Partition {
 
 /// The fields of labels that partitions have as well; the slots of a partition are its share.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PartitionSection {
     /// The worse of two statuses, that of the next request and that of most requests of the last five seconds: `unavailable` (the
     /// handle drains, or rules that instances share can't be checked), `throttled` (caps, rates and budgets of labels), `saturated`
     /// (no slots are left), or `accepting`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["accepting", "saturated", "throttled", "unavailable"])))]
     pub status: LabelStatus,
     /// The share of the partition, in slots.
     pub configured_slot_count: usize,
@@ -121,6 +127,7 @@ impl PartitionSection {
 
 /// Whether requests are taken.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Readiness {
     /// Whether requests are admitted.

@@ -10,6 +10,7 @@ const OTHERS: &str = "*";
 
 /// A label in one class of work, in the words of operators' tools for task queues. A field whose cap is not set is absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct Section {

@@ -16,6 +16,7 @@ use crate::{
 /// The status of a label. Where several hold, the one listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum LabelStatus {
     /// Slots are free, and no cap or rate is full.
@@ -35,6 +36,7 @@ pub enum LabelStatus {
     /// A status of a later version; told by no handle of this one.
     #[default]
     #[cfg_attr(feature = "serde", serde(other))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
@@ -78,6 +80,7 @@ impl From<Fares> for LabelStatus {
 /// What is in the way of a label's next request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Blocked"))]
 #[non_exhaustive]
 pub struct BlockedBy {
     /// The name of a [rule](RuleSnapshot::rule), or `draining`, `partition`, `limit`, `store` or `reserved`. `store`: rules
@@ -89,6 +92,7 @@ pub struct BlockedBy {
     /// Requests that are allowed.
     pub bound: usize,
     /// What becomes of the request: `wait`, `reject` or `empty`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["wait", "reject", "empty"])))]
     pub when_full: Cow<'static, str>,
     /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
