@@ -84,6 +84,7 @@
 //! | `tracing` | decisions as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `configuration::AdmissionConfig`: settings as data, from files and environment variables | no |
 //! | `processor-clock` | `AdmissionBuilder::processor_clock`: a clock that is cheaper to read | no |
+//! | `schema` | for the description of the answers; a development feature: its `JsonSchema` may change in any version | no |
 //! | `axum` | `classify::by_matched_path`, and `ConnectInfo` for [`by_peer_ip`](classify::by_peer_ip) | no |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

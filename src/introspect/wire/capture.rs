@@ -7,6 +7,7 @@ use crate::runtime::CaptureState;
 
 /// How a [rolling capture](crate::docs::introspection#rolling-captures) of the server stands.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct CaptureStatus {

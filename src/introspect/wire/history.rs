@@ -6,12 +6,14 @@ use crate::engine::JournalEntry;
 
 /// What happened in the last hour, or in a part of it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryPage {
     /// Time from which on anything is known, in seconds since the handle was made.
     pub began_seconds: f64,
-    /// Time of the answer, in seconds since the handle was made, to the second: it stays the same until there is a new frame.
+    /// Time of the answer, in seconds since the handle was made, to the second: it stays the same until there is a new frame, and
+    /// is the `since` of the next request.
     pub until_seconds: f64,
     /// Time that is kept, in seconds.
     pub kept_seconds: f64,
@@ -27,15 +29,17 @@ pub struct HistoryPage {
 
 /// What happened in a second, or in several. Gauges are means of what was seen once a second.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryFrame {
     /// Begin, in seconds since the handle was made.
     pub from_seconds: f64,
-    /// End.
+    /// End, in seconds since the handle was made.
     pub to_seconds: f64,
     /// Whether the process was not seen in between: what happened when is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub gap: bool,
     /// Mean of the limit.
     pub limit: f64,
@@ -57,6 +61,7 @@ pub struct HistoryFrame {
 
 /// Requests of the handle, of a partition or of a label.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryRow {
@@ -71,6 +76,7 @@ pub struct HistoryRow {
     pub class: String,
     /// Whether this is the entry that further labels share while the table is full.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub overflow: bool,
     /// Mean of the guaranteed slots, of a partition.
     pub share: f64,
@@ -90,27 +96,31 @@ pub struct HistoryRow {
     /// Median of the round-trip times of requests that ended, in seconds; `None` where none ended, and for all other labels together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_seconds: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of these round-trip times, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p99_seconds: Option<f64>,
-    /// Median of the waits of requests that were admitted after a wait, in seconds; `None` as for round-trip times.
+    /// Median of the waits of requests that were admitted after a wait, in seconds; `None` as for
+    /// round-trip times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_p50_seconds: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of these waits, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_p99_seconds: Option<f64>,
 }
 
 /// Rejections with the same reason and the same obstacle.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct HistoryRejection {
     /// The [reason](crate::Reason).
+    #[cfg_attr(feature = "schema", schemars(with = "crate::Reason"))]
     pub reason: String,
     /// What was in the way, as in the journal; `None` where that is not known, as without a journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// Number of rejections.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub count: u32,
 }

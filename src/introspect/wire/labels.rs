@@ -9,6 +9,7 @@ use crate::engine::{LabelStatus, WaiterSnapshot};
 
 /// A page of the known labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LabelPage {
     /// The number of known labels.
@@ -16,6 +17,7 @@ pub struct LabelPage {
     /// The number of labels that match the filters.
     pub matched: usize,
     /// The number of labels by status, of all labels whose names match.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = {"$ref": "#/components/schemas/LabelStatus"})))]
     pub by_status: BTreeMap<String, usize>,
     /// The number of labels before this page.
     #[serde(default)]
@@ -32,14 +34,16 @@ pub struct LabelPage {
 
 /// One label, with a section for each class of work that it has.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Label {
     /// The namespace; empty if it has none.
     pub namespace: String,
-    /// The label.
+    /// The name; empty for the entry that labels share.
     pub label: String,
     /// Whether this is the entry that further labels share while the table is full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub overflow: bool,
     /// The worst status of its classes.
     pub status: LabelStatus,
@@ -49,6 +53,7 @@ pub struct Label {
 
 /// A page of the waiters of a label.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct WaiterPage {
     /// The namespace of the label; empty if it has none.
@@ -64,6 +69,7 @@ pub struct WaiterPage {
     pub offset: usize,
     /// The greatest number of waiters of a page.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub limit: usize,
     /// The offset of the next page; `None` on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@ use crate::engine::{LabelStatus, PartitionSnapshot, Snapshot};
 
 /// The handle, its partitions and a page of its labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Overview {
     /// The state of the handle; its partitions and labels are those below.
@@ -23,7 +24,7 @@ pub struct Overview {
     /// The number of free slots.
     #[serde(default)]
     pub available: usize,
-    /// The used part of the slots.
+    /// The used part of the slots; above 1 after the limit shrank.
     #[serde(default)]
     pub utilisation: f64,
     /// The partitions, the default one first.
@@ -37,12 +38,14 @@ pub struct Overview {
 
 /// What runs there, and since when.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
 pub struct Identity {
     /// The version of tower-admission.
     pub library: String,
-    /// What [`Introspection::version`](crate::introspection::Introspection::version) was told; empty unless it was.
+    /// What the program [says of itself](crate::introspection::Introspection::version), such as a version and a commit; empty if it
+    /// says nothing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// When the introspection was made, in seconds since 1970.
@@ -61,6 +64,7 @@ impl Identity {
 
 /// All partitions.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Partitions {
     /// The partitions, the default one first.
@@ -69,6 +73,7 @@ pub struct Partitions {
 
 /// One partition.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Partition {
     /// The state of the partition.
@@ -80,21 +85,30 @@ pub struct Partition {
     /// The round-trip times since the handle was made, as pairs of seconds and counts. The difference of two answers is
     /// the time between them.
     pub rtt_counts: Vec<(f64, u64)>,
-    /// The same for waits.
+    /// The waits since the handle was made, as pairs of seconds and counts.
     #[serde(default)]
     pub wait_counts: Vec<(f64, u64)>,
 }
 
 /// The fields of labels that partitions have as well; the slots of a partition are its share.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names are those of operators' tools")]
 pub struct PartitionSection {
+    /// The worse of two statuses, that of the next request and that of most requests of the last five seconds: `unavailable` (the
+    /// handle drains, or rules that instances share can't be checked), `throttled` (caps, rates and budgets of labels), `saturated`
+    /// (no slots are left), or `accepting`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["accepting", "saturated", "throttled", "unavailable"])))]
     pub status: LabelStatus,
+    /// The share of the partition, in slots.
     pub configured_slot_count: usize,
+    /// Slots in use.
     pub leased_count: usize,
+    /// Requests that wait, in line and at the gate.
     pub ready_count: usize,
+    /// The share minus the slots in use.
     pub available_slot_count: usize,
+    /// The setting of the share.
     pub budget_source: String,
 }
 
@@ -113,6 +127,7 @@ impl PartitionSection {
 
 /// Whether requests are taken.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Readiness {
     /// Whether requests are admitted.

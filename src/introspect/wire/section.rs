@@ -10,70 +10,98 @@ const OTHERS: &str = "*";
 
 /// A label in one class of work, in the words of operators' tools for task queues. A field whose cap is not set is absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of operators' tools, and described in the OpenAPI document")]
 pub struct Section {
     /// The state of the label in this class, without what is told around it or in the words of operators' tools: its names,
     /// its cap, and its workers.
     #[serde(flatten)]
     pub snapshot: LabelSnapshot,
+    /// The bound on requests that wait or run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pending_per_queue: Option<usize>,
+    /// Requests that wait or run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approximate_pending_count: Option<usize>,
+    /// Further requests that the bound on pending requests allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_pending_capacity: Option<usize>,
+    /// Workers whose report is still valid; absent where no worker reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_worker_count: Option<usize>,
-    /// Absent for work that is only bounded in what is pending.
+    /// Slots of the workers, or else the share of the partition; absent for work that is only bounded in what is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_slot_count: Option<usize>,
+    /// Requests in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leased_count: Option<usize>,
+    /// Requests that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_count: Option<usize>,
+    /// Slots minus requests in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_slot_count: Option<usize>,
+    /// The cap in flight of the label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_max_active_leases_per_queue: Option<usize>,
+    /// Requests in flight that count towards the cap of the label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_active_lease_count: Option<usize>,
+    /// Further requests that the cap of the label allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_remaining_active_lease_capacity: Option<usize>,
+    /// The cap in flight of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_max_active_leases_per_namespace: Option<usize>,
+    /// Requests in flight that count towards the cap of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_namespace_active_lease_count: Option<usize>,
+    /// Further requests that the cap of the namespace allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_remaining_namespace_active_lease_capacity: Option<usize>,
+    /// The rate of the label, in starts per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_max_dispatches_per_minute: Option<usize>,
+    /// Starts in this minute that count towards the rate of the label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_dispatch_count_this_minute: Option<usize>,
+    /// Further starts that the rate of the label allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_remaining_dispatch_capacity: Option<usize>,
+    /// The rate of the namespace, in starts per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_max_dispatches_per_minute_per_namespace: Option<usize>,
+    /// Starts in this minute that count towards the rate of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_namespace_dispatch_count_this_minute: Option<usize>,
+    /// Further starts that the rate of the namespace allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_remaining_namespace_dispatch_capacity: Option<usize>,
+    /// The group of labels that share a budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_dispatch_budget_group: Option<String>,
+    /// The budget of the group, in starts per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_max_dispatches_per_minute_per_budget_group: Option<usize>,
+    /// Starts in this minute that count towards the budget of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_budget_group_dispatch_count_this_minute: Option<usize>,
+    /// Further starts that the budget of the group allows now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_remaining_budget_group_dispatch_capacity: Option<usize>,
+    /// Whether the store that the bound on pending requests needs answers, if it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_supported: Option<bool>,
+    /// Whether a cap is shared with other instances, and needs a store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_lock_required: Option<bool>,
+    /// Whether the store of shared caps answers, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_lock_supported: Option<bool>,
+    /// The setting of the slots, or of the bound on pending requests.
     pub budget_source: String,
+    /// The setting of the caps; absent without caps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_budget_source: Option<String>,
 }

@@ -12,7 +12,7 @@ mod store;
 use std::{env, fs, path::Path};
 
 /// Compares a text with the file that keeps it; `UPDATE_SNAPSHOTS=1` writes the file instead.
-fn snapshot(file: &str, text: &str) {
+pub(crate) fn snapshot(file: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(path, text).unwrap();

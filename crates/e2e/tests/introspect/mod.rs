@@ -5,6 +5,7 @@ pub(crate) mod browser;
 mod contract;
 mod crowd;
 mod dashboards;
+mod described;
 mod frozen;
 mod guarded;
 mod health;

@@ -14,7 +14,7 @@ console.log(`OpenAPI ${validator.version}: valid`);
 
 // Schemas refer to each other by their place in the description.
 const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false, strictRequired: false });
-ajv.addVocabulary(['openapi', 'info', 'servers', 'paths', 'components']);
+ajv.addVocabulary(['openapi', 'info', 'servers', 'security', 'paths', 'components']);
 ajv.addSchema({ ...description, $id: 'description' });
 let wrong = 0;
 for (const [path, { schema, body }] of Object.entries(answers)) {

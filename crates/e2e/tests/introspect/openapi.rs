@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command, sync::Arc, ti
 use admission_testkit::{Mood, Moody};
 use serde_json::{Value, json};
 use tower_admission::{
-    Admission, ClassLimits, Discipline, Labels, Mode, Rate, Reason, Rules,
+    Admission, ClassLimits, Discipline, Labels, Mode, Rate, Reason, Rules, WhenFull,
     limit::Fixed,
     percent,
     store::{Keys, Leases},
@@ -100,7 +100,10 @@ async fn the_words_of_the_description_are_those_of_the_code() {
     let description = site.json("/admission/openapi.json").await;
     site.let_go().await;
     let reasons: Vec<_> = Reason::ALL.into_iter().map(Reason::as_str).collect();
-    assert_eq!(words(&description, "JournalDecision/properties/reason"), reasons);
+    assert_eq!(words(&description, "Reason"), reasons);
+    let when_full = [WhenFull::Queue, WhenFull::Reject, WhenFull::RespondEmpty].map(WhenFull::as_str);
+    assert_eq!(words(&description, "Rule/properties/when_full"), when_full);
+    assert_eq!(words(&description, "Blocked/properties/when_full"), when_full);
     let disciplines = [
         Discipline::Fifo,
         Discipline::Fair,

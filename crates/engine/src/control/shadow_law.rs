@@ -20,14 +20,16 @@ pub(crate) struct ShadowLaw {
     panics: u64,
 }
 
-/// What a shadow law would have done. See [`AdmissionBuilder::shadow_limit`][shadow_limit].
+/// What a [shadow law][shadow_limit] would have done.
 ///
 /// [shadow_limit]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shadow_limit
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Shadow"))]
 #[non_exhaustive]
 pub struct ShadowSnapshot {
     /// The limit that the law would have set.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub limit: usize,
     /// Running requests that would run under that limit.
     pub in_flight: usize,

@@ -21,9 +21,11 @@ pub struct LimitState {
 
 /// What a law compares round-trip times with.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Reference {
     /// Nothing that is known.
+    #[cfg_attr(feature = "schema", schemars(skip))]
     #[default]
     Unknown,
     /// Nothing: the limit is fixed.

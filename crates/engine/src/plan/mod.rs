@@ -73,6 +73,7 @@ impl Discipline {
 
 /// Whether decisions bind.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Mode {
     /// Decisions bind.
@@ -97,6 +98,7 @@ impl Mode {
 
 /// What a partition may do beyond its share, and what it is owed below it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PartitionMode {
     /// May use idle capacity; below its share it gets the next freed slots. Never exceeds the limit.

@@ -8,9 +8,11 @@ use std::time::Duration;
 use super::recent::{Fares, LastSeconds};
 use crate::Timestamp;
 
-/// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the variant
+/// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the one
 /// listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "HealthState", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Health {
     /// Slots are free, and no request was rejected.

@@ -5,7 +5,9 @@ use std::time::Duration;
 /// Whether a store answers.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 pub enum StoreState {
+    /// The store answers.
     #[default]
     Up,
     /// The store answers, and may throw away what it counts.

@@ -2,14 +2,19 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+#[cfg(feature = "schema")]
+use crate::{Reason, telemetry::Health};
+
 /// The first thing to look at: the state of the handle, since when, which requests are refused, and what to do.
 ///
 /// All rates are those of the last ten seconds, or of the time since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Health"))]
 #[non_exhaustive]
 pub struct HealthSnapshot {
-    /// The state in a word; see [`Health`](crate::Health).
+    /// The [state](crate::Health) in a word.
+    #[cfg_attr(feature = "schema", schemars(with = "Health"))]
     pub state: Cow<'static, str>,
     /// The state in a line, such as `overloaded: noisy refused 99 %, limit 80 at its maximum`. The name of a label in it comes
     /// from a caller.
@@ -37,12 +42,14 @@ pub struct HealthSnapshot {
     /// The label that was rejected most often, if any was.
     pub label: Option<RejectedSnapshot>,
     /// What rules that instances share do without their store, while it is gone: `refuse`, `local_share`, `admit`.
+    #[cfg_attr(feature = "schema", schemars(extend("items" = {"enum": ["refuse", "local_share", "admit"]})))]
     pub without_store: Vec<Cow<'static, str>>,
 }
 
 /// Rejections of the last seconds, of a partition or of a label.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Refused"))]
 #[non_exhaustive]
 pub struct RejectedSnapshot {
     /// Name of the partition or of the label.
@@ -50,23 +57,27 @@ pub struct RejectedSnapshot {
     /// Namespace of the label; empty if it has none, and for a partition.
     pub namespace: String,
     /// Part of the requests that were rejected, in percent.
+    #[cfg_attr(feature = "schema", schemars(range(max = 100)))]
     pub percent: f64,
     /// Requests that were rejected per second.
     pub per_second: f64,
-    /// Most frequent [reason](crate::Reason), for a partition.
+    /// The most frequent [reason](crate::Reason), for a partition.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Reason>"))]
     pub reason: Option<Cow<'static, str>>,
 }
 
 /// What became of the requests of a partition in the last ten seconds, or since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Recent"))]
 #[non_exhaustive]
 pub struct RecentSnapshot {
     /// Requests that were admitted per second.
     pub admitted_per_second: f64,
     /// Requests that were rejected per second.
     pub rejected_per_second: f64,
-    /// The same by reason; reasons that did not occur are left out.
+    /// Requests that were rejected per second, by reason; reasons that did not occur are left out.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = {"$ref": "#/components/schemas/Reason"})))]
     pub rejected: BTreeMap<Cow<'static, str>, f64>,
     /// Requests per second that ran and would have been rejected, had decisions been binding.
     pub would_reject_per_second: f64,

@@ -16,6 +16,7 @@ use crate::{
 /// The state of one label.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LabelSnapshot {
     /// Class of work of these numbers; empty for all classes that have no rules of their own.
@@ -41,6 +42,7 @@ pub struct LabelSnapshot {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub partition_share: usize,
     /// Turns of the label for each turn of a label of weight 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub weight: u32,
     /// Requests of the label that may run, if that is bounded.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -76,13 +78,15 @@ pub struct LabelSnapshot {
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub rejected_per_second: f64,
-    /// What most rejections of these seconds stand for, if they are more than the admitted requests: `Saturated`, `Throttled` or
-    /// `Unavailable`. The `status` is that of the next request alone.
+    /// What most rejections of these seconds stand for, if they are more than the admitted requests: `saturated`, `throttled` or
+    /// `unavailable`. The `status` is that of the next request alone.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["saturated", "throttled", "unavailable"])))]
     pub lately: Option<LabelStatus>,
     /// What the rules of the label that instances share do without their store, while it is gone: `refuse`, `local_share` or
     /// `admit`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["refuse", "local_share", "admit"])))]
     pub without_store: Option<Cow<'static, str>>,
 }
 

@@ -13,9 +13,10 @@ use crate::{
     tokens::Ask,
 };
 
-/// The status of a label. Where several hold, the variant listed last is told.
+/// The status of a label. Where several hold, the one listed last is told.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum LabelStatus {
     /// Slots are free, and no cap or rate is full.
@@ -35,6 +36,7 @@ pub enum LabelStatus {
     /// A status of a later version; told by no handle of this one.
     #[default]
     #[cfg_attr(feature = "serde", serde(other))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
@@ -78,10 +80,11 @@ impl From<Fares> for LabelStatus {
 /// What is in the way of a label's next request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Blocked"))]
 #[non_exhaustive]
 pub struct BlockedBy {
-    /// The rule, as in [`RuleSnapshot::rule`], or `draining`, `partition`, `limit`, `store` or `kept`. `store`: rules
-    /// that instances share can't be checked. `kept`: slots are free, and are reserved for requests that were rejected
+    /// The name of a [rule](RuleSnapshot::rule), or `draining`, `partition`, `limit`, `store` or `reserved`. `store`: rules
+    /// that instances share can't be checked. `reserved`: slots are free, and are held back for requests that were rejected
     /// below their share.
     pub rule: Cow<'static, str>,
     /// Requests that are counted.
@@ -89,10 +92,11 @@ pub struct BlockedBy {
     /// Requests that are allowed.
     pub bound: usize,
     /// What becomes of the request: `wait`, `reject` or `empty`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["wait", "reject", "empty"])))]
     pub when_full: Cow<'static, str>,
     /// Time until there is room again, in seconds, where time alone makes some.
     pub room_in_seconds: Option<f64>,
-    /// Slots that are held back, where the rule is `kept`; else 0.
+    /// Slots that are held back, where the rule is `reserved`; else 0.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub reserved: usize,
 }

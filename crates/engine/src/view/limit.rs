@@ -11,6 +11,7 @@ use crate::{
 /// Why the limit is what it is: the law, what it measures against what, its bounds, and the last move of the limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LimitState"))]
 #[non_exhaustive]
 pub struct LimitSnapshot {
     /// All of this as a sentence.
@@ -19,16 +20,19 @@ pub struct LimitSnapshot {
     pub law: String,
     /// What the limit does: `fixed`, `probing`, `too_little_load` (the law can't tell what another limit would do),
     /// `at_maximum`, `at_minimum`, `growing` or `backing_off` (moved in the last ten seconds), or `steady`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = Self::STATES)))]
     pub state: Cow<'static, str>,
     /// The least limit that the law may set, if the law tells.
     pub min: Option<usize>,
     /// The greatest limit that the law may set, if the law tells.
     pub max: Option<usize>,
     /// The bound that the limit stands at: `maximum` or `minimum`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["maximum", "minimum", null])))]
     pub at_bound: Option<Cow<'static, str>>,
     /// What round-trip times are compared with: `nothing`, `threshold`, `minimum`, `average` or `half_load`, if the law tells.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Reference>"))]
     pub reference: Option<Cow<'static, str>>,
-    /// That time, in seconds.
+    /// Time with which round-trip times are compared, in seconds, if the law tells.
     pub reference_seconds: Option<f64>,
     /// Round-trip time by which the law judged last, in seconds.
     pub rtt_seconds: Option<f64>,
@@ -41,6 +45,7 @@ pub struct LimitSnapshot {
 /// A move of the limit by its law.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LimitMove {
     /// Time of the move, in seconds since the handle was made.

@@ -10,6 +10,7 @@ use crate::{
 /// The state of a handle at one moment, all of it taken in the same turn.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Name of the handle.
@@ -17,6 +18,7 @@ pub struct Snapshot {
     /// The state in a line: whether all is well, which requests are refused, and what to do.
     pub health: HealthSnapshot,
     /// Whether decisions bind: `enforce`, `observe` or `off`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::plan::Mode"))]
     pub mode: Cow<'static, str>,
     /// Whether the handle drains: no request is admitted any more.
     pub draining: bool,
@@ -43,7 +45,8 @@ pub struct Snapshot {
     pub warnings: Vec<String>,
     /// Reloads of the settings since the handle was made.
     pub reloads: u64,
-    /// Which waiter goes first: `fifo`, `fair` or `adaptive_lifo`.
+    /// Which waiter goes first: `fifo`, `fair`, `adaptive_lifo` or `burst_credit`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["fifo", "fair", "adaptive_lifo", "burst_credit"])))]
     pub discipline: Cow<'static, str>,
     /// Requests that have ended while their work [goes on][Abandoned]. They count as in flight.
     ///
@@ -74,11 +77,13 @@ pub struct Snapshot {
 /// The state of the store that counts shared rules, and the results of asking it since the handle was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Store"))]
 #[non_exhaustive]
 pub struct StoreSnapshot {
-    /// Whether the store answers: `up`, `evicting`, `failing`, `quiet` or `down`; see [`Health`][Health].
+    /// [Whether the store answers][Health]: `up`, `evicting`, `failing`, `quiet` or `down`.
     ///
     /// [Health]: https://docs.rs/tower-admission/latest/tower_admission/store/enum.Health.html
+    #[cfg_attr(feature = "schema", schemars(with = "crate::tokens::StoreState"))]
     pub state: Cow<'static, str>,
     /// Time for which the store has been down, in seconds; else 0.
     pub down_seconds: f64,
@@ -113,6 +118,7 @@ impl StoreSnapshot {
 /// The state of one partition.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PartitionSnapshot {
     /// Name of the partition.
@@ -120,6 +126,7 @@ pub struct PartitionSnapshot {
     /// Part of the limit, in percent.
     pub percent: f64,
     /// What the partition may do beyond its share: `burst`, `hard_cap` or `overcommit`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::plan::PartitionMode"))]
     pub mode: Cow<'static, str>,
     /// Whether the partition observes: it only counts what it would do, while the handle enforces.
     pub observes: bool,
@@ -141,21 +148,23 @@ pub struct PartitionSnapshot {
     pub queued: u64,
     /// Requests that ran and would have waited, had decisions been binding.
     pub would_queue: u64,
-    /// Requests that ran and would have been rejected, by reason.
+    /// Requests that ran and would have been rejected, had decisions been binding, by reason.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = {"$ref": "#/components/schemas/Reason"})))]
     pub would_reject: BTreeMap<Cow<'static, str>, u64>,
     /// Requests that left while they waited.
     pub cancelled_waiting: u64,
     /// Requests that were rejected, by reason; reasons that never occurred are left out.
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = {"$ref": "#/components/schemas/Reason"})))]
     pub rejected: BTreeMap<Cow<'static, str>, u64>,
-    /// Requests that succeeded, reported an overload, were cancelled while they ran, or were ignored.
+    /// Requests that succeeded.
     pub successes: u64,
-    /// See `successes`.
+    /// Requests that reported an overload.
     pub overloads: u64,
     /// Requests that seemed successes and told of an overload in their trailers.
     pub late_overloads: u64,
-    /// See `successes`.
+    /// Requests that were cancelled while they ran.
     pub cancelled: u64,
-    /// See `successes`.
+    /// Requests whose outcome was ignored.
     pub ignored: u64,
     /// Round-trip times of requests that succeeded.
     pub rtt: Quantiles,
@@ -168,11 +177,14 @@ pub struct PartitionSnapshot {
 /// Quantiles in seconds, each within a quarter of the true value; 0 where nothing was recorded.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Quantiles {
+    /// The median.
     pub p50: f64,
+    /// The 90th percentile.
     pub p90: f64,
+    /// The 99th percentile.
     pub p99: f64,
 }
 

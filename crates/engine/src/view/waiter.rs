@@ -13,18 +13,22 @@ use crate::{
 /// One waiter.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Waiter"))]
 #[non_exhaustive]
 pub struct WaiterSnapshot {
     /// Its place among waiters of the same label, class, partition and importance, from 1 on, in the order in which
     /// they came.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub place: usize,
     /// Where the waiter stands: in `line` for a slot, or at the full `gate` for room in the line.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["line", "gate"])))]
     pub stage: Cow<'static, str>,
     /// Class of work whose rules hold for the waiter; empty for all classes that have no rules of their own.
     pub class: String,
     /// Partition of the waiter.
     pub partition: String,
-    /// Importance of the waiter: the words of [`Criticality::as_str`](crate::Criticality::as_str).
+    /// [Importance](Criticality) of the waiter.
+    #[cfg_attr(feature = "schema", schemars(with = "Criticality"))]
     pub criticality: Cow<'static, str>,
     /// The run that the waiter is a part of.
     pub run: Option<String>,

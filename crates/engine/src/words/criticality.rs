@@ -6,6 +6,7 @@ use std::fmt;
 ///
 /// The classes and their meaning are those of Google's *Site Reliability Engineering*, chapter "Handling Overload".
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Criticality {
     /// A failure is a visible outage.

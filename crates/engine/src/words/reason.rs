@@ -5,6 +5,7 @@ use std::fmt;
 /// The stable code for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum Reason {
     /// The budget that the label shares with other labels is used up for now.

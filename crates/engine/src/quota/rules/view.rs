@@ -14,11 +14,12 @@ use crate::{
 /// One rule that counts a label.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Rule"))]
 #[non_exhaustive]
 pub struct RuleSnapshot {
     /// The setting: `max_in_flight`, `max_in_flight_per_namespace`, `max_per_minute`, `max_per_minute_per_namespace`,
-    /// `budget` or `max_pending` of a class; `label_cap` of [`Labels`][Labels], or `worker_slots` where these
-    /// bind.
+    /// `budget` or `max_pending` of a class; `label_cap` of [labels][Labels], or `worker_slots` where the slots of
+    /// workers bind.
     ///
     /// [Labels]: https://docs.rs/tower-admission/latest/tower_admission/struct.Labels.html
     pub rule: Cow<'static, str>,
@@ -29,6 +30,7 @@ pub struct RuleSnapshot {
     /// Further requests that the rule allows now.
     pub remaining: usize,
     /// What happens to one more request: `wait`, `reject` or `empty`; or would happen, if the rule observes.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["wait", "reject", "empty"])))]
     pub when_full: Cow<'static, str>,
     /// Whether the rule observes: it only counts what it would do. A request that it would have rejected is not counted
     /// as used.

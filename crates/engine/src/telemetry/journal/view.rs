@@ -11,10 +11,12 @@ use crate::{
 /// One entry of the journal of a handle.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// Number of the entry, from 1 on. Missing numbers belong to entries that others have pushed out: the newest ones stay, and
     /// of each partition and obstacle a fair part.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub sequence: u64,
     /// Time of the entry, in seconds since the handle was made.
     pub at_seconds: f64,
@@ -36,6 +38,7 @@ pub struct JournalEntry {
     derive(serde::Deserialize, serde::Serialize),
     serde(tag = "kind", rename_all = "snake_case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum JournalEvent {
     /// Something was decided about a request.
@@ -44,12 +47,14 @@ pub enum JournalEvent {
     Change(ChangeEntry),
     /// Something that a later version tells; no handle of this one does.
     #[cfg_attr(feature = "serde", serde(other))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
 /// What was decided about a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Decision"))]
 #[non_exhaustive]
 pub struct DecisionEntry {
     /// What became of the request.
@@ -60,8 +65,8 @@ pub struct DecisionEntry {
         serde(deserialize_with = "crate::words::known", skip_serializing_if = "Option::is_none")
     )]
     pub reason: Option<Reason>,
-    /// What was in the way: a rule, as in [`RuleSnapshot::rule`](crate::RuleSnapshot::rule), or `deadline`,
-    /// `draining`, `gate`, `kept`, `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
+    /// What was in the way: the name of a [rule](crate::RuleSnapshot::rule), or `deadline`, `draining`, `gate`, `reserved`,
+    /// `limit`, `max_waiting`, `max_waiting_per_run`, `partition`, `queue` or `store`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rule: Option<Cow<'static, str>>,
     /// Requests that were counted by that bound.
@@ -78,6 +83,7 @@ pub struct DecisionEntry {
     pub label: String,
     /// Whether the label was forgotten since, so that its name is not known any more.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub forgotten: bool,
     /// Class of work of the request; empty for all classes that have no rules of their own.
     pub class: String,
@@ -91,6 +97,7 @@ pub struct DecisionEntry {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum DecisionKind {
     /// The request may run, as it came. Or decisions don't bind; see `reason`.
@@ -112,6 +119,7 @@ pub enum DecisionKind {
     /// A decision of a later version; told by no handle of this one.
     #[default]
     #[cfg_attr(feature = "serde", serde(other))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
@@ -151,6 +159,7 @@ impl DecisionKind {
     derive(serde::Deserialize, serde::Serialize),
     serde(tag = "change", rename_all = "snake_case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Change"))]
 #[non_exhaustive]
 pub enum ChangeEntry {
     /// The law moved the limit.
@@ -172,8 +181,10 @@ pub enum ChangeEntry {
     #[non_exhaustive]
     Mode {
         /// Mode before the change.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::plan::Mode"))]
         from: Cow<'static, str>,
         /// Mode after the change.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::plan::Mode"))]
         to: Cow<'static, str>,
     },
     /// The settings were changed.
@@ -198,10 +209,11 @@ pub enum ChangeEntry {
     /// [shared]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared
     #[non_exhaustive]
     Store {
-        /// State before the change: `up`, `failing` or `down`, as in
-        /// [`StoreSnapshot::state`](crate::StoreSnapshot::state).
+        /// [State](crate::StoreSnapshot::state) before the change.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::tokens::StoreState"))]
         from: Cow<'static, str>,
         /// State after the change.
+        #[cfg_attr(feature = "schema", schemars(with = "crate::tokens::StoreState"))]
         to: Cow<'static, str>,
         /// Time for which the store was down, in seconds, if it comes back from that.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -209,6 +221,7 @@ pub enum ChangeEntry {
     },
     /// A change of a later version; told by no handle of this one.
     #[cfg_attr(feature = "serde", serde(other))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
