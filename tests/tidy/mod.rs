@@ -6,6 +6,7 @@ mod names;
 mod pages;
 mod promises;
 mod weight;
+mod words;
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Drawing a world from a seed.
 
-use super::plan::{Caller, Discipline, Ends, Fault, Kind, Law, Network, Plan, Settings, Shared, What, WhenGone};
+use super::plan::{Caller, Discipline, Ends, Fault, Kind, Law, Network, OnFailure, Plan, Settings, Shared, What};
 use crate::random::Stream;
 
 /// What draws of different kinds are told apart by.
@@ -120,11 +120,11 @@ fn shared(rng: &mut Stream) -> Shared {
         rate: rng.happens(200).then(|| u32::try_from(rng.between(5, 120)).unwrap_or(5)),
         waits: rng.happens(600),
         on_store_failure: rng.of(&[
-            WhenGone::Closed,
-            WhenGone::Closed,
-            WhenGone::Closed,
-            WhenGone::Open,
-            WhenGone::LocalShare,
+            OnFailure::Closed,
+            OnFailure::Closed,
+            OnFailure::Closed,
+            OnFailure::Open,
+            OnFailure::LocalShare,
         ]),
         expiry: rng.between(400, 1_200),
         local_shares: rng.happens(500),

@@ -25,7 +25,7 @@ use super::{
     ledger::{Event, Log},
     link::Link,
     network::Network,
-    plan::{Discipline, Law, Plan, Settings, WhenGone},
+    plan::{Discipline, Law, OnFailure, Plan, Settings},
     request::{Request, label},
 };
 
@@ -257,9 +257,9 @@ fn settings_of(of: &Settings, limit: usize, cap: usize, seed: u64, log: &Log) ->
     let Some(shared) = &of.shared else { return builder };
     let instances = u32::try_from(of.instances).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
     let on_store_failure = match shared.on_store_failure {
-        WhenGone::Closed => OnStoreFailure::FailClosed,
-        WhenGone::Open => OnStoreFailure::FailOpen,
-        WhenGone::LocalShare => OnStoreFailure::LocalShare { instances },
+        OnFailure::Closed => OnStoreFailure::FailClosed,
+        OnFailure::Open => OnStoreFailure::FailOpen,
+        OnFailure::LocalShare => OnStoreFailure::LocalShare { instances },
     };
     let when_full = if shared.waits { WhenFull::Queue } else { WhenFull::Reject };
     let mut limits = ClassLimits::new().max_in_flight(Cap::from(cap).when_full(when_full));

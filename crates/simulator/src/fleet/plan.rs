@@ -63,7 +63,7 @@ pub struct Shared {
     pub rate: Option<u32>,
     /// Whether a request waits where the cap is full.
     pub waits: bool,
-    pub on_store_failure: WhenGone,
+    pub on_store_failure: OnFailure,
     pub expiry: u64,
     pub local_shares: bool,
 }
@@ -97,7 +97,7 @@ pub enum Discipline {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WhenGone {
+pub enum OnFailure {
     Closed,
     Open,
     LocalShare,
@@ -263,7 +263,7 @@ impl Settings {
                     namespace_cap: None,
                     rate: None,
                     waits: true,
-                    on_store_failure: WhenGone::Closed,
+                    on_store_failure: OnFailure::Closed,
                     expiry: 1_000,
                     local_shares: false,
                 });
@@ -274,9 +274,9 @@ impl Settings {
                     "waits" => of.waits = flag()?,
                     "on_store_failure" => {
                         of.on_store_failure = match value {
-                            "closed" => WhenGone::Closed,
-                            "open" => WhenGone::Open,
-                            "local_share" => WhenGone::LocalShare,
+                            "closed" => OnFailure::Closed,
+                            "open" => OnFailure::Open,
+                            "local_share" => OnFailure::LocalShare,
                             _ => return Err(wrong("closed, open and local_share")),
                         }
                     }

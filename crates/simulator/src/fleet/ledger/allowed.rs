@@ -3,7 +3,7 @@
 //! Each allowance stands beside the sentence of the page on shared limits that it is from.
 
 use super::{Entry, Ledger};
-use crate::fleet::plan::{Shared, WhenGone};
+use crate::fleet::plan::{OnFailure, Shared};
 
 /// What has happened to the world, and to the store.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Ledger {
     /// Whether a request that runs has a lease that counts for all instances at `at`.
     pub(super) fn counts(&self, entry: &Entry, at: u64, shared: &Shared) -> bool {
         // "Each process keeps caps by itself" by its slots, and a slot that was taken back is none (seed 336).
-        let is_by_slots = shared.on_store_failure != WhenGone::Closed && self.may_be_missed();
+        let is_by_slots = shared.on_store_failure != OnFailure::Closed && self.may_be_missed();
         let is_taken_back = entry.is_overdue && is_by_slots;
         !entry.is_unbound
             && !entry.is_lost
@@ -129,9 +129,9 @@ impl Ledger {
             return cap;
         }
         match shared.on_store_failure {
-            WhenGone::Closed => cap,
-            WhenGone::Open => cap.saturating_mul(self.plan.settings.instances),
-            WhenGone::LocalShare => cap.saturating_mul(2),
+            OnFailure::Closed => cap,
+            OnFailure::Open => cap.saturating_mul(self.plan.settings.instances),
+            OnFailure::LocalShare => cap.saturating_mul(2),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The bounds that all instances keep together.
 
 use super::{Entry, Ledger};
-use crate::fleet::plan::{Shared, WhenGone};
+use crate::fleet::plan::{OnFailure, Shared};
 
 impl Ledger {
     /// Compares what runs under shared rules with the bounds of all instances.
@@ -16,7 +16,7 @@ impl Ledger {
             }
             self.attempts.shared += 1;
             if self.counts(&entry, at, &shared)
-                && (shared.on_store_failure == WhenGone::Closed || !self.may_be_missed())
+                && (shared.on_store_failure == OnFailure::Closed || !self.may_be_missed())
             {
                 self.attempts.strict += 1;
             }
@@ -47,7 +47,7 @@ impl Ledger {
     /// "**Rates may be exceeded after a restart with older data**, by what was charged since that was written down."
     fn check_rate(&mut self, at: u64, id: u64, entry: &Entry, rate: u32, shared: &Shared) {
         const MINUTE: u64 = 60_000;
-        if (shared.on_store_failure != WhenGone::Closed && self.may_be_missed()) || !self.world.losses.is_empty() {
+        if (shared.on_store_failure != OnFailure::Closed && self.may_be_missed()) || !self.world.losses.is_empty() {
             return;
         }
         let minute = |time: u64| (time + self.world.store_ahead) / MINUTE;
