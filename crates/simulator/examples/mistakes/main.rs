@@ -93,7 +93,7 @@ fn build() -> Result<PathBuf, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let copy = target.join("fleet-mistakes");
     let told = |error: io::Error| format!("{}: {error}", copy.display());
-    for folder in ["src", "crates/simulator", "crates/store", "crates/testkit"] {
+    for folder in ["src", "crates/config", "crates/engine", "crates/simulator", "crates/store", "crates/testkit"] {
         copy_folder(&root.join(folder), &copy.join(folder)).map_err(told)?;
     }
     for file in ["Cargo.lock", "README.md"] {
@@ -130,7 +130,9 @@ fn manifest(text: &str) -> Result<String, String> {
             line.strip_suffix('"').filter(|_| line.starts_with("version = ")).map(|it| format!("{it}+mistakes\""));
         let line = match line.split(" = ").next() {
             Some("version") => marked.as_deref().unwrap_or(line),
-            Some("members") => "members = [\"crates/simulator\", \"crates/store\", \"crates/testkit\"]",
+            Some("members") => {
+                "members = [\"crates/config\", \"crates/engine\", \"crates/simulator\", \"crates/store\", \"crates/testkit\"]"
+            }
             Some("default-members") => "default-members = [\"crates/simulator\"]",
             Some("exclude") if line.contains("\"crates/fuzz\"") => "",
             _ => line,
@@ -140,11 +142,7 @@ fn manifest(text: &str) -> Result<String, String> {
             kept.push('\n');
         }
     }
-    if kept.contains("members = [\"crates/simulator\"") {
-        Ok(kept)
-    } else {
-        Err("the manifest has no members".to_owned())
-    }
+    if kept.contains("members = [\"crates/config\"") { Ok(kept) } else { Err("the manifest has no members".to_owned()) }
 }
 
 fn make_mistakes(copy: &Path) -> Result<(), String> {
@@ -162,7 +160,7 @@ fn make_mistakes(copy: &Path) -> Result<(), String> {
         let text = text.replace(mistake.right, &mistake.wrong.replace("WRONG", &asks));
         fs::write(&path, text).map_err(|error| format!("{}: {error}", mistake.file))?;
     }
-    for lib in ["src/lib.rs", "crates/store/src/lib.rs"] {
+    for lib in ["src/lib.rs", "crates/config/src/lib.rs", "crates/engine/src/lib.rs", "crates/store/src/lib.rs"] {
         let path = copy.join(lib);
         let text = fs::read_to_string(&path).map_err(|error| format!("{lib}: {error}"))?;
         fs::write(&path, text + ASKS).map_err(|error| format!("{lib}: {error}"))?;
