@@ -33,7 +33,8 @@ pub struct Suite {
 type Place = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// All suites. Cheap ones come first.
-pub const SUITES: [Place; 8] = [
+pub const SUITES: [Place; 9] = [
+    ("engine", "tower-admission-engine", "lib", "", "crates/engine/"),
     ("store", "tower-admission-store", "lib", "", "crates/store/"),
     ("lib", "tower-admission", "lib", "", ""),
     ("handle", "tower-admission", "all", "handle::", ""),
@@ -81,8 +82,8 @@ fn files(repository: &Path) -> Vec<String> {
 /// What a root of a crate has in the copy besides.
 fn more(file: &str) -> &'static str {
     match file {
-        "crates/store/src/lib.rs" => "\npub mod mutants;\n",
-        "src/lib.rs" => "\nuse tower_admission_store::mutants;\n",
+        "crates/engine/src/lib.rs" => "\npub mod mutants;\n",
+        "crates/store/src/lib.rs" | "src/lib.rs" => "\nuse tower_admission_engine::mutants;\n",
         _ => "",
     }
 }
@@ -107,7 +108,7 @@ fn write_copy(
             write(&copy.join(&file), &[&content[..], more(&file).as_bytes()].concat());
         }
     }
-    write(&copy.join("crates/store/src/mutants.rs"), include_bytes!("switch.rs"));
+    write(&copy.join("crates/engine/src/mutants.rs"), include_bytes!("switch.rs"));
     (mutants, constant, texts)
 }
 

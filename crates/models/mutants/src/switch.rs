@@ -1,4 +1,4 @@
-//! Added to the copy as `crates/store/src/mutants.rs`, of which the facade uses it too: which mutant is on in this process, and which of them a test reaches.
+//! Added to the copy as `crates/engine/src/mutants.rs`, of which the store and the facade use it too: which mutant is on in this process, and which of them a test reaches.
 
 use std::{
     cell::Cell,
