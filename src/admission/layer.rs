@@ -17,8 +17,8 @@ use crate::{rejection::Rejection, runtime::Admission};
 /// All state is in the handle: the layer may be applied to each route and each connection, as axum does, and all of them
 /// share one limit. The errors of the service pass through unchanged; rejected requests get a response.
 ///
-/// The type parameter is the protocol: [`HttpProtocol`], gRPC included, or [`GenericProtocol`] for services of any
-/// other kind.
+/// The type parameter is the protocol: [`HttpProtocol`], gRPC included, or
+/// [`GenericProtocol`](crate::generic::GenericProtocol) for services of any other kind.
 pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) protocol: Arc<P>,
     pub(super) admission: Admission,
@@ -80,9 +80,9 @@ impl AdmissionLayer {
         self.with(|http| http.exempt = Some(Arc::new(exempt)))
     }
 
-    /// Reads the caller's timeout from this header as well, in seconds with or without a fraction, besides
-    /// `grpc-timeout` of a call of gRPC and [`Deadline`]. A value that is not a number is ignored. A value of 0 or less is a deadline
-    /// that is over: such a request is rejected with the reason `deadline`. Of several lines the earliest deadline
+    /// Reads the caller's timeout from this header as well, in seconds with or without a fraction, besides `grpc-timeout` of a
+    /// call of gRPC and [`Deadline`](crate::policy::Deadline). A value that is not a number is ignored. A value of 0 or less is a
+    /// deadline that is over: such a request is rejected with the reason `deadline`. Of several lines the earliest deadline
     /// applies.
     #[must_use]
     pub fn deadline_header(self, name: HeaderName) -> Self {

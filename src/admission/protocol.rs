@@ -20,7 +20,7 @@ use crate::{
     ticket::Ticket,
 };
 
-/// The default protocol of [`AdmissionLayer`]: how HTTP and gRPC are read and answered.
+/// The default protocol of [`AdmissionLayer`](crate::AdmissionLayer): how HTTP and gRPC are read and answered.
 #[derive(Clone)]
 pub struct HttpProtocol {
     pub(super) admission: Admission,
