@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::recent::{Fares, LastSeconds};
+use super::recent::{LastSeconds, RejectionKind};
 use crate::Timestamp;
 
 /// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the one
@@ -165,8 +165,8 @@ impl Judge {
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
             let part = |kind| last.rejected_as(kind) as f64 / last.decided().max(1) as f64;
-            lacks_capacity |= part(Fares::Saturated) >= bound(Health::Overloaded);
-            throttles |= part(Fares::Throttled) >= bound(Health::Throttled);
+            lacks_capacity |= part(RejectionKind::Saturated) >= bound(Health::Overloaded);
+            throttles |= part(RejectionKind::Throttled) >= bound(Health::Throttled);
             rejects |= last.rejected() > 0;
         }
         // Now counts as one second more: of a handle that is seconds old, no more may be known.

@@ -7,7 +7,7 @@ use super::{
     Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
     health::Judge,
     label_window::WindowsByLabel,
-    recent::{Fares, Recent},
+    recent::{Recent, RejectionKind},
     totals::Totals,
 };
 use crate::{
@@ -62,7 +62,7 @@ impl HealthState {
         let worst = self.labels.worst(totals);
         let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
         let is_throttled =
-            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(Fares::Throttled));
+            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(RejectionKind::Throttled));
         let partitions = self.partitions.iter().zip(counts);
         self.judge.judge(
             now,

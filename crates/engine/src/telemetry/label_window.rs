@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::followed::{Candidate, REJECTION};
-use super::{recent::Fares, totals::Totals};
+use super::{recent::RejectionKind, totals::Totals};
 use crate::{Timestamp, ids::LabelId};
 
 /// Seconds that one round takes, and most labels that are noted in one second, under the lock.
@@ -35,7 +35,7 @@ struct Mark {
 pub(crate) struct LabelWindow {
     pub(crate) seconds: f64,
     pub(crate) admitted: u64,
-    /// Rejections in the order of [`Fares::ALL`].
+    /// Rejections in the order of [`RejectionKind::ALL`].
     rejected: [u64; 3],
 }
 
@@ -50,8 +50,8 @@ impl LabelWindow {
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
-    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
-        Fares::mostly(self.rejected, self.admitted)
+    pub(crate) fn mostly_rejected(&self) -> Option<RejectionKind> {
+        RejectionKind::mostly(self.rejected, self.admitted)
     }
 
     /// Returns a count as a rate per second.
@@ -216,7 +216,7 @@ mod tests {
                 assert!((4.9..=10.1).contains(&found.seconds), "{found:?}");
                 let [rejected, admitted] = [found.rejected(), found.admitted].map(|it| found.per_second(it));
                 assert!((rejected - 30.0).abs() < 1.0 && (admitted - 10.0).abs() < 1.0, "{found:?}");
-                assert_eq!(found.mostly_rejected(), Some(Fares::Throttled));
+                assert_eq!(found.mostly_rejected(), Some(RejectionKind::Throttled));
                 assert_eq!(windows.of(at(second), label(3), &totals[3]).unwrap().mostly_rejected(), None);
                 assert_eq!(windows.worst(&totals), Some(label(700)), "requests without a label are none");
             }

@@ -41,7 +41,7 @@ pub(crate) use self::{
     journal::{Names, Record, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, Named},
     label_window::LabelWindow,
-    recent::{Fares, LastSeconds},
+    recent::{LastSeconds, RejectionKind},
     sampled::SampledCounts,
 };
 use crate::{
@@ -140,7 +140,7 @@ impl Telemetry {
                 let counts = &mut self.counts[partition.index()];
                 counts.arrived += count;
                 counts.rejected[reason.index()] += count;
-                self.totals_mut(LabelId::DEFAULT).rejected[Fares::of(reason) as usize] += count;
+                self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
                 self.count_rejected_plainly(partition, reason, count);
             }
             Event::Changed(event) => self.journal.changed(now, event, gauges),
@@ -189,7 +189,7 @@ impl Telemetry {
             Decided::Rejected { reason, blocker, timed_out } => {
                 counts.rejected[reason.index()] += 1;
                 let totals = self.totals_mut(request.label);
-                totals.rejected[Fares::of(reason) as usize] += 1;
+                totals.rejected[RejectionKind::of(reason) as usize] += 1;
                 {
                     let row = totals.row;
                     self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);

@@ -16,13 +16,13 @@ const ENOUGH: u64 = 20;
 
 /// What most rejections of the last seconds say of a partition, or of a label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fares {
+pub(crate) enum RejectionKind {
     Saturated,
     Throttled,
     Unavailable,
 }
 
-impl Fares {
+impl RejectionKind {
     /// The meanings of rejections, the most harmless first.
     pub(super) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
 
@@ -112,13 +112,13 @@ impl LastSeconds {
     }
 
     /// Returns how many rejections stand for this.
-    pub(crate) fn rejected_as(&self, kind: Fares) -> u64 {
-        Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind).map(|it| self.rejected[it.index()]).sum()
+    pub(crate) fn rejected_as(&self, kind: RejectionKind) -> u64 {
+        Reason::ALL.iter().filter(|it| RejectionKind::of(**it) == kind).map(|it| self.rejected[it.index()]).sum()
     }
 
     /// Returns the most frequent reason of rejections that stand for this.
-    pub(crate) fn main_reason(&self, kind: Fares) -> Option<Reason> {
-        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == kind);
+    pub(crate) fn main_reason(&self, kind: RejectionKind) -> Option<Reason> {
+        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == kind);
         reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
@@ -134,8 +134,8 @@ impl LastSeconds {
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
-    pub(crate) fn mostly_rejected(&self) -> Option<Fares> {
-        Fares::mostly(Fares::ALL.map(|it| self.rejected_as(it)), self.admitted)
+    pub(crate) fn mostly_rejected(&self) -> Option<RejectionKind> {
+        RejectionKind::mostly(RejectionKind::ALL.map(|it| self.rejected_as(it)), self.admitted)
     }
 }
 
@@ -154,7 +154,7 @@ impl Sample {
     }
 
     fn lacked_capacity(&self) -> u64 {
-        let reasons = Reason::ALL.into_iter().filter(|reason| Fares::of(*reason) == Fares::Saturated);
+        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == RejectionKind::Saturated);
         reasons.map(|it| self.rejected[it.index()]).sum()
     }
 }
@@ -214,7 +214,7 @@ mod tests {
         counts
     }
 
-    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<Fares> {
+    fn mostly(recent: &Recent, now: Timestamp, counts: &Counts) -> Option<RejectionKind> {
         recent.since(now, counts, false).mostly_rejected()
     }
 
@@ -228,9 +228,9 @@ mod tests {
         let half = counts(1_010, &[(Reason::Limit, 9_010)]);
         assert_eq!(mostly(&recent, at(1), &half), None);
         for (reason, status) in [
-            (Reason::QueueFull, Fares::Saturated),
-            (Reason::Rate, Fares::Throttled),
-            (Reason::StoreUnavailable, Fares::Unavailable),
+            (Reason::QueueFull, RejectionKind::Saturated),
+            (Reason::Rate, RejectionKind::Throttled),
+            (Reason::StoreUnavailable, RejectionKind::Unavailable),
         ] {
             let most = counts(1_010, &[(Reason::Limit, 9_005), (reason, 6)]);
             assert_eq!(mostly(&recent, at(1), &most), Some(status));
@@ -251,7 +251,7 @@ mod tests {
         for _ in 0..1_000 {
             recent.note(at(0), &full, false);
         }
-        assert_eq!(mostly(&recent, at(0), &full), Some(Fares::Saturated));
+        assert_eq!(mostly(&recent, at(0), &full), Some(RejectionKind::Saturated));
     }
 
     #[test]
@@ -262,9 +262,9 @@ mod tests {
         }
         let last = recent.since(at(30), &counts(150, &[(Reason::Limit, 90), (Reason::Rate, 30)]), false);
         assert_eq!((last.seconds, last.admitted, last.rejected(), last.decided()), (10.0, 50, 40, 90));
-        assert_eq!((last.rejected_as(Fares::Saturated), last.rejected_as(Fares::Throttled)), (30, 10));
+        assert_eq!((last.rejected_as(RejectionKind::Saturated), last.rejected_as(RejectionKind::Throttled)), (30, 10));
         assert_eq!(
-            (last.main_reason(Fares::Saturated), last.main_reason(Fares::Unavailable)),
+            (last.main_reason(RejectionKind::Saturated), last.main_reason(RejectionKind::Unavailable)),
             (Some(Reason::Limit), None)
         );
         assert_eq!((last.per_second(30), LastSeconds::default().per_second(30)), (3.0, 0.0));

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) admitted: u64,
-    /// Rejections by what they stand for, in the order of [`Fares::ALL`].
+    /// Rejections by what they stand for, in the order of [`RejectionKind::ALL`].
     pub(super) rejected: [u64; 3],
     /// Requests among those admitted that an observing rule or partition would have rejected.
     pub(crate) would_reject: u64,

@@ -6,7 +6,7 @@ use super::{HealthSnapshot, PartitionSnapshot, RecentSnapshot, RejectedSnapshot,
 use crate::{
     Engine, Reason, Timestamp,
     ids::PartitionId,
-    telemetry::{Fares, Health, LastSeconds},
+    telemetry::{Health, LastSeconds, RejectionKind},
 };
 
 /// Where the states are explained, each under a heading of its own.
@@ -116,11 +116,11 @@ fn percent(part: u64, whole: u64) -> f64 {
 /// The rejections of a partition. Its reason is the most frequent one of those that the health is about.
 fn rejected_of(last: &LastSeconds, name: &str, health: Health) -> RejectedSnapshot {
     let about = match health {
-        Health::Throttled => Fares::Throttled,
-        Health::StoreQuiet | Health::StoreGone | Health::Draining => Fares::Unavailable,
-        _ => Fares::Saturated,
+        Health::Throttled => RejectionKind::Throttled,
+        Health::StoreQuiet | Health::StoreGone | Health::Draining => RejectionKind::Unavailable,
+        _ => RejectionKind::Saturated,
     };
-    let others = [Fares::Saturated, Fares::Throttled, Fares::Unavailable];
+    let others = [RejectionKind::Saturated, RejectionKind::Throttled, RejectionKind::Unavailable];
     let reason = [about].into_iter().chain(others).find_map(|kind| last.main_reason(kind));
     RejectedSnapshot {
         name: name.to_owned(),

@@ -9,7 +9,7 @@ use crate::{
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
-    telemetry::Fares,
+    telemetry::RejectionKind,
     tokens::Ask,
 };
 
@@ -67,12 +67,12 @@ impl LabelStatus {
     }
 }
 
-impl From<Fares> for LabelStatus {
-    fn from(kind: Fares) -> Self {
+impl From<RejectionKind> for LabelStatus {
+    fn from(kind: RejectionKind) -> Self {
         match kind {
-            Fares::Saturated => Self::Saturated,
-            Fares::Throttled => Self::Throttled,
-            Fares::Unavailable => Self::Unavailable,
+            RejectionKind::Saturated => Self::Saturated,
+            RejectionKind::Throttled => Self::Throttled,
+            RejectionKind::Unavailable => Self::Unavailable,
         }
     }
 }
