@@ -70,6 +70,8 @@ async fn of_ten_starts_at_once_two_run_and_eight_are_told_so() {
             let starts: Vec<_> =
                 (0..10).map(|number| spawn_work(&web, instances[number % 3].address, "run", &organisation)).collect();
             eventually("eight are answered", async || starts.iter().filter(|it| it.is_finished()).count() >= 8).await;
+            // A start that has a slot may not have reached its handler yet.
+            eventually("two run", async || work.ledger.entered() >= 2).await;
             work.go_on.send_replace(true);
             for start in starts {
                 let response = bounded("an answer", start).await.unwrap();
