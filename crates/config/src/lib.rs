@@ -1,6 +1,5 @@
 //! Settings as users write them, and what is wrong with them.
 
-#![allow(rustdoc::private_intra_doc_links, reason = "these pages are read beside the sources")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod check;

@@ -10,10 +10,10 @@
 //!            └───────▶ Reject                 └──▶ rejected (deadline, longest wait)
 //! ```
 //!
-//! The state is in rooms, each of which owns its part of it: what runs ([`capacity`]), what waits ([`queue`]), what each key
-//! may ([`quota`]), what the limit should be ([`control`]), what is expected ([`estimate`]), which slots expire
-//! ([`slot_ttl`]), and what is told afterwards ([`telemetry`]). Rooms don't know each other. [`verbs`] combine them, and
-//! [`view`] reads them.
+//! The state is in rooms, each of which owns its part of it: what runs (`capacity`), what waits (`queue`), what each key
+//! may (`quota`), what the limit should be (`control`), what is expected (`estimate`), which slots expire
+//! (`slot_ttl`), and what is told afterwards (`telemetry`). Rooms don't know each other. `verbs` combine them, and
+//! `view` reads them.
 //!
 //! What holds after every verb:
 //!
@@ -24,7 +24,6 @@
 
 // What users see of this crate they see in the facade, whose tests hold these rules for it.
 #![allow(clippy::exhaustive_enums, clippy::exhaustive_structs, reason = "the facade has the version of the engine")]
-#![allow(rustdoc::private_intra_doc_links, reason = "these pages are read beside the sources")]
 #![expect(unnameable_types, reason = "the facade holds them and calls them, and has no need of their names")]
 
 mod capacity;
@@ -91,7 +90,7 @@ pub use self::{
 
 /// Decides which requests run, which wait and which are rejected. See the module.
 ///
-/// Each field is a room that owns its state. Only [`verbs`] combine them.
+/// Each field is a room that owns its state. Only `verbs` combine them.
 #[derive(Debug)]
 pub struct Engine {
     now: Timestamp,

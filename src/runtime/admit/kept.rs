@@ -34,8 +34,7 @@ pub struct SlotKeeper {
 
 impl SlotKeeper {
     pub(super) fn new<S: Send + 'static>(shelf: &Arc<SlotShelf<S>>, handle: usize) -> Self {
-        let shelf: Arc<dyn Any + Send + Sync> = Arc::clone(shelf) as _;
-        Self { shelf: Arc::downgrade(&shelf), handle }
+        Self { shelf: Arc::downgrade(shelf) as _, handle }
     }
 
     /// Keeps the slot: it is given back when the request has ended, the answer is sent or given up, and this value and all

@@ -4,7 +4,6 @@
 /// files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a setting is set or not")]
-#[cfg_attr(not(feature = "files"), allow(unreachable_pub, reason = "public with this feature alone"))]
 pub enum Derived<T> {
     /// It follows from the patience or, without that, is the default.
     #[default]

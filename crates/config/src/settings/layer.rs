@@ -203,7 +203,6 @@ layer_settings! {
         /// # Ok(())
         /// # }
         /// ```
-        #[cfg_attr(not(feature = "files"), allow(unreachable_pub, reason = "public with this feature alone"))]
         pub struct AdmissionConfig
     }
 }
