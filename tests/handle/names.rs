@@ -140,7 +140,7 @@ fn a_handle_that_drains_lets_in_nobody_in_any_mode() {
 async fn invented_names_renew_no_rate() {
     const TOLD_APART: usize = 100;
     let smooth = RateMode::Smooth { burst: std::num::NonZeroU32::new(100).unwrap() };
-    for mode in [RateMode::Minute, smooth] {
+    for mode in [RateMode::Window, smooth] {
         let rate = || Rate::from(100).mode(mode);
         let rules = [
             ClassLimits::new().max_per_minute(rate()),

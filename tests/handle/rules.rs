@@ -49,7 +49,7 @@ const SMOOTH: RateMode = RateMode::Smooth { burst: NonZeroU32::MIN };
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_rule_is_served_when_it_has_room() {
-    for mode in [RateMode::Minute, SMOOTH] {
+    for mode in [RateMode::Window, SMOOTH] {
         for (reason, limits) in each_kind(mode, WhenFull::Queue) {
             // Waits are not to end before the rate has room.
             let rules = Rules::new().override_key("ns:*", "*", limits);
@@ -89,7 +89,7 @@ async fn who_waits_for_a_rule_is_served_when_it_has_room() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_turned_away_comes_back_at_the_right_time() {
-    for mode in [RateMode::Minute, SMOOTH] {
+    for mode in [RateMode::Window, SMOOTH] {
         for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             for (reason, limits) in each_kind(mode, when_full) {
                 let admission = with(limits);
@@ -118,7 +118,7 @@ async fn who_is_turned_away_comes_back_at_the_right_time() {
 #[tokio::test(start_paused = true)]
 async fn who_finds_a_rule_full_at_the_grant_is_turned_away() {
     for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
-        for (reason, limits) in each_kind(RateMode::Minute, when_full) {
+        for (reason, limits) in each_kind(RateMode::Window, when_full) {
             let admission = with(limits);
             let held: Vec<_> = (0..10).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
             let waiting: Vec<_> = (0..2)

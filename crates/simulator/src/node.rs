@@ -10,6 +10,7 @@ use std::{
 };
 
 use toml::{Table, Value};
+use tower_admission::configuration;
 
 /// What is wrong with a scenario, all of it.
 #[derive(Debug, Default)]
@@ -270,20 +271,7 @@ fn describe<T: Debug>(range: &impl RangeBounds<T>) -> String {
     [low, high].join(" ").trim().to_owned()
 }
 
-/// Nanoseconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
+/// Nanoseconds, of a time as configurations write it.
 pub fn parse_time(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let split = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(split);
-    let unit = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => return None,
-    };
-    let nanos = number.trim().parse::<f64>().ok()? * unit;
-    (0.0..1e18).contains(&nanos).then_some(nanos.round() as u64)
+    configuration::parse_time(text).and_then(|time| u64::try_from(time.as_nanos()).ok())
 }

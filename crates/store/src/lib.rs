@@ -45,8 +45,7 @@ pub use self::rows::{RowStore, Rows, Step};
 pub use self::{
     api::{
         Acquired, Allotment, AllotmentRequest, Claim, Claims, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer,
-        LockRequest, Locked, Notice, Notices, PendingRelease, RateMode, Released, Renewed, Request, StoreError,
-        StoreTime, Token,
+        LockRequest, Locked, Notice, Notices, PendingRelease, Released, Renewed, Request, StoreError, StoreTime, Token,
     },
     clock::Clock,
     leases::{LeaseDenied, LeaseGuard, Leases, LeasesBuilder},
@@ -58,7 +57,7 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{clock::Shielded, leases::LossSignal};
 #[doc(inline)]
-pub use tower_admission_engine::OnStoreFailure;
+pub use tower_admission_engine::{OnStoreFailure, rules::RateMode};
 
 /// A future in a box: [`Store`] can be used as `dyn Store`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -155,11 +155,7 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
         };
         let claim = match rule.bound {
             SharedBound::Cap(bound) => Claim::cap(keys.cap(namespace, &scope, name), bound),
-            SharedBound::Rate(rate) => {
-                let smooth = |burst| store::RateMode::Smooth { burst };
-                let mode = rate.mode.burst().map_or(store::RateMode::Bucket, smooth);
-                Claim::rate(keys.rate(namespace, &scope, name), rate.max, mode)
-            }
+            SharedBound::Rate(rate) => Claim::rate(keys.rate(namespace, &scope, name), rate.max, rate.mode),
         };
         claim.on_store_failure(rule.on_store_failure)
     });

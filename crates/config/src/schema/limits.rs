@@ -278,7 +278,7 @@ impl Setting for Rate {
         Some(match (smooth, burst) {
             (Some(true), Some(burst)) => rate.mode(RateMode::Smooth { burst }),
             (Some(true), None) => rate.smooth(),
-            (Some(false), _) => rate.mode(RateMode::Minute),
+            (Some(false), _) => rate.mode(RateMode::Window),
             (None, _) => rate,
         })
     }
@@ -289,7 +289,7 @@ impl Setting for Rate {
         if self.mode.is_none() && is_plain {
             return max;
         }
-        let mode = self.mode.map(|mode| if mode == RateMode::Minute { "minute" } else { "smooth" });
+        let mode = self.mode.map(|mode| if mode == RateMode::Window { "minute" } else { "smooth" });
         let burst = match self.mode {
             Some(RateMode::Smooth { burst }) => Some(burst.write()),
             _ => None,

@@ -37,7 +37,7 @@ async fn all_that_is_asked_belongs_together() {
         let leases = Leases::builder().local_shares(local_shares).build(shared(store(&server)));
         let all = claims([
             cap(&format!("two-{local_shares}"), 2),
-            rate("calls", 1_000, RateMode::Bucket),
+            rate("calls", 1_000, RateMode::Window),
             rate("group", 1_000, RateMode::Smooth { burst: number(100) }),
         ]);
         let held = [leases.wait(&all).await.unwrap(), leases.wait(&all).await.unwrap()];

@@ -119,7 +119,7 @@ async fn each_rule_does_what_it_says_while_the_store_is_gone() {
     assert_eq!(share.len(), 3, "10 / 3, rounded down");
     share.pop();
     assert_eq!(admitted(&leases, cap("local", 10).on_store_failure(local)).await.unwrap().len(), 1, "given back");
-    let mode = tower_admission::store::RateMode::Bucket;
+    let mode = tower_admission::store::RateMode::Window;
     let calls = rate("calls", 12, mode).every(Duration::from_secs(86_400)).on_store_failure(local);
     assert_eq!(admitted(&leases, calls).await.unwrap().len(), 4);
 }

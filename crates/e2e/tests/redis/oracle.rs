@@ -72,7 +72,7 @@ impl Run {
     fn rate(&mut self) -> Claim {
         let every = Duration::from_micros(5_003);
         match self.rng.u8(..2) {
-            0 => rate("bucket", 7, RateMode::Bucket).every(every),
+            0 => rate("bucket", 7, RateMode::Window).every(every),
             _ => rate("smooth", 9, RateMode::Smooth { burst: number(3) }).every(every),
         }
     }

@@ -51,7 +51,7 @@ async fn everything(store: RedisStore, keys: &Keys) -> Result<(), String> {
         let smooth = RateMode::Smooth { burst: number(100) };
         let all = Claims::new(vec![
             Claim::cap(keys.cap("acme", "label", &format!("two-{local_shares}")), number(2)),
-            Claim::rate(keys.rate("acme", "label", "calls"), number(1_000), RateMode::Bucket),
+            Claim::rate(keys.rate("acme", "label", "calls"), number(1_000), RateMode::Window),
             Claim::rate(keys.rate("acme", "group", "paid"), number(1_000), smooth),
         ]);
         let all = all.unwrap();

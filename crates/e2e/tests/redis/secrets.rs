@@ -32,7 +32,7 @@ async fn use_all(server: &Server, keys: &Keys) -> String {
     let store =
         shared(RedisStore::builder(&server.url(), keys.clone()).timeout(Duration::from_secs(5)).build().unwrap());
     let claim = Claim::cap(keys.cap(API_KEY, "label", API_KEY), number(1));
-    let rate = Claim::rate(keys.rate(API_KEY, "label", API_KEY), number(9), RateMode::Bucket);
+    let rate = Claim::rate(keys.rate(API_KEY, "label", API_KEY), number(9), RateMode::Window);
     let claims = Claims::new(vec![claim.clone(), rate]).unwrap();
     let mut seen = format!("{claims:?}");
     let leases = Leases::builder().local_shares(true).build(store.clone());

@@ -109,7 +109,7 @@ async fn a_block_shrinks_to_what_is_used() {
 async fn capacity_held_here_is_admitted_from_without_the_store() {
     let mut server = Server::start().await;
     let leases = leases(shared(server.store()));
-    let many = claims([cap("many", 64), rate("calls", 600_000, tower_admission::store::RateMode::Bucket)]);
+    let many = claims([cap("many", 64), rate("calls", 600_000, tower_admission::store::RateMode::Window)]);
     let mut held = Vec::new();
     for _ in 0..8 {
         held.push(leases.admit(&many).await.unwrap());

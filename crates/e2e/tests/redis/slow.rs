@@ -48,8 +48,8 @@ fn four(number: usize) -> Claims {
     Claims::new(vec![
         cap(&named("label"), 100),
         cap(&named("namespace"), 100),
-        rate(&named("label"), 10_000, RateMode::Bucket),
-        rate(&named("group"), 10_000, RateMode::Bucket),
+        rate(&named("label"), 10_000, RateMode::Window),
+        rate(&named("group"), 10_000, RateMode::Window),
     ])
     .unwrap()
 }

@@ -38,28 +38,29 @@ pub struct RateRule {
     pub mode: RateMode,
 }
 
-/// How starts per minute are counted.
+/// How a rate is counted: in a minute, or in the period of a claim on a store. By one clock, that of the store if there is
+/// one.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RateMode {
-    /// Fixed window: up to the maximum in each minute of the clock, so up to twice the maximum in 60 s that straddle a
-    /// minute's edge.
+    /// Fixed window: up to the maximum in each period of the clock, so up to twice the maximum in a period that straddles
+    /// the edge of two.
     #[default]
-    Minute,
-    /// Token bucket (GCRA): one start each 60 s / maximum, and this many at once after a pause. At most the maximum and
-    /// the burst together in any 60 s.
+    Window,
+    /// Token bucket (GCRA, the generic cell rate algorithm): one each period / maximum, and this many at once after a
+    /// pause. At most the maximum and the burst together in any period.
     Smooth {
-        /// Starts that are allowed at once.
+        /// How many are allowed at once.
         burst: NonZeroU32,
     },
 }
 
 impl RateMode {
-    /// Returns how many starts are allowed at once; none in a window.
+    /// Returns how many are allowed at once; `None` in a window.
     #[doc(hidden)]
     pub const fn burst(self) -> Option<NonZeroU32> {
         match self {
-            Self::Minute => None,
+            Self::Window => None,
             Self::Smooth { burst } => Some(burst),
         }
     }

@@ -181,7 +181,7 @@ impl Rate {
         Self { max, mode: None, when_full: None, shared: Sharing::new(), observes: false }
     }
 
-    /// Sets how starts are counted: [by minutes of the clock](RateMode::Minute) unless set.
+    /// Sets how starts are counted: [by minutes of the clock](RateMode::Window) unless set.
     pub const fn mode(mut self, mode: RateMode) -> Self {
         self.mode = Some(mode);
         self

@@ -16,6 +16,6 @@ pub use self::{
     error::StoreError,
     health::Health,
     key::{Key, Keys},
-    request::{Claim, Claims, RateMode, Request},
+    request::{Claim, Claims, Request},
     token::Token,
 };

@@ -3,24 +3,10 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use super::{Key, StoreError, Token};
-use tower_admission_engine::OnStoreFailure;
+use tower_admission_engine::{OnStoreFailure, rules::RateMode};
 
 /// One minute, in which the maximum of a rate is counted unless [`Claim::every`] says otherwise.
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// How a rate is counted. By the clock of the store in both modes, so the clocks of callers don't matter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum RateMode {
-    /// Fixed window: at most the maximum in each minute of the clock. Over any 60 s: at most twice the maximum.
-    Bucket,
-    /// Token bucket (GCRA, the generic cell rate algorithm): evenly spread, `burst` at once at most. Over any 60 s: at
-    /// most the maximum plus `burst`.
-    Smooth {
-        /// Units that may come at once after a lull.
-        burst: NonZeroU32,
-    },
-}
 
 /// The rule that a claim is made under.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

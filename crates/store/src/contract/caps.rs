@@ -24,7 +24,7 @@ pub(super) async fn all_or_none(store: &dyn Store) -> Kept {
     let smooth = RateMode::Smooth { burst: number(1) };
     let rate = |name: &str, mode| Ok::<_, Found>(Claim::rate(keys()?.rate("acme", "label", name), number(1), mode));
     let paid = rate("paid", smooth)?;
-    let all = claims([cap("wide", 1)?, paid.clone(), rate("calls", RateMode::Bucket)?, cap("narrow", 1)?])?;
+    let all = claims([cap("wide", 1)?, paid.clone(), rate("calls", RateMode::Window)?, cap("narrow", 1)?])?;
     let held = granted(store, &narrow, LONG).await?;
     let (claim, _) = full(store, &all).await?;
     is(claim == 3, || format!("claim {claim} is full, not 3"))?;

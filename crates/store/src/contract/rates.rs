@@ -21,7 +21,7 @@ pub(super) async fn modes(store: &dyn Store) -> Kept {
     is(after.is_some_and(|after| after <= Duration::from_secs(1)), || {
         format!("one a second, three at once: the fourth may come after {after:?}")
     })?;
-    let bucket = claims([rate("bucket", 5, RateMode::Bucket)?.every(DAY)])?;
+    let bucket = claims([rate("bucket", 5, RateMode::Window)?.every(DAY)])?;
     for _ in 0..5 {
         granted(store, &bucket, LONG).await?;
     }
@@ -29,7 +29,7 @@ pub(super) async fn modes(store: &dyn Store) -> Kept {
 }
 
 pub(super) async fn drawn(store: &dyn Store) -> Kept {
-    let calls = rate("calls", 10, RateMode::Bucket)?.every(DAY);
+    let calls = rate("calls", 10, RateMode::Window)?.every(DAY);
     let mut units = Vec::new();
     for _ in 0..3 {
         units.push(store.draw(&calls, 7).await?.units);

@@ -23,7 +23,7 @@ fn claims(rng: &mut Rng) -> Claims {
         claims.push(cap("y", 3));
     }
     if rng.u8(..3) == 0 {
-        claims.push(rate("x", 7, RateMode::Bucket));
+        claims.push(rate("x", 7, RateMode::Window));
     }
     if rng.u8(..3) == 0 {
         claims.push(rate("y", 9, RateMode::Smooth { burst: count(2) }));
@@ -87,8 +87,8 @@ impl Desk {
             }
             9 => {
                 let most = rng.u32(1..5);
-                let mode = if rng.bool() { RateMode::Bucket } else { RateMode::Smooth { burst: count(4) } };
-                let name = if mode == RateMode::Bucket { "p" } else { "q" };
+                let mode = if rng.bool() { RateMode::Window } else { RateMode::Smooth { burst: count(4) } };
+                let name = if mode == RateMode::Window { "p" } else { "q" };
                 let rate = Claim::rate(keys().rate("a", "label", name), count(11), mode).every(millis(600));
                 let it = store.draw(&rate, most).await.unwrap();
                 write!(text, "draw {most} of {name}: {} {:?}", it.units, it.after).unwrap();

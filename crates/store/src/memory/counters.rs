@@ -345,8 +345,8 @@ impl Meter {
     /// the state after they were taken.
     pub(super) fn draw(&self, state: Option<RateState>, most: u32, now: u64) -> (u32, Duration, RateState) {
         let few = |units: u64| u32::try_from(units).unwrap_or(u32::MAX);
-        match self.mode {
-            RateMode::Bucket => {
+        match self.mode.burst() {
+            None => {
                 let index = now / self.period;
                 let over = (index + 1) * self.period;
                 let charged = match state {
@@ -356,7 +356,7 @@ impl Meter {
                 let units = self.maximum.saturating_sub(charged).min(u64::from(most));
                 (few(units), at(over - now), RateState::Bucket { index, charged: charged + units, over })
             }
-            RateMode::Smooth { burst } => {
+            Some(burst) => {
                 // Rounded up: never more than the maximum.
                 let step = self.period.div_ceil(self.maximum);
                 let ahead = step * u64::from(burst.get());

@@ -11,7 +11,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_window_gives_its_maximum_and_the_next_begins_anew() {
-    let meter = Meter::new(10, MINUTE, RateMode::Bucket);
+    let meter = Meter::new(10, MINUTE, RateMode::Window);
     let now = 90 * SECOND;
     let (units, after, state) = meter.draw(None, 4, now);
     assert_eq!((units, after), (4, at(30 * SECOND)), "for use until the window ends");

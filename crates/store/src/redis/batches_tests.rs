@@ -7,7 +7,7 @@ fn lease(caps: &[(&str, &str)]) -> Lease {
     let keys = Keys::new("adm").unwrap();
     let claim = |(namespace, name): &(&str, &str)| Claim::cap(keys.cap(namespace, "label", name), NonZeroU32::MIN);
     let claims = if caps.is_empty() {
-        vec![Claim::rate(keys.rate("a", "label", "x"), NonZeroU32::MIN, crate::RateMode::Bucket)]
+        vec![Claim::rate(keys.rate("a", "label", "x"), NonZeroU32::MIN, crate::RateMode::Window)]
     } else {
         caps.iter().map(claim).collect()
     };

@@ -24,7 +24,7 @@ pub use self::builder::{AfterRestart, RedisBuilder};
 use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
 use super::{
     Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer, LockRequest,
-    Locked, Notices, PendingRelease, RateMode, Released, Renewed, Request, Store, StoreError, StoreFuture, api::Rule,
+    Locked, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, api::Rule,
 };
 
 /// Counts in a Redis server, for all processes that use it with the same prefix.
@@ -239,9 +239,6 @@ fn rate(call: Call, claim: &Claim) -> Result<Call, StoreError> {
     let Rule::Rate { maximum, period, mode } = claim.rule else {
         return Err(StoreError::Configuration(format!("{:?} is a cap, not a rate", claim.key)));
     };
-    let (kind, burst) = match mode {
-        RateMode::Bucket => ("bucket", 0),
-        RateMode::Smooth { burst } => ("smooth", burst.get()),
-    };
+    let (kind, burst) = mode.burst().map_or(("bucket", 0), |burst| ("smooth", burst.get()));
     Ok(call.key(claim.key.as_str()).arg(kind).arg(maximum).arg(period.as_micros()).arg(burst))
 }

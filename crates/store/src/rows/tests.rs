@@ -144,7 +144,7 @@ async fn steps_are_small_and_rows_go_when_nothing_counts_any_more() {
     table.is(Mood::Well);
     assert_eq!(store.release(&leases).await.unwrap().held, 201);
     assert!(table.inside().most <= AT_ONCE + 2);
-    let rate = Claim::rate(Keys::new("rows").unwrap().rate("a", "label", "r"), 1.try_into().unwrap(), RateMode::Bucket);
+    let rate = Claim::rate(Keys::new("rows").unwrap().rate("a", "label", "r"), 1.try_into().unwrap(), RateMode::Window);
     let rated = Request::new(Token::random().unwrap(), Claims::new(vec![rate]).unwrap(), Duration::from_secs(60));
     match store.acquire(&rated).await.unwrap() {
         Acquired::Granted(lease) => assert_eq!(store.renew(&[lease]).await.unwrap().lost, [0; 0]),

@@ -41,7 +41,7 @@ impl Rate {
     /// Returns from when on one more start is allowed; not after `now`, if it is allowed now.
     pub(super) fn allowed_at(&self, now: Timestamp, rule: RateRule) -> Timestamp {
         match rule.mode {
-            RateMode::Minute => {
+            RateMode::Window => {
                 let minute = now.as_nanos() / MINUTE;
                 if self.minute == minute && self.count >= rule.max.get() {
                     Timestamp::from_nanos((minute + 1).saturating_mul(MINUTE))
@@ -65,7 +65,7 @@ impl Rate {
         let ahead = Some(self.promised.saturating_sub(first)).filter(|ahead| *ahead < PROMISED).unwrap_or(0);
         self.promised = first.saturating_add(ahead).saturating_add(interval(rule.max));
         let ahead = match rule.mode {
-            RateMode::Minute => ahead / MINUTE * MINUTE + ahead % MINUTE / 60,
+            RateMode::Window => ahead / MINUTE * MINUTE + ahead % MINUTE / 60,
             RateMode::Smooth { .. } => ahead,
         };
         Timestamp::from_nanos(first.saturating_add(ahead))
@@ -88,7 +88,7 @@ impl Rate {
         self.charge(now, rule.bound);
         if rule.shared.is_none() {
             let until = match rule.bound.mode {
-                RateMode::Minute => (self.minute + 1).saturating_mul(MINUTE),
+                RateMode::Window => (self.minute + 1).saturating_mul(MINUTE),
                 RateMode::Smooth { .. } => self.due,
             };
             self.counts_until = self.counts_until.max(until);
@@ -111,7 +111,7 @@ impl Rate {
     /// Returns how many more requests may start at once.
     pub(super) fn remaining(&self, now: Timestamp, rule: RateRule) -> u32 {
         match rule.mode {
-            RateMode::Minute => rule.max.get().saturating_sub(self.count(now)),
+            RateMode::Window => rule.max.get().saturating_sub(self.count(now)),
             RateMode::Smooth { burst } => {
                 let ahead = self.due.saturating_sub(now.as_nanos()).div_ceil(interval(rule.max));
                 burst.get().saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX))

@@ -14,7 +14,7 @@ const MINUTE: u64 = 60_000_000_000;
 fn rule(any: &mut impl Any, smooth: bool) -> RateRule {
     let mut number = || NonZeroU32::new(u32::try_from(any.up_to(1, 1 << 20)).unwrap_or(1)).unwrap_or(NonZeroU32::MIN);
     let (max, burst) = (number(), number());
-    RateRule { max, mode: if smooth { RateMode::Smooth { burst } } else { RateMode::Minute } }
+    RateRule { max, mode: if smooth { RateMode::Smooth { burst } } else { RateMode::Window } }
 }
 
 /// Starts at any times, each of them if it is allowed then. The next start is told exactly, what remains is within
@@ -23,7 +23,7 @@ fn charge(any: &mut impl Any, smooth: bool, allowed_at: impl Fn(&Rate, Timestamp
     let (rule, mut rate, mut now) = (rule(any, smooth), Rate::default(), Timestamp::ZERO);
     let most = match rule.mode {
         RateMode::Smooth { burst } => burst.get(),
-        RateMode::Minute => rule.max.get(),
+        RateMode::Window => rule.max.get(),
     };
     for _ in 0..any.steps(60, 3) {
         now = now.max(any.time());

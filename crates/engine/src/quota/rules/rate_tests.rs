@@ -30,7 +30,7 @@ fn smooth(max: u32, burst: u32) -> RateRule {
 fn rules() -> impl Strategy<Value = RateRule> {
     let max = || prop_oneof![1u32..10, 1u32..700, Just(7_000)];
     prop_oneof![
-        max().prop_map(|max| rule(max, RateMode::Minute)),
+        max().prop_map(|max| rule(max, RateMode::Window)),
         (max(), prop_oneof![1u32..5, 1u32..100]).prop_map(|(max, burst)| smooth(max, burst)),
     ]
 }
@@ -58,7 +58,7 @@ fn gaps() -> impl Strategy<Value = Vec<u64>> {
 fn bound(rule: RateRule, closed: bool) -> usize {
     let max = rule.max.get() as usize;
     match rule.mode {
-        RateMode::Minute => 2 * max,
+        RateMode::Window => 2 * max,
         RateMode::Smooth { burst } => max + burst.get() as usize - usize::from(!closed),
     }
 }
@@ -178,7 +178,7 @@ proptest! {
                 rate.charge_for(now, local(rule));
             }
             let later = now.after(Duration::from_secs(120));
-            let tolerance = if matches!(rule.mode, RateMode::Minute) { 0 } else { bound(rule, true) as u64 };
+            let tolerance = if matches!(rule.mode, RateMode::Window) { 0 } else { bound(rule, true) as u64 };
             prop_assert!(rate.is_fresh(later.after(Duration::from_secs(60 * tolerance))), "it ends some time");
         }
     }
@@ -227,7 +227,7 @@ fn disagreement(rule: RateRule, quota: Quota, gaps: &[u64]) -> Option<usize> {
 #[test]
 fn both_bounds_are_reached() {
     for max in [1, 2, 60, 600] {
-        let minute = rule(max, RateMode::Minute);
+        let minute = rule(max, RateMode::Window);
         // All of a minute at its end, and all of the next one at its beginning.
         let late = greedy(minute, MINUTE - 1, 2 * max as usize);
         assert_eq!(late.last(), Some(&MINUTE));
@@ -251,12 +251,12 @@ fn a_wrong_rate_is_found() {
     };
     let quota = Quota::per_minute(NonZeroU32::new(600).unwrap()).allow_burst(NonZeroU32::new(10).unwrap());
     assert!(cases.iter().all(|gaps| disagreement(smooth(600, 10), quota, gaps).is_none()));
-    for wrong in [smooth(601, 10), smooth(599, 10), smooth(600, 11), smooth(600, 9), rule(600, RateMode::Minute)] {
+    for wrong in [smooth(601, 10), smooth(599, 10), smooth(600, 11), smooth(600, 9), rule(600, RateMode::Window)] {
         assert!(cases.iter().any(|gaps| disagreement(wrong, quota, gaps).is_some()), "{wrong:?}");
     }
     for (wrong, right) in [(smooth(602, 10), smooth(600, 10)), (smooth(600, 11), smooth(600, 10))] {
         assert!(most(&greedy(wrong, 0, 2_000), true) > bound(right, true), "{wrong:?}");
     }
-    let (wrong, right) = (rule(61, RateMode::Minute), rule(60, RateMode::Minute));
+    let (wrong, right) = (rule(61, RateMode::Window), rule(60, RateMode::Window));
     assert!(most(&greedy(wrong, MINUTE - 1, 200), true) > bound(right, true));
 }

@@ -11,7 +11,7 @@ fn a_request_that_one_rule_rejects_is_charged_by_none() {
         .max_per_minute_per_namespace(80)
         .budget("shared", 90)
         .max_pending(100);
-    let one = |kind| each_kind(3, RateMode::Minute, WhenFull::Reject)[kind as usize].clone();
+    let one = |kind| each_kind(3, RateMode::Window, WhenFull::Reject)[kind as usize].clone();
     let tighter: [fn(ClassLimits) -> ClassLimits; 6] = [
         |limits| limits.max_in_flight(Cap::from(3).when_full(WhenFull::Reject)),
         |limits| limits.max_in_flight_per_namespace(3),

@@ -36,7 +36,7 @@ impl Model {
     fn has_room(&self, (max, mode): (u32, RateMode), counts: impl Fn(Of) -> bool) -> bool {
         let starts = || self.starts.iter().filter(|&&(_, of)| counts(of)).map(|&(at, _)| at);
         match mode {
-            RateMode::Minute => starts().filter(|at| at / MINUTE == self.now / MINUTE).count() < max as usize,
+            RateMode::Window => starts().filter(|at| at / MINUTE == self.now / MINUTE).count() < max as usize,
             RateMode::Smooth { burst } => {
                 let interval = MINUTE.div_ceil(u64::from(max));
                 let due = starts().fold(0, |due: u64, at| due.max(at) + interval);

@@ -16,7 +16,7 @@ fn on_ns(kind: usize, mode: RateMode, when_full: WhenFull) -> (Reason, Rules) {
 
 #[test]
 fn a_label_that_waits_for_a_rule_stops_no_other_and_is_served_when_there_is_room() {
-    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
+    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Window), (kind, smooth(1))]) {
         let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         desk.pass(7 * SECOND);
@@ -34,7 +34,7 @@ fn a_label_that_waits_for_a_rule_stops_no_other_and_is_served_when_there_is_room
             desk.finish(second);
             drop(desk.granted(&places[1]));
         } else {
-            let due = if mode == RateMode::Minute { 60 * SECOND } else { 67 * SECOND };
+            let due = if mode == RateMode::Window { 60 * SECOND } else { 67 * SECOND };
             desk.finish(first);
             for (round, place) in (0..).zip(&places) {
                 let due = Timestamp::from_nanos(due + round * MINUTE);
@@ -51,7 +51,7 @@ fn a_label_that_waits_for_a_rule_stops_no_other_and_is_served_when_there_is_room
 
 #[test]
 fn a_rejected_request_is_told_when_to_come_back() {
-    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
+    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Window), (kind, smooth(1))]) {
         for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
             let mut desk = Desk::new(10, rules);
@@ -79,7 +79,7 @@ fn a_rejected_request_is_told_when_to_come_back() {
 /// There is room on arrival and none when the turn comes.
 #[test]
 fn a_rule_rejects_at_the_grant_as_well() {
-    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
+    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Window), (kind, smooth(1))]) {
         for when_full in [WhenFull::Reject, WhenFull::RespondEmpty] {
             let (reason, rules) = on_ns(kind, mode, when_full);
             let mut desk = Desk::new(3, rules);
@@ -176,7 +176,7 @@ fn a_label_with_a_wider_bound_is_not_held_up_by_one_with_a_narrower() {
 
 #[test]
 fn waiters_for_a_shared_rate_are_served_in_the_order_of_arrival() {
-    for mode in [RateMode::Minute, smooth(1)] {
+    for mode in [RateMode::Window, smooth(1)] {
         let rate = Rate::from(1).mode(mode).when_full(WhenFull::Queue);
         let mut desk = Desk::new(10, Rules::new().default_limits(ClassLimits::new().budget("shared", rate)));
         let first = desk.runs("first");
@@ -195,7 +195,7 @@ fn waiters_for_a_shared_rate_are_served_in_the_order_of_arrival() {
 #[test]
 fn a_waiter_for_a_rate_is_not_overtaken_by_a_request_that_comes_when_there_is_room() {
     for kind in 2..KINDS {
-        let (_, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
+        let (_, rules) = on_ns(kind, RateMode::Window, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let _held = desk.runs("a");
         let place = desk.waits("a");
@@ -208,7 +208,7 @@ fn a_waiter_for_a_rate_is_not_overtaken_by_a_request_that_comes_when_there_is_ro
 
 #[test]
 fn a_waiter_that_leaves_leaves_nothing_behind() {
-    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Minute), (kind, smooth(1))]) {
+    for (kind, mode) in (0..KINDS).flat_map(|kind| [(kind, RateMode::Window), (kind, smooth(1))]) {
         let (reason, rules) = on_ns(kind, mode, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let first = desk.runs("a");
@@ -231,7 +231,7 @@ fn a_waiter_that_leaves_leaves_nothing_behind() {
 #[test]
 fn when_decisions_stop_binding_no_request_waits_for_a_rule() {
     for kind in 0..KINDS {
-        let (reason, rules) = on_ns(kind, RateMode::Minute, WhenFull::Queue);
+        let (reason, rules) = on_ns(kind, RateMode::Window, WhenFull::Queue);
         let mut desk = Desk::new(10, rules);
         let first = desk.runs("a");
         let place = desk.waits("a");
@@ -252,7 +252,7 @@ fn when_decisions_stop_binding_no_request_waits_for_a_rule() {
 #[test]
 fn what_would_be_rejected_is_counted_while_decisions_dont_bind() {
     for kind in 0..KINDS {
-        let (reason, rules) = on_ns(kind, RateMode::Minute, WhenFull::Reject);
+        let (reason, rules) = on_ns(kind, RateMode::Window, WhenFull::Reject);
         let mut desk = Desk::new(10, rules);
         desk.engine.set_mode(desk.now, Mode::Observe);
         for _ in 0..3 {

@@ -83,7 +83,7 @@ fn caps(max: std::ops::Range<usize>) -> impl Strategy<Value = Option<Bounded<usi
 }
 
 fn modes() -> impl Strategy<Value = RateMode> {
-    prop_oneof![Just(RateMode::Minute), (1u32..4).prop_map(smooth)]
+    prop_oneof![Just(RateMode::Window), (1u32..4).prop_map(smooth)]
 }
 
 fn rates() -> impl Strategy<Value = Option<Bounded<(u32, RateMode)>>> {
