@@ -200,8 +200,8 @@ pub mod journal {
 pub mod limit {
     #[doc(inline)]
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, NetflixWindow,
-        Phase, QueueSize, Reference, Sample, TwoPoint, Vegas, Windowed,
+        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, Phase, QueueSize,
+        Reference, Sample, TwoPoint, Vegas, Windowed,
     };
 }
 

@@ -154,7 +154,8 @@ macro_rules! layer_settings {
                 ///
                 /// To read the clock twice costs more than all else that a request needs then. Unless set, the law says how
                 /// many it needs. A limit that is fixed needs one in eight, and so does a law behind a window once the window
-                /// has 128 samples and no overload. Other laws need each request. A law that needs each time ignores this
+                /// has 128 samples and no overload, and `TwoPoint` for half a second after a lull of a thousand requests per second or
+                /// more. Other laws need each request. A law that needs each time ignores this
                 /// setting; `Aimd` does not, and `1` times each request. A timed request stands for the others in the mean of
                 /// the window and in all distributions of round-trip times. As soon as the limit binds, each request is timed.
                 pub time_one_in: Option<NonZeroU32> = None => |requests: NonZeroU32| Some(requests),

@@ -8,12 +8,13 @@ mod fixed;
 mod gradient;
 mod gradient2;
 mod known;
-mod netflix_window;
 mod state;
 mod two_point;
 mod vegas;
 mod windowed;
 
+#[cfg(any(test, kani))]
+mod netflix_window_tests;
 #[cfg(test)]
 mod path_tests;
 #[cfg(any(test, kani))]
@@ -29,11 +30,13 @@ pub use fixed::Fixed;
 pub use gradient::Gradient;
 pub use gradient2::{Gradient2, QueueSize};
 pub(crate) use known::Known;
-pub use netflix_window::NetflixWindow;
 pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
 pub use vegas::Vegas;
 pub use windowed::{Aggregate, Windowed};
+
+#[cfg(any(test, kani))]
+pub(crate) use netflix_window_tests::NetflixWindow;
 
 use crate::{Outcome, Problem, Timestamp};
 

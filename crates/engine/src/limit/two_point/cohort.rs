@@ -120,8 +120,10 @@ impl Cohort {
     /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
     pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {
-        if sample.start < self.opened {
-            self.older = self.older.saturating_sub(1);
+        let is_older = sample.start < self.opened;
+        // Requests that were not timed started before the cohort was opened.
+        self.older = self.older.saturating_sub(sample.weight.saturating_sub(1) + u32::from(is_older));
+        if is_older {
             return None;
         }
         if self.closed.is_some_and(|closed| sample.start >= closed) {

@@ -89,6 +89,10 @@
 //! halfway to what was too high, so that slow start doesn't run into the same wall again and again. A `g` that crowding
 //! alone can't explain asks for a fresh lower point.
 //!
+//! # When nothing happens
+//!
+//! Where no request meets the limit, the law rests between cohorts, and few requests are timed: see [`rest`].
+//!
 //! # What else keeps the law honest
 //!
 //! - *The limit grows only on demand*: at least one request in fifty must have met it, and one in four for it to
@@ -104,17 +108,19 @@
 mod cohort;
 mod point;
 mod probe;
+mod rest;
 mod rules;
 mod space;
 mod steer;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use self::{
     cohort::{Cohort, Habit},
     point::Point,
+    rest::Rest,
     rules::{Rule, Rules},
     space::Shown,
 };
@@ -170,6 +176,7 @@ pub struct TwoPoint {
     basis: LimitInputs,
     /// What the server has shown that it can do.
     shown: Shown,
+    rest: Rest,
     rules: Rules,
 }
 
@@ -228,6 +235,7 @@ impl TwoPoint {
             started: false,
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
+            rest: Rest::Over,
             rules: Rules::ALL,
         }
     }
@@ -352,9 +360,19 @@ impl LimitAlgorithm for TwoPoint {
         self.limit = clamp_to_limit(self.limit, self.min, self.max) as f64;
     }
 
+    fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
+        if asked.is_none() { self.rest.time_one_in() } else { NonZeroU32::MIN }
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
         let limit = self.limit();
         self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
+        if self.rest != Rest::Over {
+            if self.rest.ends_with(sample, limit) {
+                self.set(self.limit, sample.end);
+            }
+            return;
+        }
         if self.started && self.cohort.is_none() {
             // Running requests came while another law decided.
             return self.set(self.limit, sample.end);

@@ -42,6 +42,8 @@ pub(super) enum Rule {
     Refused,
     /// Where few requests meet the limit, the limit grows without a probe.
     Room,
+    /// After a lull the law rests.
+    Rest,
     /// The largest scatter is remembered.
     Scatter,
     /// A point from a lull is not compared with the first cohort after it.
@@ -57,7 +59,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 24] = [
+const ALL: [(&str, Rule); 25] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -75,6 +77,7 @@ const ALL: [(&str, Rule); 24] = [
     ("pay-off", Rule::PayOff),
     ("pool", Rule::Pool),
     ("refused", Rule::Refused),
+    ("rest", Rule::Rest),
     ("room", Rule::Room),
     ("scatter", Rule::Scatter),
     ("settled", Rule::Settled),

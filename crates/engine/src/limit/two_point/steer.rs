@@ -6,6 +6,7 @@ use super::{
     LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
     cohort::MUCH,
     point::{Comparison, ERRORS, Point, SOME_DEMAND},
+    rest::Rest,
     rules::Rule,
 };
 use crate::Timestamp;
@@ -95,12 +96,19 @@ impl TwoPoint {
             .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
         if point.saturation.max(point.refused) < SOME_DEMAND {
             // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
-            if point.concurrency < 0.75 * self.limit && self.rules.has(Rule::Lull) {
+            let is_far = point.concurrency < 0.75 * self.limit;
+            if is_far && self.rules.has(Rule::Lull) {
                 self.low = Some(point);
             }
             self.high = None;
             (self.slow_start, self.is_idle) = (false, true);
-            return self.set(self.limit, now);
+            if is_far && self.rules.has(Rule::Rest) {
+                self.rest = Rest::after(&point);
+            }
+            if self.rest == Rest::Over {
+                self.set(self.limit, now);
+            }
+            return;
         }
         self.high = Some(same.map_or(point, |high| high.pooled(&point)));
         self.steer(now, grown_from);

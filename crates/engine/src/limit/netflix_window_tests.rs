@@ -1,12 +1,11 @@
-//! The window of Netflix's concurrency-limits, sample for sample.
+//! The window of Netflix's concurrency-limits, sample for sample: what the recordings of its laws are compared with.
 
 use std::time::Duration;
 
 use super::{LimitAlgorithm, LimitInputs, LimitState, Sample, windowed::Aggregate};
 use crate::{Outcome, Problem, Timestamp, nanos};
 
-/// The window of Netflix's concurrency-limits before another law, sample for sample, for conformance. Use
-/// [`Windowed`](super::Windowed) otherwise.
+/// The window of Netflix's concurrency-limits before another law, sample for sample.
 ///
 /// 1 s, 10 samples, faster ones than 100 µs left out, the mean, unless told otherwise.
 ///
@@ -14,7 +13,7 @@ use crate::{Outcome, Problem, Timestamp, nanos};
 /// few samples is thrown away with its drops, so that a service with eight requests per second is never limited; a
 /// single drop makes a drop of the whole window; samples from before a decrease count.
 #[derive(Debug)]
-pub struct NetflixWindow<L> {
+pub(crate) struct NetflixWindow<L> {
     law: L,
     aggregate: Aggregate,
     capacity: usize,
@@ -38,7 +37,7 @@ struct Window {
 
 impl<L: LimitAlgorithm> NetflixWindow<L> {
     /// Puts the default window before `law`.
-    pub fn new(law: L) -> Self {
+    pub(crate) fn new(law: L) -> Self {
         Self {
             law,
             aggregate: Aggregate::Mean,
@@ -54,21 +53,21 @@ impl<L: LimitAlgorithm> NetflixWindow<L> {
 
     /// The length of a window is twice its fastest round-trip time, within these: both 1 s unless set.
     #[must_use]
-    pub fn time(mut self, min: Duration, max: Duration) -> Self {
+    pub(crate) fn time(mut self, min: Duration, max: Duration) -> Self {
         (self.min_time, self.max_time) = (nanos(min), nanos(max));
         self
     }
 
     /// Windows with fewer samples are thrown away: 10 unless set.
     #[must_use]
-    pub const fn samples(mut self, samples: u32) -> Self {
+    pub(crate) const fn samples(mut self, samples: u32) -> Self {
         self.samples = samples;
         self
     }
 
     /// Hands on a percentile of the first `capacity` samples of a window instead of the mean.
     #[must_use]
-    pub fn percentile(mut self, percentile: f64, capacity: usize) -> Self {
+    pub(crate) fn percentile(mut self, percentile: f64, capacity: usize) -> Self {
         self.aggregate = Aggregate::Percentile(percentile);
         self.capacity = capacity;
         self.window = Window::new(capacity);
@@ -76,7 +75,7 @@ impl<L: LimitAlgorithm> NetflixWindow<L> {
     }
 
     /// Returns the law behind the window.
-    pub const fn law(&self) -> &L {
+    pub(crate) const fn law(&self) -> &L {
         &self.law
     }
 }
