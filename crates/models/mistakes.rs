@@ -131,7 +131,13 @@ pub const MISTAKES: &[Mistake] = &[
         name: "skips_samples_that_are_not_there_yet",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("Found::NotYet => break,", "Found::NotYet => {}")],
+        edits: &[(
+            "let Found::Sample(sample) = ring.read(next) else { break };
+            self.tell(&sample, is_end);",
+            "if let Found::Sample(sample) = ring.read(next) {
+                self.tell(&sample, is_end);
+            }",
+        )],
     },
     Mistake {
         name: "forgets_samples_that_come_late",
@@ -166,8 +172,10 @@ pub const MISTAKES: &[Mistake] = &[
         models: TURNS,
         edits: &[(
             "lane.at_end.write(seen.left, &sample);
+        }
         if seen.is_closed { Next::Recall }",
             "lane.at_end.write(seen.left, &sample);
+        }
         if seen.is_closed && seen.used == 0 { Next::Recall }",
         )],
     },

@@ -50,14 +50,14 @@ pub(super) struct Guard {
 
 impl Guard {
     #[inline]
-    pub(super) const fn new(permit: SlotGuard, outcome: Outcome, head: Option<Timestamp>) -> Self {
-        Self { permit, outcome, head, trailers: false, assess: None }
-    }
-
-    /// The same where trailers may say more, which this judges unless the default does.
-    pub(super) fn with_trailers(mut self, assess: Option<Arc<dyn Assess>>) -> Self {
-        (self.trailers, self.assess) = (true, assess);
-        self
+    pub(super) const fn new(
+        permit: SlotGuard,
+        outcome: Outcome,
+        head: Option<Timestamp>,
+        trailers: bool,
+        assess: Option<Arc<dyn Assess>>,
+    ) -> Self {
+        Self { permit, outcome, head, trailers, assess }
     }
 
     #[inline]
@@ -72,7 +72,7 @@ impl Guard {
             self.outcome = Outcome::Overload;
         }
         if self.permit.is_held() {
-            self.permit.finish_at(self.outcome, self.head);
+            self.permit.give_back(self.outcome, self.head);
         }
     }
 }
@@ -86,7 +86,7 @@ impl Drop for Guard {
         }
         if self.head.is_some() {
             // What the head said counts, as it does where the sample is taken then.
-            self.permit.finish_at(self.outcome, self.head);
+            self.permit.give_back(self.outcome, self.head);
         } else {
             self.permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
         }
@@ -96,8 +96,12 @@ impl Drop for Guard {
 /// Ends a body, once.
 #[inline]
 fn end(guard: &mut Option<Guard>, trailers: Option<&HeaderMap>) {
-    if let Some(guard) = guard {
-        guard.end(trailers);
+    if let Some(it) = guard {
+        it.end(trailers);
+        if it.assess.is_none() {
+            // The permit was given back: nothing is left to drop, and nothing looks for it once more.
+            std::mem::forget(guard.take());
+        }
     }
 }
 

@@ -105,6 +105,26 @@ impl RequestContext {
     #[expect(clippy::inline_always, reason = "measured: the guard is made where it stays")]
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
+        let at_end = if self.is_usual() && is_usual(response) {
+            AtEnd { outcome: Outcome::Success, is_later: true, has_trailers: false }
+        } else {
+            self.watch_any(response)?
+        };
+        let permit = self.permit.take()?;
+        let head = if at_end.is_later { Some(permit.observe_later()) } else { None };
+        let assess = if at_end.has_trailers { self.assess.take() } else { None };
+        Some(Guard::new(permit, at_end.outcome, head, at_end.has_trailers, assess))
+    }
+
+    /// Whether nothing was set for this request that says what its response means.
+    #[inline]
+    fn is_usual(&self) -> bool {
+        self.special == Special(0) && self.policy == Policy::new() && self.assess.is_none() && self.pass.is_none()
+    }
+
+    /// The same for any request and any response. Returns parts: a guard would be moved once more.
+    #[inline(never)]
+    fn watch_any<B: Body>(&mut self, response: &mut Response<B>) -> Option<AtEnd> {
         let mut is_connect = false;
         self.pass = None;
         if self.special.0 != 0 {
@@ -121,20 +141,18 @@ impl RequestContext {
         // The permit is still here while the response is judged: that is foreign code.
         self.permit.as_ref()?;
         let outcome = policy.learned(judge(self.assess.as_deref(), response, self.special.is_grpc()));
-        let mut permit = self.permit.take()?;
+        let permit = self.permit.as_mut()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
         if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
-            permit.finish(outcome);
+            permit.give_back(outcome, None);
+            self.permit = None;
             return None;
         }
-        let mut head = None;
-        if policy.sample_at != Some(SampleAt::BodyEnd) {
-            if is_short(response.body()) && outcome != Outcome::Overload {
-                head = Some(permit.observe_later());
-            } else {
-                permit.observe(outcome);
-            }
+        let is_learned_at_head = policy.sample_at != Some(SampleAt::BodyEnd);
+        let is_later = is_learned_at_head && is_short(response.body()) && outcome != Outcome::Overload;
+        if is_learned_at_head && !is_later {
+            permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
         let has_trailers = self.special.is_grpc()
@@ -142,9 +160,28 @@ impl RequestContext {
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        let guard = Guard::new(permit, outcome, head);
-        Some(if has_trailers { guard.with_trailers(self.assess.take()) } else { guard })
+        Some(AtEnd { outcome, is_later, has_trailers })
     }
+}
+
+/// What the end of a body has to do, by what its head said.
+struct AtEnd {
+    outcome: Outcome,
+    /// Whether the sample is taken with the end of the body, though it is of the head.
+    is_later: bool,
+    /// Whether trailers may say more.
+    has_trailers: bool,
+}
+
+/// Whether this is a success with a short body, by all that a response can say.
+#[inline]
+fn is_usual<B: Body>(response: &Response<B>) -> bool {
+    let status = response.status();
+    response.extensions().is_empty()
+        && status < StatusCode::INTERNAL_SERVER_ERROR
+        && status != StatusCode::SWITCHING_PROTOCOLS
+        && !response.body().is_end_stream()
+        && is_short(response.body())
 }
 
 /// Whether a body is of a known and small size: its end follows its head, so that both are told at once.
@@ -177,5 +214,40 @@ pub(super) fn tell_holder(permit: &mut SlotGuard, policy: Policy, extensions: &m
         && let Some(keeper) = permit.share()
     {
         extensions.insert(keeper);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::{Admission, Ticket, admission::SampleAt, limit::Fixed};
+
+    /// What is told of a usual response is what is told of any.
+    #[test]
+    fn a_usual_response_means_what_any_response_means() {
+        let admission = Admission::builder().limit(Fixed::new(9)).build().unwrap();
+        let mut usual = 0;
+        for (status, length) in (100..1_000).flat_map(|status| [0, 1, 16_384, 16_385].map(|length| (status, length))) {
+            for policy in [Policy::new(), Policy::new().sample_at(SampleAt::BodyEnd)] {
+                let permit = Some(admission.try_admit(Ticket::new()).unwrap().into_slot());
+                let mut context =
+                    RequestContext { permit, assess: None, policy, special: Special(0), has_started: true, pass: None };
+                let mut response = Response::new(Full::new(Bytes::from(vec![0; length])));
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                if context.is_usual() && is_usual(&response) {
+                    usual += 1;
+                    let at_end = context.watch_any(&mut response).unwrap();
+                    assert_eq!(
+                        (at_end.outcome, at_end.is_later, at_end.has_trailers),
+                        (Outcome::Success, true, false),
+                        "{status} {length}"
+                    );
+                }
+            }
+        }
+        assert_eq!(usual, 2 * 399, "from 100 to 499 but 101, with a body that is short");
     }
 }

@@ -6,10 +6,7 @@ use bytes::Bytes;
 use http::{HeaderName, Response};
 use tower_layer::Layer;
 
-use super::{
-    AdmissionService, HttpProtocol, Policy, Rejections, ReleaseAt, RequestHead, SampleAt, assess::Assess,
-    classify::Classify,
-};
+use super::{AdmissionService, HttpProtocol, Policy, Rejections, RequestHead, assess::Assess, classify::Classify};
 use crate::{rejection::Rejection, runtime::Admission};
 
 /// Applies an [`Admission`] to a tower service.
@@ -35,7 +32,7 @@ impl AdmissionLayer {
             rejections: Rejections::new(),
             exempt: None,
             deadline_header: None,
-            policy: Policy::new().release_at(ReleaseAt::BodyEnd).sample_at(SampleAt::ResponseHead),
+            policy: Policy::new(),
             max_upload: 64 * 1_024,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }

@@ -219,12 +219,6 @@ impl SlotGuard {
         self.give_back(outcome, None);
     }
 
-    /// The same for work that ended at this time.
-    #[inline]
-    pub(crate) fn finish_at(&mut self, outcome: Outcome, end: Option<Timestamp>) {
-        self.give_back(outcome, end);
-    }
-
     /// Gives the slot back without a report of how the work went; `learned` says what is learned from that.
     pub(crate) fn abandon(&mut self, learned: impl FnOnce(Outcome) -> Outcome) {
         if self.is_held() {
@@ -319,15 +313,21 @@ impl SlotGuard {
         matches!(self.source, SlotSource::Lent(..))
     }
 
-    /// Returns the time for [`finish_at`](Self::finish_at), for a report of how the work went that may wait until the slot
+    /// Returns the time for [`give_back`](Self::give_back), for a report of how the work went that may wait until the slot
     /// is given back. Never for a request that is not timed.
     #[inline]
     pub(crate) fn observe_later(&self) -> Timestamp {
         match &self.source {
-            SlotSource::Lent(arena, slot) if slot.is_timed() => arena.now(slot),
-            SlotSource::Lent(..) | SlotSource::Nothing => Timestamp::NEVER,
-            SlotSource::Own(own) => own.shared.now(),
-            SlotSource::Special(special) => special.own.shared.now(),
+            SlotSource::Lent(_, slot) if !slot.is_timed() => Timestamp::NEVER,
+            _ => self.now(),
+        }
+    }
+
+    #[inline(never)]
+    fn now(&self) -> Timestamp {
+        match &self.source {
+            SlotSource::Lent(arena, slot) => arena.now(slot),
+            _ => self.own().map_or(Timestamp::NEVER, |own| own.shared.now()),
         }
     }
 
@@ -339,8 +339,9 @@ impl SlotGuard {
         }
     }
 
+    /// The same as [`finish`](Self::finish) for work that ended at this time.
     #[inline]
-    fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
+    pub(crate) fn give_back(&mut self, outcome: Outcome, end: Option<Timestamp>) {
         match &self.source {
             SlotSource::Lent(arena, slot) if slot.is_observed || outcome != Outcome::Overload => {
                 let arena: &'static LaneArena = arena;

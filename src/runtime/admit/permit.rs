@@ -55,6 +55,11 @@ impl Permit {
         self.held.leave_work(|outcome| outcome);
     }
 
+    #[cfg(test)]
+    pub(crate) fn into_slot(self) -> SlotGuard {
+        self.held
+    }
+
     /// Whether the engine lent the slot.
     #[cfg(test)]
     pub(in crate::runtime) const fn is_lent(&self) -> bool {

@@ -349,15 +349,17 @@ impl Drain<'_> {
             successes = u64::from(behind - RING);
             next = to.wrapping_sub(RING) & NUMBERS;
         }
-        while next != to {
-            match ring.read(next) {
-                Found::NotYet => break,
-                Found::UntimedSuccess => {
-                    successes += 1;
-                    self.loan.untimed += 1;
-                }
-                Found::Sample(sample) => self.tell(&sample, is_end),
+        loop {
+            let timed = ring.after_untimed_successes(next, to);
+            let untimed = u64::from(timed.wrapping_sub(next) & NUMBERS);
+            successes += untimed;
+            self.loan.untimed += untimed;
+            next = timed;
+            if next == to {
+                break;
             }
+            let Found::Sample(sample) = ring.read(next) else { break };
+            self.tell(&sample, is_end);
             next = next.wrapping_add(1) & NUMBERS;
         }
         if successes > 0 {

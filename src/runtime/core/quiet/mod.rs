@@ -98,7 +98,7 @@ pub(in crate::runtime) struct LentSlot {
     /// Microseconds from then until its caller gives up, rounded up; the largest number for a caller that waits for ever, or for
     /// more than an hour.
     deadline_us: u32,
-    /// Requests that ran when it entered, itself included, and the number of its lane.
+    /// Requests that ran when it entered, itself included, if it is timed, and the number of its lane.
     place: [u8; 3],
     pub(in crate::runtime) is_observed: bool,
 }
@@ -170,9 +170,7 @@ impl Lanes {
         self.standing_refusals.get(partition.index())
     }
 
-    /// Takes a lent slot of a partition, if there is one.
-    ///
-    /// A request that gets `None` must ask the engine.
+    /// Takes a lent slot of a partition, if there is one. A request that gets `None` must ask the engine.
     #[expect(clippy::inline_always, reason = "measured: the slot is made where it stays")]
     #[inline(always)]
     pub(in crate::runtime) fn enter(
@@ -188,8 +186,11 @@ impl Lanes {
         };
         let lane = self.lanes.get(number)?;
         let is_timed = u64::from(entered.number) & self.untimed.load(Ordering::Relaxed) == 0;
-        let start = if is_timed { now() } else { Timestamp::NEVER };
-        if is_timed && lane.busy_since.load(Ordering::Relaxed) == u64::MAX {
+        if !is_timed {
+            return Some(LentSlot::new(Timestamp::NEVER, u32::MAX, 0, number));
+        }
+        let start = now();
+        if lane.busy_since.load(Ordering::Relaxed) == u64::MAX {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
@@ -234,10 +235,13 @@ impl Lanes {
         let Some(lane) = self.lane(slot) else { return Next::Recall };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.state.leave();
-        let running = self.running_at(lane, slot, seen);
         let outcome = if slot.is_observed { None } else { Some(outcome) };
-        let sample = slot.sample(end, running, outcome);
-        lane.at_end.write(seen.left, &sample);
+        if !slot.is_timed() && outcome == Some(Outcome::Success) {
+            lane.at_end.write_untimed_success(seen.left);
+        } else {
+            let sample = slot.sample(end, self.running_at(lane, slot, seen), outcome);
+            lane.at_end.write(seen.left, &sample);
+        }
         if seen.is_closed { Next::Recall } else { lane.next(seen.left, end) }
     }
 
@@ -247,10 +251,13 @@ impl Lanes {
         let Some(lane) = self.lane(slot) else { return Next::Recall };
         slot.is_observed = true;
         let seen = lane.state.look();
-        let running = self.running_at(lane, slot, seen);
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
-        let sample = slot.sample(end, running, Some(outcome));
-        lane.at_head.write(number, &sample);
+        if !slot.is_timed() && outcome == Outcome::Success {
+            lane.at_head.write_untimed_success(number);
+        } else {
+            let sample = slot.sample(end, self.running_at(lane, slot, seen), Some(outcome));
+            lane.at_head.write(number, &sample);
+        }
         if seen.is_closed { Next::Recall } else { lane.next(number, end) }
     }
 
@@ -329,7 +336,7 @@ impl LentSlot {
         (self.place() & ((1 << LANE_BITS) - 1)) as usize
     }
 
-    /// Returns how many requests ran when it entered, itself included.
+    /// Returns how many requests ran when it entered, itself included; 0 for a request that is not timed.
     pub(in crate::runtime) fn in_flight(&self) -> u32 {
         self.place() >> LANE_BITS
     }

@@ -1,6 +1,9 @@
 //! The samples of requests that ended, until the engine collects them.
 
-use super::atomics::{AtomicU64, Ordering};
+use super::{
+    NUMBERS,
+    atomics::{AtomicU64, Ordering},
+};
 use crate::{Outcome, Timestamp};
 
 /// Entries of a ring. Collected twice as often as it is full, and more.
@@ -40,14 +43,12 @@ struct Entry {
 
 /// The ring.
 #[derive(Debug)]
-pub(in crate::runtime) struct SampleRing(Box<[Entry]>);
+pub(in crate::runtime) struct SampleRing(Box<[Entry; RING as usize]>);
 
 /// What stands at a place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::runtime) enum Found {
     Sample(RingSample),
-    /// The request was not timed, and succeeded.
-    UntimedSuccess,
     /// The request has left and not written yet.
     NotYet,
 }
@@ -77,16 +78,34 @@ const fn check(start: u64, end: u64) -> u64 {
 impl SampleRing {
     pub(in crate::runtime) fn new() -> Self {
         let entry = |_| Entry { start: AtomicU64::new(0), end: AtomicU64::new(0), rest: AtomicU64::new(0) };
-        Self((0..RING).map(entry).collect())
+        Self(Box::new(std::array::from_fn(entry)))
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> &Entry {
+        &self.0[(number % RING) as usize]
+    }
+
+    /// Writes that the request with this number was not timed, and succeeded.
+    #[inline]
+    pub(in crate::runtime) fn write_untimed_success(&self, number: u32) {
+        self.place(number).rest.store(untimed_success(number), Ordering::Release);
+    }
+
+    /// Returns the first number, up to `to`, of a request for which that was not written.
+    #[inline]
+    pub(in crate::runtime) fn after_untimed_successes(&self, from: u32, to: u32) -> u32 {
+        let mut number = from;
+        while number != to && self.place(number).rest.load(Ordering::Acquire) == untimed_success(number) {
+            number = number.wrapping_add(1) & NUMBERS;
+        }
+        number
     }
 
     /// Writes the sample of the request with this number, of 24 bits. An overload is not for the ring: it is told at once.
     #[inline]
     pub(in crate::runtime) fn write(&self, number: u32, sample: &RingSample) {
-        let Some(entry) = self.0.get((number % RING) as usize) else { return };
-        if sample.start == Timestamp::NEVER && sample.outcome == Some(Outcome::Success) {
-            return entry.rest.store(untimed_success(number), Ordering::Release);
-        }
+        let entry = self.place(number);
         let (start, end) = (sample.start.as_nanos(), sample.end.as_nanos());
         let rest =
             pack(number, sample.outcome, sample.in_flight, sample.running, sample.is_untimely) ^ check(start, end);
@@ -98,11 +117,8 @@ impl SampleRing {
     /// Reads the sample of the request with this number.
     #[inline]
     pub(in crate::runtime) fn read(&self, number: u32) -> Found {
-        let Some(entry) = self.0.get((number % RING) as usize) else { return Found::NotYet };
+        let entry = self.place(number);
         let rest = entry.rest.load(Ordering::Acquire);
-        if rest == untimed_success(number) {
-            return Found::UntimedSuccess;
-        }
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
         if !matches!(rest & 3, TIMELY | UNTIMELY) || rest >> 40 != u64::from(number & 0xff_ffff) {
