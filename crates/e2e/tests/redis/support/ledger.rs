@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -26,6 +26,8 @@ struct Counts {
     /// How often one entered where `bound` were running already.
     over: AtomicU64,
     bound: AtomicI64,
+    /// Whether no entry of another process is confirmed before as many have run together as may.
+    gathers: AtomicBool,
 }
 
 impl Ledger {
@@ -33,6 +35,19 @@ impl Ledger {
         let ledger = Self::default();
         ledger.0.bound.store(bound, Ordering::SeqCst);
         ledger
+    }
+
+    /// A ledger whose bound is reached, however slow the machine is: those that came first wait until it is.
+    pub(crate) fn gathering(bound: i64) -> Self {
+        let ledger = Self::new(bound);
+        ledger.0.gathers.store(true, Ordering::SeqCst);
+        ledger
+    }
+
+    async fn gather(&self) {
+        while self.0.gathers.load(Ordering::SeqCst) && self.peak() < self.0.bound.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     pub(crate) fn attempt(&self) {
@@ -80,6 +95,7 @@ impl Ledger {
                     let mut byte = [0];
                     while stream.read_exact(&mut byte).await.is_ok() {
                         entry = (byte[0] == b'+').then(|| ledger.enter());
+                        ledger.gather().await;
                         if stream.write_all(&byte).await.is_err() {
                             break;
                         }
