@@ -154,9 +154,9 @@ macro_rules! layer_settings {
                 ///
                 /// To read the clock twice costs more than all else that a request needs then. Unless set, the law says how
                 /// many it needs. A limit that is fixed needs one in eight, and so does a law behind a window once the window
-                /// has 128 samples and no overload, and `TwoPoint` for half a second after a lull of a thousand requests per second or
-                /// more. Other laws need each request. A law that needs each time ignores this
-                /// setting; `Aimd` does not, and `1` times each request. A timed request stands for the others in the mean of
+                /// has 128 samples and no overload, and `TwoPoint` for half a second after a lull of a thousand requests per
+                /// second or more. Other laws need each request. `1` times each request; a larger number is one that `Aimd` and
+                /// a fixed limit do with, and other laws as far as they need no more. A timed request stands for the others in the mean of
                 /// the window and in all distributions of round-trip times. As soon as the limit binds, each request is timed.
                 pub time_one_in: Option<NonZeroU32> = None => |requests: NonZeroU32| Some(requests),
                 /// How many decisions about requests, and how many changes of the handle, the journal keeps; 0 for

@@ -111,7 +111,9 @@ impl Controller {
 
     /// Returns one in how many requests has to be timed while all is quiet.
     pub(crate) fn time_one_in(&self) -> u32 {
-        self.law.time_one_in(self.one_in).get()
+        let decides = self.law.time_one_in(self.one_in);
+        // A shadow law learns from the same samples, and may need more of them.
+        self.shadow.time_one_in(self.one_in).map_or(decides, |shadow| shadow.min(decides)).get()
     }
 
     /// Gives both laws a sample; returns what that means for the limit that is in force.

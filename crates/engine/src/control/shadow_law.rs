@@ -1,5 +1,7 @@
 //! A shadow law: a law that only counts what it would do.
 
+use std::num::NonZeroU32;
+
 use super::step;
 use crate::{
     Reason,
@@ -66,6 +68,10 @@ impl ShadowLaw {
         self.law.as_ref().map(|law| law.kind())
     }
 
+    pub(crate) fn time_one_in(&self, asked: Option<NonZeroU32>) -> Option<NonZeroU32> {
+        self.law.as_ref().map(|law| law.time_one_in(asked))
+    }
+
     pub(crate) const fn is_on(&self) -> bool {
         self.law.is_some()
     }
@@ -113,5 +119,18 @@ impl ShadowLaw {
             would_admit: self.would_admit,
             law_panics: self.panics,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Controller;
+    use crate::limit::{Fixed, LimitAlgorithm, TwoPoint};
+
+    #[test]
+    fn as_many_are_timed_as_the_shadow_law_needs() {
+        let with = |shadow| Controller::new(Box::new(Fixed::new(9)), shadow).time_one_in();
+        let shadow = |law: Box<dyn LimitAlgorithm>| with(Some(law));
+        assert_eq!((with(None), shadow(Box::new(Fixed::new(5))), shadow(Box::<TwoPoint>::default())), (8, 8, 1));
     }
 }

@@ -136,8 +136,8 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     }
 
     /// Returns one in how many requests has to be timed while no request waits and the limit does not bind, where the
-    /// settings [ask][time_one_in] for that many. A law that needs the sample of each request answers 1,
-    /// as laws do unless they say otherwise. As soon as the limit binds, each request is timed.
+    /// settings [ask][time_one_in] for that many, if they do. A law that needs the sample of each request answers 1,
+    /// as laws do unless they say otherwise. The smaller answer counts where there is a shadow law. As soon as the limit binds, each request is timed.
     ///
     /// [time_one_in]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.time_one_in
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {

@@ -152,11 +152,13 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         self.law.max_limit()
     }
 
-    /// As many as the law needs where the settings ask for a number. Otherwise each, until the mean of the window is known; after an
-    /// overload each again, since what comes next decides.
+    /// As few as the law allows for. And no more than one in eight, or in what the settings ask for, once the mean of the window
+    /// is known; after an overload each again, since what comes next decides.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         let is_known = self.aggregate == Aggregate::Mean && self.window.timed() >= ENOUGH && self.window.overloads == 0;
-        if asked.is_none() && is_known { ONE_IN_EIGHT } else { self.law.time_one_in(asked) }
+        let enough =
+            if is_known { asked.map_or(ONE_IN_EIGHT, |asked| asked.min(ONE_IN_EIGHT)) } else { NonZeroU32::MIN };
+        self.law.time_one_in(asked).max(enough)
     }
 
     fn inputs(&self) -> LimitInputs {

@@ -361,7 +361,8 @@ impl LimitAlgorithm for TwoPoint {
     }
 
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
-        if asked.is_none() { self.rest.time_one_in() } else { NonZeroU32::MIN }
+        let enough = self.rest.time_one_in();
+        asked.map_or(enough, |asked| asked.min(enough))
     }
 
     fn on_sample(&mut self, sample: &Sample) {

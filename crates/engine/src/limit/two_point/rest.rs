@@ -45,7 +45,10 @@ impl Rest {
         };
         *self = match *self {
             Self::Until(until) if sample.end >= until => Self::Ending(sample.end),
-            Self::Ending(since) if sample.start >= since && sample.weight <= 1 => Self::Over,
+            // However few are timed, a rest is over in time.
+            Self::Ending(since) if sample.start >= since && (sample.weight <= 1 || sample.end >= since.after(REST)) => {
+                Self::Over
+            }
             // Where the limit binds, each request is timed.
             _ if is_scarce() => Self::Over,
             rest => rest,
@@ -84,11 +87,15 @@ mod tests {
     fn a_busy_server_without_load_is_timed_in_part_between_cohorts_and_in_full_for_them() {
         let mut law = at_rest();
         assert_eq!(law.time_one_in(None).get(), 8);
-        assert_eq!(law.time_one_in(NonZeroU32::new(64)).get(), 1, "what is asked for is not what the law needs");
+        let asked = [1, 2, 64].map(|asked| law.time_one_in(NonZeroU32::new(asked)).get());
+        assert_eq!(asked, [1, 2, 8], "as many as are asked for, and never fewer than the law needs");
         run(&mut law, 100, 501, 8);
         assert_eq!((law.time_one_in(None).get(), law.cohort.is_none()), (1, true), "no cohort before all are timed");
         run(&mut law, 501, 502, 8);
         assert!(law.cohort.is_none());
+        let mut sampled = law.clone();
+        run(&mut sampled, 502, 1_003, 8);
+        assert!(!matches!(sampled.rest, Rest::Ending(_)), "a rest is over although few are timed");
         run(&mut law, 502, 503, 1);
         assert!(law.cohort.is_some());
         run(&mut law, 503, 600, 1);
