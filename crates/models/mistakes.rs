@@ -132,9 +132,9 @@ pub const MISTAKES: &[Mistake] = &[
         file: "lending.rs",
         models: TURNS,
         edits: &[(
-            "let Found::Sample(sample) = ring.read(next) else { break };
+            "let Some(sample) = ring.read(next) else { break };
             self.tell(&sample, is_end);",
-            "if let Found::Sample(sample) = ring.read(next) {
+            "if let Some(sample) = ring.read(next) {
                 self.tell(&sample, is_end);
             }",
         )],
@@ -171,11 +171,9 @@ pub const MISTAKES: &[Mistake] = &[
         file: "mod.rs",
         models: TURNS,
         edits: &[(
-            "lane.at_end.write(seen.left, &sample);
-        }
+            "lane.at_end.note(seen.left, is_plain, || slot.sample(end, self.running_at(lane, slot, seen), outcome));
         if seen.is_closed { Next::Recall }",
-            "lane.at_end.write(seen.left, &sample);
-        }
+            "lane.at_end.note(seen.left, is_plain, || slot.sample(end, self.running_at(lane, slot, seen), outcome));
         if seen.is_closed && seen.used == 0 { Next::Recall }",
         )],
     },
@@ -234,5 +232,11 @@ pub const MISTAKES: &[Mistake] = &[
         file: "ring.rs",
         models: RINGS,
         edits: &[(" || rest >> 40 != u64::from(number & 0xff_ffff)", " || number > 1 << 24")],
+    },
+    Mistake {
+        name: "counts_what_is_not_written",
+        file: "ring.rs",
+        models: RINGS,
+        edits: &[("== untimed_success(number) {", "> 0 {")],
     },
 ];

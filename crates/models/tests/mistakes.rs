@@ -85,6 +85,8 @@ found! {
         forgets_what_was_taken, standing_refusals::each_rejection_is_counted_once(), "counted once" | "overflow";
     reading_without_a_look_at_the_number_is_found:
         reads_without_a_look_at_the_number, rings::two_that_write_at_the_same_place_do_not_mix(), "whole";
+    counting_what_is_not_written_is_found:
+        counts_what_is_not_written, rings::a_run_of_untimed_successes_is_counted_once(), "before it was written";
 }
 
 #[test]

@@ -23,6 +23,7 @@ hold! {
     standing_refusals: each_rejection_is_counted_once(), what_was_withdrawn_is_not_taken();
     two_lanes: a_free_slot_in_another_lane_is_found(), a_smaller_limit_holds_in_both_lanes(),
         a_request_that_tries_both_lanes_is_counted_once(), no_wake_up_is_lost_between_lanes();
-    rings: a_sample_is_read_whole_or_not_yet(), a_later_lap_does_not_mix_with_what_is_read(),
+    rings: a_sample_is_read_whole_or_not_yet(), a_run_of_untimed_successes_is_counted_once(),
+        a_later_lap_does_not_mix_with_what_is_read(),
         two_that_write_at_the_same_place_do_not_mix(), no_sample_is_taken_twice(true);
 }

@@ -117,9 +117,10 @@ impl State {
     ) -> SlotRef {
         self.lending.take_over(lanes, lent);
         let is_learned = !lent.is_timed() && outcome == Some(Outcome::Overload);
-        let (start, in_flight) = match lent.is_timed() {
-            true => (lent.start, lent.in_flight()),
-            false => (now, u32::try_from(self.engine.running()).unwrap_or(u32::MAX)),
+        let (start, in_flight) = if lent.is_timed() {
+            (lent.start, lent.in_flight())
+        } else {
+            (now, u32::try_from(self.engine.running()).unwrap_or(u32::MAX))
         };
         let is_observed = lent.is_observed || is_learned;
         let slot = self.engine.take_over(lanes.partition(lent), start, lent.deadline(), in_flight, is_observed);

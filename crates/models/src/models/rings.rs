@@ -6,7 +6,7 @@ use loom::{sync::Mutex, thread};
 
 use super::{
     super::{
-        Found, RING, RingSample, SampleRing,
+        RING, RingSample, SampleRing,
         lane_state::LaneState,
     },
     explore,
@@ -26,14 +26,11 @@ fn sample(number: u32) -> RingSample {
     }
 }
 
-fn assert_whole(found: Found, number: u32) -> bool {
-    match found {
-        Found::NotYet => false,
-        Found::Sample(found) => {
-            assert_eq!(found, sample(number), "the sample of request {number}, whole");
-            true
-        }
+fn assert_whole(found: Option<RingSample>, number: u32) -> bool {
+    if let Some(found) = found {
+        assert_eq!(found, sample(number), "the sample of request {number}, whole");
     }
+    found.is_some()
 }
 
 /// (h) A request writes its sample while the collector reads.
@@ -62,6 +59,31 @@ pub fn a_later_lap_does_not_mix_with_what_is_read() {
         assert_whole(ring.read(5), 5);
         writer.join().expect("no thread panicked");
         assert!(assert_whole(ring.read(5 + RING), 5 + RING));
+    });
+}
+
+/// (h) Of requests that were not timed, a run is read up to the first that has not written, and each once.
+pub fn a_run_of_untimed_successes_is_counted_once() {
+    explore("a_run_of_untimed_successes_is_counted_once", None, || {
+        let ring = Arc::new(SampleRing::new());
+        // The sample of the last lap, at the first of their places.
+        ring.write(5, &sample(5));
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let writers = [5 + RING, 6 + RING].map(|number| {
+            let (ring, begun) = (Arc::clone(&ring), Arc::clone(&begun));
+            thread::spawn(move || {
+                begun.lock().expect("no thread panicked").push(number);
+                ring.note(number, true, || sample(number));
+            })
+        });
+        let read = ring.after_untimed_successes(5 + RING, 7 + RING);
+        let begun = begun.lock().expect("no thread panicked").clone();
+        assert!((5 + RING..read).all(|number| begun.contains(&number)), "counted before it was written");
+        if read < 7 + RING {
+            assert_eq!(ring.read(read), None, "it is no sample, written or not");
+        }
+        writers.into_iter().for_each(|it| it.join().expect("no thread panicked"));
+        assert_eq!(ring.after_untimed_successes(read, 7 + RING), 7 + RING);
     });
 }
 

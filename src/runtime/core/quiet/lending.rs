@@ -1,6 +1,6 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
-use super::{BATCH, Found, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
+use super::{BATCH, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
 use crate::{
     Outcome, Timestamp,
     engine::{Engine, PartitionId, RequestSample, Settled},
@@ -358,7 +358,7 @@ impl Drain<'_> {
             if next == to {
                 break;
             }
-            let Found::Sample(sample) = ring.read(next) else { break };
+            let Some(sample) = ring.read(next) else { break };
             self.tell(&sample, is_end);
             next = next.wrapping_add(1) & NUMBERS;
         }

@@ -32,7 +32,7 @@ pub(in crate::runtime) use self::lanes_per_partition::{be_thread, force_lanes_pe
 use self::{
     lane_state::{Entered, LaneState, MOST_LENT, Seen},
     lanes_per_partition::this_thread,
-    ring::{Found, RING, RingSample, SampleRing},
+    ring::{RING, RingSample, SampleRing},
 };
 pub(in crate::runtime) use self::{
     lanes_per_partition::lanes_per_partition_here,
@@ -236,12 +236,8 @@ impl Lanes {
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         let seen = lane.state.leave();
         let outcome = if slot.is_observed { None } else { Some(outcome) };
-        if !slot.is_timed() && outcome == Some(Outcome::Success) {
-            lane.at_end.write_untimed_success(seen.left);
-        } else {
-            let sample = slot.sample(end, self.running_at(lane, slot, seen), outcome);
-            lane.at_end.write(seen.left, &sample);
-        }
+        let is_plain = !slot.is_timed() && outcome == Some(Outcome::Success);
+        lane.at_end.note(seen.left, is_plain, || slot.sample(end, self.running_at(lane, slot, seen), outcome));
         if seen.is_closed { Next::Recall } else { lane.next(seen.left, end) }
     }
 
@@ -252,12 +248,8 @@ impl Lanes {
         slot.is_observed = true;
         let seen = lane.state.look();
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
-        if !slot.is_timed() && outcome == Outcome::Success {
-            lane.at_head.write_untimed_success(number);
-        } else {
-            let sample = slot.sample(end, self.running_at(lane, slot, seen), Some(outcome));
-            lane.at_head.write(number, &sample);
-        }
+        let is_plain = !slot.is_timed() && outcome == Outcome::Success;
+        lane.at_head.note(number, is_plain, || slot.sample(end, self.running_at(lane, slot, seen), Some(outcome)));
         if seen.is_closed { Next::Recall } else { lane.next(number, end) }
     }
 

@@ -45,14 +45,6 @@ struct Entry {
 #[derive(Debug)]
 pub(in crate::runtime) struct SampleRing(Box<[Entry; RING as usize]>);
 
-/// What stands at a place.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::runtime) enum Found {
-    Sample(RingSample),
-    /// The request has left and not written yet.
-    NotYet,
-}
-
 /// All that there is to say of most requests where few are timed.
 const fn untimed_success(number: u32) -> u64 {
     ((number & 0xff_ffff) as u64) << 40 | 0b11
@@ -86,10 +78,13 @@ impl SampleRing {
         &self.0[(number % RING) as usize]
     }
 
-    /// Writes that the request with this number was not timed, and succeeded.
+    /// Writes what the request with this number said: a sample, or only that it was not timed and succeeded.
     #[inline]
-    pub(in crate::runtime) fn write_untimed_success(&self, number: u32) {
-        self.place(number).rest.store(untimed_success(number), Ordering::Release);
+    pub(in crate::runtime) fn note(&self, number: u32, is_plain: bool, sample: impl FnOnce() -> RingSample) {
+        if is_plain {
+            return self.place(number).rest.store(untimed_success(number), Ordering::Release);
+        }
+        self.write(number, &sample());
     }
 
     /// Returns the first number, up to `to`, of a request for which that was not written.
@@ -114,18 +109,18 @@ impl SampleRing {
         entry.rest.store(rest, Ordering::Release);
     }
 
-    /// Reads the sample of the request with this number.
+    /// Reads the sample of the request with this number; `None` if the request has left and not written yet.
     #[inline]
-    pub(in crate::runtime) fn read(&self, number: u32) -> Found {
+    pub(in crate::runtime) fn read(&self, number: u32) -> Option<RingSample> {
         let entry = self.place(number);
         let rest = entry.rest.load(Ordering::Acquire);
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
         if !matches!(rest & 3, TIMELY | UNTIMELY) || rest >> 40 != u64::from(number & 0xff_ffff) {
-            return Found::NotYet;
+            return None;
         }
         let count = |shift: u32| (rest >> shift & COUNT) as u32;
-        Found::Sample(RingSample {
+        Some(RingSample {
             start: Timestamp::from_nanos(start),
             end: Timestamp::from_nanos(end),
             in_flight: count(20),
@@ -148,10 +143,10 @@ mod tests {
             let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
             let is_untimely = number % 3 == 0;
             let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_untimely };
-            assert_eq!(ring.read(number), Found::NotYet);
+            assert_eq!(ring.read(number), None);
             ring.write(number, &sample);
-            assert_eq!(ring.read(number), Found::Sample(sample));
-            assert_eq!(ring.read(number.wrapping_sub(RING)), Found::NotYet, "overwritten");
+            assert_eq!(ring.read(number), Some(sample));
+            assert_eq!(ring.read(number.wrapping_sub(RING)), None, "overwritten");
         }
     }
 }
