@@ -153,7 +153,7 @@ pub mod configuration {
     pub use crate::config::{
         AdmissionConfig, AimdConfig, ConfigError, ConfigProblem, Effective, FixedConfig, Gradient2Config,
         GradientConfig, LabelOverride, LimitConfig, Loaded, OnStoreFailureConfig, Origin, Sources, StoreConfig,
-        StoreUrl, TwoPointConfig, VegasConfig, WindowedAimdConfig, parse_time, write_time,
+        StoreUrl, TwoPointConfig, VegasConfig, parse_time, write_time,
     };
     pub use crate::config::{Derived, LabelConfig};
     #[cfg(feature = "config")]

@@ -143,21 +143,13 @@ where
         self.replace(classify, assess)
     }
 
-    /// Says that work goes on after its request was given up, as
-    /// [`Abandoned::GoesOn`](crate::policy::Abandoned::GoesOn) does: the slot stays taken for as long as such work nearly
-    /// always needs. For services that send their requests to a database, or to another server. So unless set where the
+    /// Says whether work goes on after its request was given up, as [`Abandoned::GoesOn`](crate::policy::Abandoned::GoesOn) does:
+    /// the slot stays taken for as long as such work nearly always needs, for services that send their requests to a database,
+    /// or to another server; otherwise the slot is free at once. So unless set where the
     /// [patience](crate::AdmissionBuilder::patience) of callers is set.
     #[must_use]
-    pub fn abandoned_goes_on(mut self) -> Self {
-        Arc::make_mut(&mut self.protocol).goes_on = Some(true);
-        self
-    }
-
-    /// Says that work stops with its request, as [`Abandoned::Stops`](crate::policy::Abandoned::Stops) does: the slot is free at
-    /// once.
-    #[must_use]
-    pub fn abandoned_stops(mut self) -> Self {
-        Arc::make_mut(&mut self.protocol).goes_on = Some(false);
+    pub fn abandoned_goes_on(mut self, goes_on: bool) -> Self {
+        Arc::make_mut(&mut self.protocol).goes_on = Some(goes_on);
         self
     }
 

@@ -153,8 +153,7 @@ async fn closures_that_borrow_from_the_request_classify() {
 async fn work_that_goes_on_keeps_its_slot() {
     for goes_on in [true, false] {
         let admission = handle();
-        let layer = AdmissionLayer::new(&admission).generic();
-        let layer = if goes_on { layer.abandoned_goes_on() } else { layer };
+        let layer = AdmissionLayer::new(&admission).generic().abandoned_goes_on(goes_on);
         let service = ServiceBuilder::new().layer(layer.assess(|_: Result<&u32, &BoxError>| Outcome::Success));
         let service = service.service(service_fn(work));
         assert!(ask(service.clone(), 1).await.is_ok());

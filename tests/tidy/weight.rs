@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 120_691, 92_000),
-    ("lines without tests, library", 46_291, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_021, 14_000),
+    ("lines of Rust, whole repository", 120_682, 92_000),
+    ("lines without tests, library", 46_206, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_000, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 164, 120),
@@ -30,7 +30,7 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("methods of the widest room", 61, 25),
     ("references to inner objects that rooms hand out", 12, 0),
     ("names of fields in the snapshot and again on the wire", 29, 0),
-    ("public types", 198, 190),
+    ("public types", 195, 190),
     ("files with an `impl TwoPoint`", 2, 1),
     ("test programs of the workspace", 12, 12),
     ("files in circles of imports, library", 0, 0),

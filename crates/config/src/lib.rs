@@ -23,7 +23,7 @@ pub use self::{
     load::{ConfigError, ConfigProblem, Effective, Loaded, Origin, Sources},
     schema::{
         AimdConfig, FixedConfig, Gradient2Config, GradientConfig, LabelOverride, LimitConfig, TwoPointConfig,
-        VegasConfig, WindowedAimdConfig, parse_time, write_time,
+        VegasConfig, parse_time, write_time,
     },
     settings::{OnStoreFailureConfig, StoreConfig, StoreUrl},
 };

@@ -87,7 +87,6 @@ fn begin_with(config: &mut AdmissionConfig, limit: usize) {
         LimitConfig::Gradient2(law) => law.initial = limit.max(law.min).min(law.max),
         LimitConfig::TwoPoint(law) => law.initial = limit.max(law.min).min(law.max),
         LimitConfig::Vegas(law) => law.initial = limit.max(1).min(law.max),
-        LimitConfig::WindowedAimd(law) => law.initial = limit.max(law.min).min(law.max),
         // A fixed limit is what it is; `gradient` begins with the limit that it measures at.
         _ => {}
     }

@@ -285,7 +285,7 @@ fn derive_threshold(said: &mut Node) {
     let Value::Table(law) = &limit.value else { return };
     let kind =
         law.get("kind").and_then(|kind| if let Value::Text(kind) = &kind.value { Some(word(kind)) } else { None });
-    let is_needed = matches!(kind.as_deref(), Some("aimd" | "windowed_aimd")) && !law.contains_key("threshold");
+    let is_needed = kind.as_deref() == Some("aimd") && !law.contains_key("threshold");
     if is_needed {
         let mut limit = limit.clone();
         limit.put("threshold", (patience / 2).write().at(&Origin::Patience));

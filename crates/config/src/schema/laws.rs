@@ -10,7 +10,7 @@ use crate::{
     load::value::{Value, word},
 };
 use tower_admission_engine::limit::{
-    Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, QueueSize, TwoPoint, Vegas, Windowed,
+    Aggregate, Aimd, Gradient, Gradient2, Limit, QueueSize, TwoPoint, Vegas, Windowed,
 };
 
 settings! {
@@ -21,59 +21,24 @@ settings! {
     }
 }
 
-/// The parameters of AIMD, then the ones that only one of its two kinds has.
-macro_rules! aimd_settings {
-    (
-        $(#[$about:meta])*
-        pub struct $name:ident {
-            $(#[doc = $threshold:literal])+ pub threshold,
-            $($own:tt)+
-        }
-    ) => {
-        settings! {
-            $(#[$about])*
-            pub struct $name {
-                $(#[doc = $threshold])+
-                pub threshold: Duration = Duration::ZERO,
-                /// The limit to start with.
-                pub initial: usize = 20,
-                /// The lowest limit.
-                pub min: usize = 1,
-                /// The highest limit.
-                pub max: usize = 1_000,
-                /// The factor of the limit at a sign of overload.
-                pub backoff: f64 = 0.9,
-                /// Whether a slow request that was admitted under a higher limit is ignored.
-                pub stabilizing: bool = false,
-                $($own)+
-            }
-        }
-
-        impl $name {
-            pub(crate) const fn to_aimd(&self) -> Aimd {
-                let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
-                law.backoff(self.backoff).stabilizing(self.stabilizing)
-            }
-        }
-    };
-}
-
-aimd_settings! {
-    /// [`Aimd`](tower_admission_engine::limit::Aimd), and unless [`per_sample`](Self::per_sample) is set the default
+settings! {
+    /// [`Aimd`](tower_admission_engine::limit::Aimd), and unless [`per_sample`](Self::per_sample) is set a
     /// [`Windowed`](tower_admission_engine::limit::Windowed) before it.
     pub struct AimdConfig {
-        /// Requests that take longer are a sign of overload. Has to be set.
-        pub threshold,
-        /// Whether the law judges single requests, as in conformance tests, instead of windows.
+        /// Windows, or requests, that take longer are a sign of overload. Has to be set.
+        pub threshold: Duration = Duration::ZERO,
+        /// The limit to start with.
+        pub initial: usize = 20,
+        /// The lowest limit.
+        pub min: usize = 1,
+        /// The highest limit.
+        pub max: usize = 1_000,
+        /// The factor of the limit at a sign of overload.
+        pub backoff: f64 = 0.9,
+        /// Whether a slow request that was admitted under a higher limit is ignored.
+        pub stabilizing: bool = false,
+        /// Whether the law judges single requests, as in conformance tests, instead of windows. Not beside a setting of these:
         pub per_sample: bool = false,
-    }
-}
-
-aimd_settings! {
-    /// [`Aimd`](tower_admission_engine::limit::Aimd) behind a [`Windowed`](tower_admission_engine::limit::Windowed) of your own measure.
-    pub struct WindowedAimdConfig {
-        /// Windows that take longer are a sign of overload. Has to be set.
-        pub threshold,
         /// The percentile of a window that counts; its mean unless set.
         pub percentile: Option<f64> = None,
         /// The least length of a window,
@@ -167,14 +132,23 @@ settings! {
     }
 }
 
-impl WindowedAimdConfig {
-    pub(crate) fn to_law(&self) -> Windowed<impl LimitAlgorithm + 'static> {
-        Windowed::new(self.to_aimd())
-            .aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile))
-            .min_time(self.min_time)
-            .min_samples(self.min_samples)
-            .max_time(self.max_time)
-            .overload_percent(self.overload_percent)
+impl AimdConfig {
+    /// Whether a parameter is set that single requests have no use for.
+    pub(crate) fn has_own_window(&self) -> bool {
+        let window =
+            |law: &Self| (law.percentile, law.min_time, law.min_samples, law.max_time, law.overload_percent.to_bits());
+        window(self) != window(&Self::default())
+    }
+
+    pub(crate) fn to_limit(&self) -> Limit {
+        let law = Aimd::new(self.threshold).initial(self.initial).min(self.min).max(self.max);
+        let law = law.backoff(self.backoff).stabilizing(self.stabilizing);
+        if self.per_sample {
+            return Limit::per_sample(law);
+        }
+        let windowed = Windowed::new(law).aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile));
+        let windowed = windowed.min_time(self.min_time).min_samples(self.min_samples).max_time(self.max_time);
+        windowed.overload_percent(self.overload_percent).into()
     }
 }
 

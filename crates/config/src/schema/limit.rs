@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::{
-    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
+    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig},
     setting::{At, Problems, Setting, any_of},
     times::A_TIME,
 };
@@ -31,8 +31,6 @@ pub enum LimitConfig {
     TwoPoint(TwoPointConfig),
     /// `kind = "vegas"`: estimates the queue inside the service.
     Vegas(VegasConfig),
-    /// `kind = "windowed_aimd"`: AIMD with a window of your own measure.
-    WindowedAimd(WindowedAimdConfig),
 }
 
 impl Default for LimitConfig {
@@ -47,7 +45,7 @@ impl From<usize> for LimitConfig {
     }
 }
 
-const KINDS: [&str; 7] = ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas", "windowed_aimd"];
+const KINDS: [&str; 6] = ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas"];
 
 impl LimitConfig {
     /// The code.
@@ -59,7 +57,6 @@ impl LimitConfig {
             Self::Gradient2(_) => "gradient2",
             Self::TwoPoint(_) => "two_point",
             Self::Vegas(_) => "vegas",
-            Self::WindowedAimd(_) => "windowed_aimd",
         }
     }
 
@@ -72,7 +69,6 @@ impl LimitConfig {
             Self::Gradient2(law) => law.max,
             Self::TwoPoint(law) => law.max,
             Self::Vegas(law) => law.max,
-            Self::WindowedAimd(law) => law.max,
         }
     }
 
@@ -85,15 +81,13 @@ impl LimitConfig {
             Gradient2Config::FIELDS,
             TwoPointConfig::FIELDS,
             VegasConfig::FIELDS,
-            WindowedAimdConfig::FIELDS,
         ];
         ["kind"].into_iter().chain(all.into_iter().flatten().copied())
     }
 
     pub(crate) fn to_limit(&self) -> Limit {
         match self {
-            Self::Aimd(law) if law.per_sample => Limit::per_sample(law.to_aimd()),
-            Self::Aimd(law) => law.to_aimd().into(),
+            Self::Aimd(law) => law.to_limit(),
             Self::Fixed(law) => Fixed::new(law.limit).into(),
             Self::Gradient(law) => law.to_law().into(),
             Self::Gradient2(law) if law.per_sample => Limit::per_sample(law.to_law()),
@@ -101,7 +95,6 @@ impl LimitConfig {
             Self::TwoPoint(law) => law.to_law().into(),
             Self::Vegas(law) if law.per_sample => Limit::per_sample(law.to_law()),
             Self::Vegas(law) => law.to_law().into(),
-            Self::WindowedAimd(law) => law.to_law().into(),
         }
     }
 }
@@ -127,6 +120,9 @@ impl Setting for LimitConfig {
         match kind {
             "aimd" => AimdConfig::read(&rest).map(|mut law| {
                 rest.require_threshold(&mut law.threshold);
+                if law.per_sample && law.has_own_window() {
+                    rest.problem("found per_sample beside a window, allowed is one of them");
+                }
                 Self::Aimd(law)
             }),
             "gradient" => GradientConfig::read(&rest).map(Self::Gradient),
@@ -137,10 +133,6 @@ impl Setting for LimitConfig {
                     rest.problem("found one of alpha and beta, allowed are both or none");
                 }
                 Self::Vegas(law)
-            }),
-            "windowed_aimd" => WindowedAimdConfig::read(&rest).map(|mut law| {
-                rest.require_threshold(&mut law.threshold);
-                Self::WindowedAimd(law)
             }),
             "fixed" => FixedConfig::read(&rest).map(Self::Fixed),
             // A kind that is known and not read here is a mistake of ours, and no fixed limit.
@@ -159,7 +151,6 @@ impl Setting for LimitConfig {
             Self::Gradient2(law) => law.write(),
             Self::TwoPoint(law) => law.write(),
             Self::Vegas(law) => law.write(),
-            Self::WindowedAimd(law) => law.write(),
         };
         let Value::Table(mut table) = law else { return law };
         table.insert("kind".to_owned(), Value::text(self.kind()).at(&Origin::Default));
@@ -172,8 +163,7 @@ impl Setting for LimitConfig {
             schema["properties"]["kind"] =
                 json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
             if kind != "fixed" {
-                schema["required"] =
-                    if kind.ends_with("aimd") { json!(["kind", "threshold"]) } else { json!(["kind"]) };
+                schema["required"] = if kind == "aimd" { json!(["kind", "threshold"]) } else { json!(["kind"]) };
             }
             schema
         };
@@ -185,7 +175,6 @@ impl Setting for LimitConfig {
             law("gradient2", Gradient2Config::schema()),
             law("two_point", TwoPointConfig::schema()),
             law("vegas", VegasConfig::schema()),
-            law("windowed_aimd", WindowedAimdConfig::schema()),
         ])
     }
 }
@@ -218,7 +207,7 @@ impl At<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tower_admission_engine::limit::{Aimd, Gradient, Gradient2, TwoPoint, Vegas, Windowed};
+    use tower_admission_engine::limit::{Aimd, Gradient, Gradient2, TwoPoint, Vegas};
 
     fn shown(limit: &Limit) -> String {
         format!("{limit:?}")
@@ -228,11 +217,8 @@ mod tests {
     fn the_defaults_written_here_are_those_of_the_laws() {
         let second = Duration::from_secs(1);
         let aimd = LimitConfig::Aimd(AimdConfig { threshold: second, ..AimdConfig::default() });
-        let windowed =
-            LimitConfig::WindowedAimd(WindowedAimdConfig { threshold: second, ..WindowedAimdConfig::default() });
         for (config, law) in [
             (aimd, Aimd::new(second).into()),
-            (windowed, Windowed::new(Aimd::new(second)).into()),
             (LimitConfig::default(), Fixed::default().into()),
             (LimitConfig::Gradient(GradientConfig::default()), Gradient::new().into()),
             (LimitConfig::Gradient2(Gradient2Config::default()), Gradient2::new().into()),

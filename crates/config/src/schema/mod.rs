@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::setting::Setting;
 pub use self::{
-    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig, WindowedAimdConfig},
+    laws::{AimdConfig, FixedConfig, Gradient2Config, GradientConfig, TwoPointConfig, VegasConfig},
     limit::LimitConfig,
     limits::LabelOverride,
     times::{parse_time, write_time},

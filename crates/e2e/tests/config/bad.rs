@@ -42,11 +42,8 @@ pub(crate) const BAD: &[(Kind, Schema, &str)] = &[
     (Toml, Knows, "[limit]\nkind = \"gradient3\""),
     (Toml, Knows, "[limit]\nkind = \"aimd\"\nbackof = 0.9"),
     (Toml, Knows, "[limit]\nkind = \"aimd\"\nthreshold = 250"),
-    (
-        Toml,
-        CanNot,
-        "[limit]\nkind = \"windowed-aimd\"\nthreshold = \"0s\"\nmin = 50\nmax = 10\nmin_samples = 0\nbackoff = 1",
-    ),
+    (Toml, CanNot, "[limit]\nkind = \"aimd\"\nthreshold = \"1s\"\nper_sample = true\nmin_time = \"2s\""),
+    (Toml, CanNot, "[limit]\nkind = \"aimd\"\nthreshold = \"0s\"\nmin = 50\nmax = 10\nmin_samples = 0\nbackoff = 1"),
     (Toml, CanNot, "[limit]\nkind = \"vegas\"\nalpha = 3"),
     (Toml, Knows, "[limit]\nkind = \"two_point\"\nthreshold = \"1s\""),
     (

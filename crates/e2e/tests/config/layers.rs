@@ -54,11 +54,11 @@ fn maps_are_layered_by_name_and_limits_by_field() {
 #[test]
 fn another_kind_of_limit_starts_afresh() {
     let load = |variables: &[(&'static str, &'static str)]| {
-        let file = "[limit]\nkind = 'windowed-aimd'\nthreshold = '300ms'\nmax = 50";
+        let file = "[limit]\nkind = 'aimd'\nthreshold = '300ms'\nmax = 50";
         let loaded = Sources::new().toml("file", file).variables(variables.iter().copied()).load();
         loaded.unwrap().into_config().limit
     };
-    let Derived::Set(LimitConfig::WindowedAimd(law)) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
+    let Derived::Set(LimitConfig::Aimd(law)) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
     assert_eq!((law.max, law.threshold), (60, Duration::from_millis(300)));
     assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8).into());
     let Derived::Set(LimitConfig::TwoPoint(law)) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };

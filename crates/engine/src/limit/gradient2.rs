@@ -155,16 +155,6 @@ impl Gradient2 {
         self.ignore_overloads = ignore;
         self
     }
-
-    /// Returns the limit before it is rounded down.
-    pub const fn estimate(&self) -> f64 {
-        self.estimate
-    }
-
-    /// Returns the long-term average in nanoseconds.
-    pub const fn long_rtt_nanos(&self) -> f64 {
-        self.long.value
-    }
 }
 
 impl Average {
@@ -252,5 +242,15 @@ impl LimitAlgorithm for Gradient2 {
             problems.push(Problem::new("gradient2.long_window", "found 0, allowed is 1 or more"));
         }
         problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    impl super::Gradient2 {
+        /// The limit before it is rounded, and the long-term average in nanoseconds.
+        pub(crate) const fn inner(&self) -> (f64, f64) {
+            (self.estimate, self.long.value)
+        }
     }
 }

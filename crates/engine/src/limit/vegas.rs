@@ -1,7 +1,5 @@
 //! Vegas: estimates the queue from how much slower requests are than the fastest ever seen.
 
-use std::time::Duration;
-
 use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems, smallest};
 use crate::{Outcome, Problem, nanos, short};
 
@@ -51,13 +49,10 @@ pub struct Vegas {
 }
 
 #[derive(Clone, Debug)]
-enum Jitter {
-    Pinned(f64),
-    /// Drawn anew at each probe by a generator with this state, so that instances don't probe together.
-    Drawn {
-        state: u64,
-        value: f64,
-    },
+struct Jitter {
+    /// Of the generator that draws it anew at each probe, so that instances don't probe together; unless it is pinned.
+    state: Option<u64>,
+    value: f64,
 }
 
 impl Default for Vegas {
@@ -75,7 +70,7 @@ impl Vegas {
             alpha: None,
             beta: None,
             probe_multiplier: 30,
-            jitter: Jitter::Drawn { state: 0x9E37_79B9_7F4A_7C15, value: 0.75 },
+            jitter: Jitter { state: Some(0x9E37_79B9_7F4A_7C15), value: 0.75 },
             estimate: 20.0,
             base_nanos: 0,
             since_probe: 0,
@@ -123,47 +118,27 @@ impl Vegas {
     /// Seeds the jitter of the probes. Give each instance of a service its own.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
-        self.jitter = Jitter::Drawn { state: seed, value: 0.75 };
+        self.jitter = Jitter { state: Some(seed), value: 0.75 };
         self
-    }
-
-    /// Replaces the jitter by a constant.
-    #[must_use]
-    pub const fn pinned_jitter(mut self, jitter: f64) -> Self {
-        self.jitter = Jitter::Pinned(jitter);
-        self
-    }
-
-    /// Returns the limit before it is rounded down.
-    pub const fn estimate(&self) -> f64 {
-        self.estimate
-    }
-
-    /// Returns the round-trip time that counts as unloaded; zero before the first sample.
-    pub const fn base_rtt(&self) -> Duration {
-        Duration::from_nanos(self.base_nanos)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]
     fn should_probe(&self) -> bool {
-        let jitter = match self.jitter {
-            Jitter::Pinned(value) | Jitter::Drawn { value, .. } => value,
-        };
-        jitter * f64::from(self.probe_multiplier) * self.estimate <= self.since_probe as f64
+        self.jitter.value * f64::from(self.probe_multiplier) * self.estimate <= self.since_probe as f64
     }
 }
 
 impl Jitter {
     #[expect(clippy::cast_precision_loss, reason = "53 bits of a random number")]
     fn redraw(&mut self) {
-        if let Self::Drawn { state, value } = self {
+        if let Some(state) = &mut self.state {
             // SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
             *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mut z = *state;
             z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
             z ^= z >> 31;
-            *value = 0.5 + (z >> 11) as f64 / (1u64 << 53) as f64 / 2.0;
+            self.value = 0.5 + (z >> 11) as f64 / (1u64 << 53) as f64 / 2.0;
         }
     }
 }
@@ -261,6 +236,18 @@ impl LimitAlgorithm for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Vegas {
+        pub(crate) const fn pinned_jitter(mut self, value: f64) -> Self {
+            self.jitter = Jitter { state: None, value };
+            self
+        }
+
+        /// The limit before it is rounded, and the round-trip time that counts as unloaded.
+        pub(crate) const fn inner(&self) -> (f64, u64) {
+            (self.estimate, self.base_nanos)
+        }
+    }
 
     #[test]
     fn thresholds_grow_with_each_power_of_ten_from_a_hundred_on() {

@@ -77,14 +77,13 @@ impl Subject {
 
     #[expect(clippy::cast_precision_loss, reason = "compared within 1e-9")]
     fn inner(&self) -> Option<(f64, f64)> {
-        let vegas = |law: &Vegas| (law.estimate(), law.base_rtt().as_nanos() as f64);
-        let gradient2 = |law: &Gradient2| (law.estimate(), law.long_rtt_nanos());
+        let vegas = |law: &Vegas| (law.inner().0, law.inner().1 as f64);
         match self {
             Self::Aimd(_) | Self::WindowedAimd(_) => None,
             Self::Vegas(law) => Some(vegas(law)),
             Self::WindowedVegas(law) => Some(vegas(law.law())),
-            Self::Gradient2(law) => Some(gradient2(law)),
-            Self::WindowedGradient2(law) => Some(gradient2(law.law())),
+            Self::Gradient2(law) => Some(law.inner()),
+            Self::WindowedGradient2(law) => Some(law.law().inner()),
         }
     }
 }

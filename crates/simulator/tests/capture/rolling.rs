@@ -258,10 +258,10 @@ fn each_law_of_a_configuration_takes_part() {
         permits.into_iter().for_each(|permit| permit.finish(Outcome::Success));
     }
     let captured = read(&lines(&admission, ALL, 50 * 16));
-    for law in ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas", "windowed_aimd"] {
+    for law in ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas"] {
         let parameter = match law {
             "fixed" => "limit = 7",
-            "aimd" | "windowed_aimd" => "threshold = '1s'",
+            "aimd" => "threshold = '1s'",
             "gradient2" => "min = 7, max = 7",
             _ => "max = 7",
         };
