@@ -79,7 +79,7 @@ where
                         self.set(Self::Preparing { service, request, context });
                     }
                     Err(rejection) => {
-                        let response = waiting.handle().reject(&rejection, &mut request);
+                        let response = waiting.handle().reject(&rejection, context.special.is_grpc(), &mut request);
                         self.set(Self::Done { result: Some(Ok(response.map(AdmissionBody::rejected))) });
                     }
                 }

@@ -3,7 +3,7 @@
 use std::{fmt, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, Version, header::CACHE_CONTROL};
+use http::{HeaderName, Method, Request, Response, Version, header::CACHE_CONTROL};
 use http_body::Body;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     context::close_connection,
     nesting::{self, HandleId},
     policy::{grpc_timeout, seconds},
+    respond::NO_STORE,
 };
 use crate::{
     rejection::Rejection,
@@ -103,30 +104,21 @@ impl HttpProtocol {
         }
     }
 
-    pub(super) fn reject<B>(&self, rejection: &Rejection, request: &mut Request<B>) -> Response<BodyData> {
-        let head = RequestHead::of(request);
-        let own = self.respond.as_ref().and_then(|respond| respond(rejection, &head));
-        let mut response = match own {
-            Some(response) => {
-                let mut response = response.map(BodyData::new);
-                nesting::mark_rejection(response.extensions_mut());
-                response
-            }
-            None => self.rejections.respond(rejection, &head),
-        };
-        if response.headers().is_empty() {
-            // The headers of the request go with it: their place serves the answer, which then allocates none.
-            let mut headers = mem::take(request.headers_mut());
-            headers.clear();
-            *response.headers_mut() = headers;
-        }
-        // A moment later the same request may be served, and some statuses may be stored unless told otherwise.
-        let no_store = HeaderValue::from_static("no-store");
-        if response.headers().is_empty() {
-            response.headers_mut().insert(CACHE_CONTROL, no_store);
+    pub(super) fn reject<B>(
+        &self,
+        rejection: &Rejection,
+        is_grpc: bool,
+        request: &mut Request<B>,
+    ) -> Response<BodyData> {
+        let own = self.respond.as_ref().and_then(|respond| respond(rejection, &RequestHead::of(request)));
+        let mut response = if let Some(response) = own {
+            let mut response = response.map(BodyData::new);
+            response.headers_mut().entry(CACHE_CONTROL).or_insert(NO_STORE);
+            response
         } else {
-            response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
-        }
+            self.rejections.respond(rejection, is_grpc, mem::take(request.headers_mut()))
+        };
+        nesting::mark_rejection(response.extensions_mut());
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
             *response.body_mut() = BodyData::empty();

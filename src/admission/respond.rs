@@ -14,8 +14,8 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
 
-use super::{RequestHead, body::BodyData, nesting};
-use crate::{Reason, rejection::Rejection};
+use super::body::BodyData;
+use crate::{Reason, engine::nanos, rejection::Rejection};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -24,6 +24,9 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// A moment later the same request may be served, and some statuses may be stored unless told otherwise.
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The built-in answers to rejected requests, and their settings.
 ///
@@ -95,31 +98,36 @@ impl Rejections {
         self
     }
 
-    pub(super) fn respond(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<BodyData> {
-        let mut response = if request.is_grpc() { self.grpc(rejection, request) } else { self.http(rejection) };
-        nesting::mark_rejection(response.extensions_mut());
+    /// Returns the answer. Its headers take the place of those of the request, and so need no memory of their own.
+    pub(super) fn respond(&self, rejection: &Rejection, is_grpc: bool, mut headers: HeaderMap) -> Response<BodyData> {
+        let mut response = Response::new(BodyData::empty());
+        if is_grpc {
+            self.grpc(rejection, &mut headers);
+        } else {
+            headers.clear();
+            self.http(rejection, &mut response, &mut headers);
+        }
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        *response.headers_mut() = headers;
         response
     }
 
-    fn http(&self, rejection: &Rejection) -> Response<BodyData> {
+    fn http(&self, rejection: &Rejection, response: &mut Response<BodyData>, headers: &mut HeaderMap) {
+        if rejection.responds_empty() {
+            *response.status_mut() = self.nothing;
+            return;
+        }
         let supplement = rejection.supplement();
         let timed_out = rejection.timed_out() && !supplement.is_empty();
         let index = if timed_out { Reason::QueueTimeout } else { rejection.reason() }.index();
-        let mut response = Response::new(BodyData::empty());
-        if rejection.responds_empty() {
-            *response.status_mut() = self.nothing;
-            return response;
-        }
         *response.status_mut() = self.statuses[index];
         if self.headers {
-            let headers = response.headers_mut();
             let delay = told(rejection);
             headers.insert(RETRY_AFTER, retry_after(delay));
             if self.rate_limit {
                 rate_limit_fields(rejection, delay, headers);
             }
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert(CONTENT_TYPE, PROBLEM_JSON);
             let body = if supplement.is_empty() {
                 self.bodies[index].clone()
             } else {
@@ -127,11 +135,9 @@ impl Rejections {
             };
             *response.body_mut() = BodyData::new(body);
         }
-        response
     }
 
-    fn grpc(&self, rejection: &Rejection, request: &RequestHead<'_>) -> Response<BodyData> {
-        let mut response = Response::new(BodyData::empty());
+    fn grpc(&self, rejection: &Rejection, headers: &mut HeaderMap) {
         let unavailable =
             rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_caller_limit();
         let status = match unavailable {
@@ -139,8 +145,11 @@ impl Rejections {
             true => UNAVAILABLE,
             false => RESOURCE_EXHAUSTED,
         };
-        let headers = response.headers_mut();
-        copy(request.headers(), &CONTENT_TYPE, headers);
+        let content_type = headers.remove(CONTENT_TYPE);
+        headers.clear();
+        if let Some(content_type) = content_type {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
         let (message, delay) = (grpc_text(rejection), told(rejection));
         // A deadline that is over is the end of the call, and no sign of load.
         if !rejection.is_over() {
@@ -154,7 +163,6 @@ impl Rejections {
             left => i32::try_from(left.map_or(delay, |left| delay.min(left)).as_millis()).unwrap_or(i32::MAX),
         };
         headers.insert(GRPC_PUSHBACK, pushback.into());
-        response
     }
 }
 
@@ -164,16 +172,11 @@ impl Default for Rejections {
     }
 }
 
-fn copy(from: &HeaderMap, name: &HeaderName, to: &mut HeaderMap) {
-    if let Some(value) = from.get(name) {
-        to.insert(name, value.clone());
-    }
-}
-
 /// Adds up to a second, or up to half as much again where that is more: clients that were rejected together should not
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
-    retry_after + (retry_after / 2).max(Duration::from_secs(1)).mul_f64(fastrand::f64())
+    let most = (retry_after / 2).max(Duration::from_secs(1));
+    retry_after.saturating_add(Duration::from_nanos(fastrand::u64(..=nanos(most))))
 }
 
 /// Returns after how long a request is told to come back.
@@ -183,7 +186,7 @@ fn told(rejection: &Rejection) -> Duration {
 
 /// Up to a minute without an allocation.
 fn retry_after(delay: Duration) -> HeaderValue {
-    const SECONDS: [&str; 60] = [
+    static SECONDS: [&str; 60] = [
         "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
         "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31", "32", "33", "34", "35", "36", "37", "38",
         "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "51", "52", "53", "54", "55", "56",

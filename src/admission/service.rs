@@ -122,7 +122,7 @@ impl HttpProtocol {
                 let policy = self.policy(request, special.is_grpc());
                 Entered::Wait(waiting, self.context(special, None, policy))
             }
-            Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, request)),
+            Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, special.is_grpc(), request)),
         }
     }
 

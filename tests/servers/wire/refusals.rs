@@ -71,7 +71,7 @@ async fn only_a_post_is_answered_as_grpc() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_refused_is_kept_out_of_caches() {
+async fn whatever_is_refused_is_kept_out_of_caches_and_says_nothing_of_the_request() {
     let nothing = ClassLimits::new().max_in_flight(Cap::from(1).when_full(WhenFull::RespondEmpty));
     let empty = Admission::builder().rules(Rules::new().default_limits(nothing)).build().unwrap();
     let permit = empty.try_admit(Ticket::new()).unwrap();
@@ -93,14 +93,18 @@ async fn whatever_is_refused_is_kept_out_of_caches() {
         (teapot(""), 418),
         (teapot("no-store"), 418),
     ];
+    let sent =
+        [("content-type", "application/grpc"), ("cache-control", "max-age=9"), ("cookie", "id=7"), ("x-own", "")];
     for (layer, status) in cases {
         for version in [H1, H2] {
-            let get = answer(&layer, &Probe::open(), version, (Method::GET, &[])).await;
+            let get = answer(&layer, &Probe::open(), version, (Method::GET, &sent)).await;
             assert_eq!(get.status(), status);
-            assert!(is_kept_out_of_caches(get.headers()), "{status}: {:?}", get.headers());
-            let call = (Method::POST, &[("content-type", "application/grpc")][..]);
-            let call = answer(&layer, &Probe::open(), version, call).await;
-            assert!(is_kept_out_of_caches(call.headers()), "gRPC for {status}: {:?}", call.headers());
+            let call = answer(&layer, &Probe::open(), version, (Method::POST, &sent)).await;
+            for headers in [get.headers(), call.headers()] {
+                assert!(is_kept_out_of_caches(headers), "{status}: {headers:?}");
+                assert!(!["cookie", "x-own"].iter().any(|sent| headers.contains_key(*sent)), "{status}: {headers:?}");
+            }
+            assert_ne!(get.headers().get(header::CONTENT_TYPE), Some(&"application/grpc".parse().unwrap()), "{status}");
         }
     }
     // An answer that says how it is to be stored is left as it is.
