@@ -8,6 +8,7 @@
 mod check_tests;
 mod for_partitions;
 mod partition;
+mod pause;
 mod reservation;
 mod reservations;
 mod room;
@@ -36,6 +37,8 @@ pub(crate) struct Capacity {
     parts: Vec<u32>,
     shares: Vec<usize>,
     reserved: Reservations,
+    /// Time before which no request starts under the limit; `NEVER` while there is no pause.
+    paused_until: Timestamp,
     /// Free slots that partitions don't lend.
     withheld: usize,
     /// Whether any partition may run beyond the limit.
@@ -54,6 +57,7 @@ impl Capacity {
             parts: Vec::new(),
             shares: Vec::new(),
             reserved: Reservations::none(),
+            paused_until: Timestamp::NEVER,
             withheld: 0,
             overcommits: false,
             levels: [0; Level::COUNT],
@@ -118,9 +122,9 @@ impl Capacity {
         self.over_limit
     }
 
-    /// Whether as many requests run as the limit allows.
+    /// Whether as many requests run as the limit allows, or none may start.
     pub(crate) const fn is_full(&self) -> bool {
-        self.running >= self.limit
+        self.running >= self.limit || self.is_paused()
     }
 
     /// Whether no request of any partition may take a slot.
@@ -169,7 +173,7 @@ impl Capacity {
         let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
         let reserved = reserved + self.withheld_from(it);
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
-        let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;
+        let is_free = in_all + reserved <= self.limit && in_partition <= it.cap && !self.is_paused();
         (is_free && (in_partition <= it.owed || it.may_borrow())) || in_partition <= it.overcommit
     }
 
@@ -201,10 +205,10 @@ impl Capacity {
         self.levels[level.index()] -= cost;
     }
 
-    /// Whether anything is held back.
+    /// Whether anything is held back, or everything by a pause.
     #[inline]
-    pub(crate) const fn has_reserved(&self) -> bool {
-        self.reserved.next_decay().as_nanos() != Timestamp::NEVER.as_nanos()
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.next_decay() != Timestamp::NEVER
     }
 
     /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
@@ -367,19 +371,23 @@ impl Capacity {
         self.partitions[partition.index()].share_of(places)
     }
 
-    /// Returns when a reservation may shrink; never, where there is none.
+    /// Returns when a reservation may shrink, or a pause ends; never, where there is none.
     #[inline]
-    pub(crate) const fn next_decay(&self) -> Timestamp {
-        self.reserved.next_decay()
+    pub(crate) fn next_decay(&self) -> Timestamp {
+        self.reserved.next_decay().min(self.paused_until)
     }
 
-    /// Ends the reservations that were not needed lately.
+    /// Ends the reservations that were not needed lately, and a pause whose time is over.
     pub(crate) fn decay(&mut self, now: Timestamp) {
         self.reserved.decay(now);
+        if self.paused_until <= now {
+            self.paused_until = Timestamp::NEVER;
+        }
     }
 
-    /// Ends all reservations: after this change, their reason may be gone.
+    /// Ends all reservations, and a pause: after this change, their reason may be gone.
     pub(crate) fn clear_reserved(&mut self) {
         self.reserved = Reservations::none();
+        self.paused_until = Timestamp::NEVER;
     }
 }

@@ -1,5 +1,6 @@
 //! What the limit should be: the law that decides, the shadow law, and the samples that both are given.
 
+mod pauses;
 mod rtt_by_class;
 mod shadow_law;
 
@@ -10,11 +11,11 @@ use std::{
 };
 
 pub use self::shadow_law::ShadowSnapshot;
-use self::{rtt_by_class::RttByClass, shadow_law::ShadowLaw};
+use self::{pauses::Pauses, rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
     Reason, Timestamp,
     ids::ClassId,
-    limit::{LimitAlgorithm, LimitInputs, LimitState, Sample},
+    limit::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample},
     tokens::Marks,
 };
 
@@ -29,6 +30,7 @@ pub(crate) struct Controller {
     last_move: Option<Move>,
     /// Whether a request was refused since the last sample although slots were free.
     refused: bool,
+    pauses: Pauses,
     shadow: ShadowLaw,
     rtts: RttByClass,
 }
@@ -79,6 +81,7 @@ impl Controller {
             panics: 0,
             last_move: None,
             refused: false,
+            pauses: Pauses::default(),
             shadow: shadow_law,
             rtts: RttByClass::default(),
         }
@@ -95,6 +98,7 @@ impl Controller {
             law.adopt(self.law.limit());
         }
         self.last_move = None;
+        self.pauses = Pauses::default();
         self.law = law;
         self.shadow.replace(shadow);
     }
@@ -129,6 +133,18 @@ impl Controller {
         }
         self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
         Step::Moved { limit, basis }
+    }
+
+    /// Returns until when no request starts, if this sample begins a pause with this limit in force; `NEVER`, if it ends one.
+    #[inline]
+    pub(crate) fn pause(&mut self, sample: &Sample, in_force: usize) -> Option<Timestamp> {
+        let Self { pauses, law, .. } = self;
+        pauses.learn(sample, || {
+            let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
+            // A limit that never moves is as it was set. Of a law that tells no bounds it is not known what is least.
+            let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
+            (in_force <= min.max(1)).then_some(in_force)
+        })
     }
 
     /// Returns the last time that the law moved the limit.

@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::{
-    Arrival, Ask, Engine, PartitionId, Slot,
-    limit::{LimitAlgorithm, Sample},
-    plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+    Arrival, Ask, Engine, PartitionId, Reason, Slot,
+    limit::{LimitAlgorithm, LimitState, Sample},
+    plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
 use crate::{Outcome, Timestamp};
@@ -88,4 +88,76 @@ fn a_refusal_by_the_limit_itself_is_nothing_new() {
     let sample = sample_of(&mut engine, &law, slots.remove(0), Outcome::Success);
     assert_eq!((sample.refused, sample.in_flight, sample.running), (false, 1, 4));
     slots.iter_mut().for_each(|slot| engine.finish(at(11), slot));
+}
+
+/// A law of which only the bounds matter: the limit is the least.
+#[derive(Debug)]
+struct Least(usize, usize);
+
+impl LimitAlgorithm for Least {
+    fn limit(&self) -> usize {
+        self.0
+    }
+
+    fn on_sample(&mut self, _: &Sample) {}
+
+    fn state(&self) -> LimitState {
+        LimitState::new("least").within(self.0, self.1)
+    }
+}
+
+/// An engine with room for waiters, on which a request ran for five seconds and was given up.
+fn after_a_late_request(law: Least, mode: PartitionMode) -> Engine {
+    let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
+    let places = || Bound { places: Places::Exactly(2), wait: None };
+    let mut engine = Engine::new(Plan::plain(Box::new(law), vec![half("default"), half("other")], places(), places()));
+    let mut slot = arrive(&mut engine, at(0), Timestamp::NEVER).unwrap();
+    engine.observe(at(5_000), &mut slot, Outcome::Cancelled);
+    engine.finish(at(5_000), &mut slot);
+    engine
+}
+
+#[test]
+fn nothing_starts_while_a_limit_pauses_and_what_waits_starts_after_it() {
+    let mut engine = after_a_late_request(Least(1, 9), PartitionMode::Burst);
+    assert!(engine.is_paused() && !engine.is_quiet());
+    let snapshot = engine.snapshot();
+    assert_eq!((&*snapshot.limit_state.state, snapshot.limit), ("paused", 1));
+    assert!(snapshot.limit_state.sentence.contains("no request starts for a while"), "{snapshot:?}");
+    assert_eq!(engine.next_change(), at(10_000));
+    let mut slot = arrive(&mut engine, at(10_000), Timestamp::NEVER).unwrap();
+    engine.observe(at(15_000), &mut slot, Outcome::Cancelled);
+    engine.finish(at(15_000), &mut slot);
+    let Arrival::Wait(place) = engine.arrive(at(15_000), &Ask::of(PartitionId::DEFAULT)) else { panic!("it waits") };
+    let Arrival::Reject(refusal) = engine.arrive_now(at(16_000), &Ask::of(PartitionId::DEFAULT)) else { panic!() };
+    assert_eq!((refusal.reason, refusal.retry_after), (Reason::Limit, Duration::from_secs(14)));
+    assert_eq!(engine.next_wakeup(), Some(at(30_000)), "a driver wakes the waiter");
+    engine.tick(at(29_999));
+    assert_eq!((engine.running(), engine.take_notice()), (0, None));
+    engine.tick(at(30_000));
+    assert_eq!((engine.running(), engine.take_notice(), engine.is_paused()), (1, Some(place.key()), false));
+}
+
+#[test]
+fn an_answer_and_a_mode_end_a_pause_and_a_fixed_limit_has_none() {
+    let paused = || after_a_late_request(Least(1, 9), PartitionMode::Burst);
+    let runs = |engine: &mut Engine| arrive(engine, at(5_500), Timestamp::NEVER).is_some();
+    assert!(!runs(&mut paused()));
+    let mut answered = after_a_late_request(Least(2, 9), PartitionMode::Burst);
+    assert!(!answered.is_paused(), "two slots take two late requests");
+    let [mut late, mut other] = [(); 2].map(|()| arrive(&mut answered, at(5_000), Timestamp::NEVER).unwrap());
+    answered.observe(at(10_000), &mut late, Outcome::Cancelled);
+    answered.finish(at(10_000), &mut late);
+    assert!(answered.is_paused());
+    let Arrival::Wait(_) = answered.arrive(at(10_000), &Ask::of(PartitionId::DEFAULT)) else { panic!("it waits") };
+    answered.observe(at(10_005), &mut other, Outcome::Success);
+    assert_eq!((answered.is_paused(), answered.running()), (false, 2), "and the waiter runs");
+    let mut observed = paused();
+    observed.set_mode(at(5_250), Mode::Observe);
+    assert!(runs(&mut observed));
+    assert!(runs(&mut after_a_late_request(Least(4, 4), PartitionMode::Burst)), "the limit was set");
+    assert!(
+        runs(&mut after_a_late_request(Least(1, 9), PartitionMode::Overcommit)),
+        "this partition has a slot of its own"
+    );
 }

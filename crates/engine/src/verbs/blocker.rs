@@ -66,7 +66,7 @@ impl Engine {
             Reason::RunCap => self.quotas.label_plan().max_waiting_per_run,
             _ => slots,
         };
-        let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
+        let retry_after = self.estimates.retry_after(now, ahead, slots, stall).max(self.capacity.pause_left(now));
         Refusal {
             reason,
             retry_after,

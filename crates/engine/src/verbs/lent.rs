@@ -21,6 +21,11 @@ impl Engine {
             && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
     }
 
+    /// Whether no request may start under the limit before a time.
+    pub const fn is_paused(&self) -> bool {
+        self.capacity.is_paused()
+    }
+
     /// Returns the limit.
     pub const fn limit(&self) -> usize {
         self.capacity.limit()

@@ -139,5 +139,11 @@ impl Engine {
                 self.dispatch(now);
             }
         }
+        if let Some(until) = self.controller.pause(sample, self.capacity.limit()) {
+            self.capacity.pause(until);
+            if until == Timestamp::NEVER {
+                self.dispatch(now);
+            }
+        }
     }
 }

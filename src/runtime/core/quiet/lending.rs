@@ -132,12 +132,12 @@ impl Lending {
         self.check();
     }
 
-    /// Collects the samples. Returns whether the limit has moved, so that slots have to be lent anew.
+    /// Collects the samples. Returns whether the limit has moved, or nothing may start, so that slots have to be lent anew.
     pub(in crate::runtime) fn collect(&mut self, lanes: &Lanes, engine: &mut Engine) -> bool {
         let limit = engine.limit();
         self.collect_all(lanes, engine);
         lanes.tell_what_runs_elsewhere();
-        engine.limit() != limit
+        engine.limit() != limit || engine.is_paused()
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {

@@ -1,0 +1,126 @@
+//! Pauses: what is less than the least limit.
+//!
+//! Where the work of a request that was given up goes on in the server, its slot is free as soon as its caller leaves. A limit of
+//! one then starts a request for each caller that leaves, which may be as fast as the server drains: once full, it stays
+//! full, and no request is ever answered in time.
+//!
+//! So a law that is at its least limit, and whose requests all end late, has no request start for a while: for as long as
+//! the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start
+//! as the least limit allows. The first answer in time ends the pauses.
+//!
+//! An end is late if it brought no answer in time, and came no sooner than answers usually do: a caller that leaves sooner is
+//! impatient. Two late ends for each answer are even odds at a third of requests answered, which is where half of the limit
+//! brings more than all of it.
+
+use std::time::Duration;
+
+use crate::{Outcome, Timestamp, limit::Sample, nanos};
+
+/// Late ends, less two for each answer, of which there are as many as slots; but no more than these.
+const ENOUGH: usize = 32;
+/// The longest pause is so many doublings of the first, and no longer than a minute unless one request takes longer.
+const DOUBLINGS: u32 = 6;
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    /// Late ends that answers did not make up for.
+    late: usize,
+    /// Pauses since the last answer.
+    in_a_row: u32,
+    /// When the last of them began: a request that started before says nothing about it.
+    since: Timestamp,
+    /// Mean time of an answer in nanoseconds.
+    usual: u64,
+}
+
+impl Pauses {
+    /// Takes a sample; `at_least` returns the least limit, where that is in force. Returns until when no request starts, if that
+    /// changes: `NEVER`, if requests start again.
+    #[inline]
+    pub(super) fn learn(&mut self, sample: &Sample, at_least: impl FnOnce() -> Option<usize>) -> Option<Timestamp> {
+        let rtt = sample.rtt?;
+        if sample.outcome != Outcome::Success {
+            return self.learn_late(sample, rtt, at_least);
+        }
+        let rtt = nanos(rtt);
+        self.usual = if self.usual == 0 { rtt } else { self.usual - self.usual / 16 + rtt / 16 };
+        self.late = self.late.saturating_sub(2);
+        if self.in_a_row == 0 { None } else { self.end() }
+    }
+
+    #[cold]
+    fn end(&mut self) -> Option<Timestamp> {
+        (self.late, self.in_a_row) = (0, 0);
+        Some(Timestamp::NEVER)
+    }
+
+    #[cold]
+    fn learn_late(
+        &mut self,
+        sample: &Sample,
+        rtt: Duration,
+        at_least: impl FnOnce() -> Option<usize>,
+    ) -> Option<Timestamp> {
+        if sample.start < self.since || nanos(rtt) < self.usual {
+            return None;
+        }
+        self.late = self.late.saturating_add(1);
+        at_least().filter(|&least| self.late >= least.min(ENOUGH))?;
+        self.in_a_row = (self.in_a_row + 1).min(DOUBLINGS);
+        self.since = sample.end;
+        let pause = rtt.saturating_mul((1 << self.in_a_row) - 1).min(LONGEST.max(rtt));
+        Some(sample.end.after(pause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::ZERO.after(Duration::from_millis(millis))
+    }
+
+    /// A request that starts at `start` and takes `millis`, where the limit is the least, of `least`.
+    fn ends(pauses: &mut Pauses, start: u64, millis: u64, outcome: Outcome, least: usize) -> Option<Timestamp> {
+        pauses.learn(&Sample::new(at(start), Duration::from_millis(millis), 1, outcome), || Some(least))
+    }
+
+    const LATE: Outcome = Outcome::Cancelled;
+
+    #[test]
+    fn pauses_grow_until_an_answer_ends_them() {
+        let mut pauses = Pauses::default();
+        for seconds in [1, 3, 7, 15, 31, 60, 60] {
+            let now = pauses.since.as_nanos() / 1_000_000;
+            let until = at(now + 1_000 + seconds * 1_000);
+            assert_eq!(ends(&mut pauses, now, 1_000, LATE, 1), Some(until), "after {seconds} s");
+            assert_eq!(ends(&mut pauses, now + 999, 1_000, LATE, 1), None, "it started before the pause");
+        }
+        let now = pauses.since.as_nanos() / 1_000_000;
+        assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), Some(Timestamp::NEVER));
+        assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
+        assert_eq!(ends(&mut pauses, now, 9, LATE, 1), None, "a caller that leaves before answers come is impatient");
+        assert_eq!(ends(&mut pauses, now, 90_000, LATE, 1), Some(at(now + 180_000)), "the first one, and a long one");
+    }
+
+    #[test]
+    fn there_is_no_pause_above_the_least_limit_nor_where_a_third_is_answered() {
+        let mut pauses = Pauses::default();
+        let sample = Sample::new(at(0), Duration::from_secs(1), 1, LATE);
+        assert!((0..100).all(|_| pauses.learn(&sample, || None).is_none()));
+        assert_eq!(pauses.learn(&Sample { rtt: None, ..sample }, || Some(1)), None, "it says nothing of the server");
+        // Of so many requests one is answered: after so many a limit that can't go below `least` pauses.
+        for (least, answered, expected) in
+            [(20, 3, None), (20, 4, Some(71)), (20, 400, Some(20)), (1_000, 9, Some(44)), (1_000, 400, Some(32))]
+        {
+            let mut pauses = Pauses::default();
+            let pause = (1..400).find(|&number| {
+                let outcome = if number % answered == 0 { Outcome::Success } else { LATE };
+                ends(&mut pauses, 0, 1_000, outcome, least).is_some()
+            });
+            assert_eq!(pause, expected, "{least}, one answer in {answered}");
+        }
+    }
+}
