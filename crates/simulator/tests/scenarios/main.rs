@@ -50,6 +50,7 @@ scenarios! {
     fair_backlog "fair-backlog"
     fair_shed "fair-shed"
     fair_sparse "fair-sparse"
+    feeds_itself "feeds-itself"
     flood_shed "flood-shed"
     heavy_tail "heavy-tail"
     idle_burst "idle-burst"
