@@ -104,6 +104,11 @@ impl Engine {
         self.limit
     }
 
+    /// A pause of the real engine calls lent slots back as a lower limit does, which is modelled.
+    pub(crate) fn is_paused(&self) -> bool {
+        false
+    }
+
     pub(crate) fn running(&self) -> usize {
         self.running
     }
