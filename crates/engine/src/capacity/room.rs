@@ -63,11 +63,11 @@ fn price(hold: Duration) -> u64 {
 
 impl Capacity {
     /// Returns what a further request of a partition may count on in the room for guarantees while `waiting` wait, if there is a
-    /// place for it.
+    /// place for it. No request can count on a slot that a pause holds back.
     pub(crate) fn claim(&self, partition: PartitionId, waiting: usize, hold: Duration) -> Option<Claim> {
         let it = &self.partitions[partition.index()];
         let inside = it.running + waiting + Ask::COST;
-        if it.plan.mode == PartitionMode::Overcommit {
+        if it.plan.mode == PartitionMode::Overcommit || self.is_paused() {
             return None;
         }
         if inside <= it.owed {

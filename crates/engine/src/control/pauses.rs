@@ -18,7 +18,7 @@ use crate::{Outcome, Timestamp, limit::Sample, nanos};
 
 /// Late ends, less two for each answer, of which there are as many as slots; but no more than these.
 const ENOUGH: usize = 32;
-/// The longest pause is so many doublings of the first, and no longer than a minute unless one request takes longer.
+/// The longest pause is so many doublings of the first, and no longer than a minute: a stream may have held its slot for hours.
 const DOUBLINGS: u32 = 6;
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -69,7 +69,9 @@ impl Pauses {
         at_least().filter(|&least| self.late >= least.min(ENOUGH))?;
         self.in_a_row = (self.in_a_row + 1).min(DOUBLINGS);
         self.since = sample.end;
-        let pause = rtt.saturating_mul((1 << self.in_a_row) - 1).min(LONGEST.max(rtt));
+        // Not the round-trip time, which is about another class of work.
+        let held = sample.end.since(sample.start);
+        let pause = held.saturating_mul((1 << self.in_a_row) - 1).min(LONGEST);
         Some(sample.end.after(pause))
     }
 }
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), Some(Timestamp::NEVER));
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
         assert_eq!(ends(&mut pauses, now, 9, LATE, 1), None, "a caller that leaves before answers come is impatient");
-        assert_eq!(ends(&mut pauses, now, 90_000, LATE, 1), Some(at(now + 180_000)), "the first one, and a long one");
+        assert_eq!(ends(&mut pauses, now, 90_000, LATE, 1), Some(at(now + 150_000)), "the first one, of a long one");
     }
 
     #[test]

@@ -106,10 +106,10 @@ impl LimitAlgorithm for Least {
     }
 }
 
-/// An engine with room for waiters, on which a request ran for five seconds and was given up.
-fn after_a_late_request(law: Least, mode: PartitionMode) -> Engine {
+/// An engine with places for waiters, on which a request ran for five seconds and was given up.
+fn after_a_late_request(law: Least, mode: PartitionMode, places: usize) -> Engine {
     let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
-    let places = || Bound { places: Places::Exactly(2), wait: None };
+    let places = || Bound { places: Places::Exactly(places), wait: None };
     let mut engine = Engine::new(Plan::plain(Box::new(law), vec![half("default"), half("other")], places(), places()));
     let mut slot = arrive(&mut engine, at(0), Timestamp::NEVER).unwrap();
     engine.observe(at(5_000), &mut slot, Outcome::Cancelled);
@@ -119,7 +119,7 @@ fn after_a_late_request(law: Least, mode: PartitionMode) -> Engine {
 
 #[test]
 fn nothing_starts_while_a_limit_pauses_and_what_waits_starts_after_it() {
-    let mut engine = after_a_late_request(Least(1, 9), PartitionMode::Burst);
+    let mut engine = after_a_late_request(Least(1, 9), PartitionMode::Burst, 2);
     assert!(engine.is_paused() && !engine.is_quiet());
     let snapshot = engine.snapshot();
     assert_eq!((&*snapshot.limit_state.state, snapshot.limit), ("paused", 1));
@@ -139,11 +139,26 @@ fn nothing_starts_while_a_limit_pauses_and_what_waits_starts_after_it() {
 }
 
 #[test]
+fn no_request_waits_in_a_pause_for_a_guarantee_or_beyond_its_deadline() {
+    let reason = |places, deadline| {
+        let mut engine = after_a_late_request(Least(1, 9), PartitionMode::Burst, places);
+        let ask = Ask { deadline, ..Ask::of(PartitionId::DEFAULT) };
+        match engine.arrive(at(9_000), &ask) {
+            Arrival::Reject(refusal) => Some(refusal.reason),
+            _ => None,
+        }
+    };
+    assert_eq!(reason(0, Timestamp::NEVER), Some(Reason::Limit), "no slot comes to the share");
+    assert_eq!(reason(1, at(9_800)), Some(Reason::Deadline), "the pause ends later");
+    assert_eq!(reason(1, Timestamp::NEVER), None);
+}
+
+#[test]
 fn an_answer_and_a_mode_end_a_pause_and_a_fixed_limit_has_none() {
-    let paused = || after_a_late_request(Least(1, 9), PartitionMode::Burst);
+    let paused = || after_a_late_request(Least(1, 9), PartitionMode::Burst, 2);
     let runs = |engine: &mut Engine| arrive(engine, at(5_500), Timestamp::NEVER).is_some();
     assert!(!runs(&mut paused()));
-    let mut answered = after_a_late_request(Least(2, 9), PartitionMode::Burst);
+    let mut answered = after_a_late_request(Least(2, 9), PartitionMode::Burst, 2);
     assert!(!answered.is_paused(), "two slots take two late requests");
     let [mut late, mut other] = [(); 2].map(|()| arrive(&mut answered, at(5_000), Timestamp::NEVER).unwrap());
     answered.observe(at(10_000), &mut late, Outcome::Cancelled);
@@ -155,9 +170,9 @@ fn an_answer_and_a_mode_end_a_pause_and_a_fixed_limit_has_none() {
     let mut observed = paused();
     observed.set_mode(at(5_250), Mode::Observe);
     assert!(runs(&mut observed));
-    assert!(runs(&mut after_a_late_request(Least(4, 4), PartitionMode::Burst)), "the limit was set");
+    assert!(runs(&mut after_a_late_request(Least(4, 4), PartitionMode::Burst, 2)), "the limit was set");
     assert!(
-        runs(&mut after_a_late_request(Least(1, 9), PartitionMode::Overcommit)),
+        runs(&mut after_a_late_request(Least(1, 9), PartitionMode::Overcommit, 2)),
         "this partition has a slot of its own"
     );
 }

@@ -198,7 +198,7 @@ impl Engine {
         };
         let room = self.exhausted_rule(now, label).and_then(|full| full.until);
         let by_rule = room.map_or(Duration::ZERO, |until| until.since(now));
-        Some(by_partition.max(by_cap).max(by_rule))
+        Some(by_partition.max(by_cap).max(by_rule).max(self.capacity.pause_left(now)))
     }
 
     /// Whether the deadline of a request comes before its turn, with a margin for what a prediction is worth.

@@ -244,7 +244,7 @@ impl<'a> World<'a> {
                 Ok(()) if is_draining => {
                     self.ledger.breaks("a drain is for good", self.now, "a request was admitted at rest".to_owned());
                 }
-                Err(rejection) if !is_draining => {
+                Err(rejection) if !is_draining && snapshot.limit_state.state != "paused" => {
                     self.ledger.breaks("an idle instance admits", self.now, format!("{rejection:?}"));
                 }
                 _ => {}
