@@ -1,29 +1,9 @@
 use std::sync::Arc;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::{runtime, time::timeout};
 use tower_admission::{Admission, Reason, Ticket, limit::Fixed};
 
-use super::ms;
-
-/// A recorder that can't be relied on.
-#[derive(Debug)]
-struct Panicking;
-
-impl Recorder for Panicking {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        panic!("no counters today")
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        panic!("no gauges today")
-    }
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        panic!("no histograms today")
-    }
-}
+use super::{ms, panics::NoRecorder};
 
 fn full() -> Admission {
     Admission::builder().limit(Fixed::new(1)).queue(10).max_wait(ms(20)).build().unwrap()
@@ -37,7 +17,7 @@ async fn wait(admission: &Admission) -> Option<Reason> {
 
 #[tokio::test]
 async fn a_recorder_that_panics_does_not_keep_waits_from_ending() {
-    let _guard = metrics::set_default_local_recorder(&Panicking);
+    let _guard = metrics::set_default_local_recorder(&NoRecorder);
     let admission = full();
     let _held = admission.try_admit(Ticket::new()).unwrap();
     for _ in 0..3 {

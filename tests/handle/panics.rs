@@ -227,7 +227,7 @@ fn futures_that_are_gone_leave_no_waker_behind() {
 
 /// A recorder that can't be relied on.
 #[derive(Debug)]
-struct NoRecorder;
+pub(super) struct NoRecorder;
 
 impl Recorder for NoRecorder {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}

@@ -21,30 +21,33 @@ fn ends_by_time(answer: Result<crate::Permit, crate::Rejection>) {
     assert_eq!(answer.expect_err("no slot comes free").reason(), Reason::QueueTimeout);
 }
 
+/// As many waits, each of which lets so much time pass that it is over.
+fn waits(count: usize, runtime: &Runtime, admission: &Admission) -> Vec<thread::JoinHandle<()>> {
+    let waits = (0..count).map(|_| {
+        let (runtime, admission) = (runtime.clone(), admission.clone());
+        thread::spawn(move || {
+            runtime.enter();
+            let (mut wait, woken) = (Box::pin(admission.admit(Ticket::new())), Parker::new());
+            assert!(woken.poll(&mut wait).is_pending());
+            pass(ms(20));
+            // A driver that looked before that has set its timer from then on.
+            runtime.sleeps();
+            pass(ms(20));
+            // A look of its own would end it as well: this waits for the driver.
+            woken.park();
+            ends_by_time(block_on(wait));
+            leave();
+        })
+    });
+    waits.collect()
+}
+
 /// Waits begin, and time passes, while the driver of their runtime starts.
 pub fn a_wait_ends_in_time_whenever_its_driver_starts() {
     let waiting = of(2, 8);
     explore("a_wait_ends_in_time_whenever_its_driver_starts", bounds(2, 300).long(), move || {
         let (runtime, (admission, held)) = (Runtime::new(), full());
-        let waits: Vec<_> = (0..waiting)
-            .map(|_| {
-                let (runtime, admission) = (runtime.clone(), admission.clone());
-                thread::spawn(move || {
-                    runtime.enter();
-                    let (mut wait, woken) = (Box::pin(admission.admit(Ticket::new())), Parker::new());
-                    assert!(woken.poll(&mut wait).is_pending());
-                    // Each lets so much time pass that its own wait is over.
-                    pass(ms(20));
-                    // A driver that looked before that has set its timer from then on.
-                    runtime.sleeps();
-                    pass(ms(20));
-                    // A look of its own would end it as well: this waits for the driver.
-                    woken.park();
-                    ends_by_time(block_on(wait));
-                    leave();
-                })
-            })
-            .collect();
+        let waits = waits(waiting, &runtime, &admission);
         let worker = {
             let runtime = runtime.clone();
             thread::spawn(move || runtime.work())
@@ -71,24 +74,7 @@ pub fn an_earlier_end_reaches_a_driver_that_goes_to_sleep() {
             let runtime = runtime.clone();
             thread::spawn(move || runtime.work())
         };
-        let waits: Vec<_> = (0..of(1, 6))
-            .map(|_| {
-                let (runtime, admission) = (runtime.clone(), admission.clone());
-                thread::spawn(move || {
-                    runtime.enter();
-                    let (mut wait, woken) = (Box::pin(admission.admit(Ticket::new())), Parker::new());
-                    assert!(woken.poll(&mut wait).is_pending());
-                    pass(ms(20));
-                    // A driver that looked before that has set its timer from then on.
-                    runtime.sleeps();
-                    pass(ms(20));
-                    // A look of its own would end it as well: this waits for the driver.
-                    woken.park();
-                    ends_by_time(block_on(wait));
-                    leave();
-                })
-            })
-            .collect();
+        let waits = waits(of(1, 6), &runtime, &admission);
         waits.into_iter().for_each(|it| it.join().expect("it ends"));
         runtime.shut_down();
         worker.join().expect("it ends");
