@@ -68,8 +68,6 @@ settings! {
         pub beta: Option<u32> = None,
         /// The base is measured again after this many times the limit in requests.
         pub probe_multiplier: u32 = 30,
-        /// The seed for the moments of these measurements. Give each instance of a service its own.
-        pub seed: Option<u32> = None,
         /// Whether the law judges single requests, as in conformance tests, instead of windows.
         pub per_sample: bool = false,
     }
@@ -156,10 +154,6 @@ impl VegasConfig {
     pub(crate) fn to_law(&self) -> Vegas {
         let law = Vegas::new().initial(self.initial).max(self.max).smoothing(self.smoothing);
         let law = law.probe_multiplier(self.probe_multiplier);
-        let law = match self.seed {
-            Some(seed) => law.seed(seed.into()),
-            None => law,
-        };
         match (self.alpha, self.beta) {
             (Some(alpha), Some(beta)) => law.queue(alpha, beta),
             _ => law,

@@ -39,20 +39,16 @@ pub struct Vegas {
     alpha: Option<u32>,
     beta: Option<u32>,
     probe_multiplier: u32,
-    jitter: Jitter,
+    /// Drawn anew at each probe, so that instances don't probe together.
+    jitter: f64,
+    #[cfg(test)]
+    is_pinned: bool,
     estimate: f64,
     base_nanos: u64,
     since_probe: u64,
     basis: LimitInputs,
     /// Requests in flight at the last sample.
     in_flight: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Jitter {
-    /// Of the generator that draws it anew at each probe, so that instances don't probe together; unless it is pinned.
-    state: Option<u64>,
-    value: f64,
 }
 
 impl Default for Vegas {
@@ -70,7 +66,9 @@ impl Vegas {
             alpha: None,
             beta: None,
             probe_multiplier: 30,
-            jitter: Jitter { state: Some(0x9E37_79B9_7F4A_7C15), value: 0.75 },
+            jitter: 0.75,
+            #[cfg(test)]
+            is_pinned: false,
             estimate: 20.0,
             base_nanos: 0,
             since_probe: 0,
@@ -115,32 +113,29 @@ impl Vegas {
         self
     }
 
-    /// Seeds the jitter of the probes. Give each instance of a service its own.
-    #[must_use]
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.jitter = Jitter { state: Some(seed), value: 0.75 };
-        self
+    fn redraw(&mut self, sample: &Sample) {
+        #[cfg(test)]
+        if self.is_pinned {
+            return;
+        }
+        self.jitter = drawn_from(sample.end.as_nanos());
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]
     fn should_probe(&self) -> bool {
-        self.jitter.value * f64::from(self.probe_multiplier) * self.estimate <= self.since_probe as f64
+        self.jitter * f64::from(self.probe_multiplier) * self.estimate <= self.since_probe as f64
     }
 }
 
-impl Jitter {
-    #[expect(clippy::cast_precision_loss, reason = "53 bits of a random number")]
-    fn redraw(&mut self) {
-        if let Some(state) = &mut self.state {
-            // SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
-            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = *state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^= z >> 31;
-            self.value = 0.5 + (z >> 11) as f64 / (1u64 << 53) as f64 / 2.0;
-        }
-    }
+/// From 0.5 to 1, out of the nanosecond in which a request ended: no two instances have the same.
+#[expect(clippy::cast_precision_loss, reason = "53 bits of a random number")]
+fn drawn_from(nanos: u64) -> f64 {
+    // The finalizer of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
+    let mut z = nanos.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^= z >> 31;
+    0.5 + (z >> 11) as f64 / (1u64 << 53) as f64 / 2.0
 }
 
 /// `max(1, floor(log10 x))`.
@@ -183,7 +178,7 @@ impl LimitAlgorithm for Vegas {
         self.since_probe += 1;
         self.in_flight = sample.in_flight;
         if self.should_probe() {
-            self.jitter.redraw();
+            self.redraw(sample);
             self.since_probe = 0;
             self.base_nanos = rtt;
             return;
@@ -239,7 +234,7 @@ mod tests {
 
     impl Vegas {
         pub(crate) const fn pinned_jitter(mut self, value: f64) -> Self {
-            self.jitter = Jitter { state: None, value };
+            (self.jitter, self.is_pinned) = (value, true);
             self
         }
 
@@ -254,5 +249,12 @@ mod tests {
         for (estimate, expected) in [(0.0, 1.0), (99.9, 1.0), (100.0, 2.0), (999.9, 2.0), (1_000.0, 3.0)] {
             assert!((lg(estimate) - expected).abs() < f64::EPSILON, "{estimate}: {}", lg(estimate));
         }
+    }
+
+    #[test]
+    fn the_jitter_of_neighbouring_nanoseconds_is_spread_evenly() {
+        let mut drawn: Vec<f64> = (0..100).map(|nanos| drawn_from(1_000_000_000 + nanos)).collect();
+        drawn.sort_by(f64::total_cmp);
+        assert!(drawn.iter().enumerate().all(|(rank, it)| (it - 0.5 - rank as f64 / 200.0).abs() < 0.08), "{drawn:?}");
     }
 }
