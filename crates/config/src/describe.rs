@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Labels, Rules, Settings};
 use tower_admission_engine::{
-    limit::Number,
+    limit::{Limit, Number},
     nanos,
     plan::{Discipline, PartitionMode},
 };
@@ -18,7 +18,7 @@ impl Settings {
     ///
     /// Names what there are no words for.
     pub fn describe(&self) -> Result<Value, String> {
-        let (unset, waits) = (self.limit_unless_set(), self.values.waits());
+        let (unset, waits) = (Limit::default(), self.values.waits());
         let limit = self.limit.as_ref().unwrap_or(&unset);
         let law = limit.known().ok_or("a control law that the simulator does not know")?;
         if self.rules != Rules::new() {

@@ -44,9 +44,8 @@ layer_settings! {
 
 // Settings of another shape than in files, and what only code can set.
 impl AdmissionBuilder {
-    /// How many requests may run at once: a [`Fixed`](crate::limit::Fixed) 100 unless set, or a law that learns it.
-    ///
-    /// Where the [patience](Self::patience) is known it is learned by [`TwoPoint`](crate::limit::TwoPoint) unless set.
+    /// How many requests may run at once: a number, as a [`Fixed`](crate::limit::Fixed) limit, or a law that learns it;
+    /// [`TwoPoint`](crate::limit::TwoPoint) unless set.
     pub fn limit(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit = Some(limit.into());
         self

@@ -20,8 +20,7 @@ pub(crate) const DEFAULT_PARTITION: &str = "default";
 impl Settings {
     /// A plan for the engine, and what is allowed and likely to be a mistake.
     pub fn into_plan(mut self) -> Result<(Plan, Vec<String>), BuildError> {
-        let unset = self.limit_unless_set();
-        let law = self.limit.take().unwrap_or(unset).into_law();
+        let law = self.limit.take().unwrap_or_default().into_law();
         let values = &self.values;
         let waits = values.waits();
         let mut problems: Vec<Problem> = law.problems().into_iter().map(|problem| problem.under("limit")).collect();

@@ -278,6 +278,7 @@ mod tests {
     fn a_server_that_lets_in_less_than_limit_and_queue() {
         let settings = |streams| Settings {
             values: AdmissionConfig { max_concurrent_streams: Some(streams), ..with_queue(300, Some(seconds(1))) },
+            limit: Some(tower_admission_engine::limit::Fixed::new(100).into()),
             ..Settings::default()
         };
         assert!(warning(settings(399)).contains("allow at least 400"));

@@ -35,7 +35,7 @@ pub enum LimitConfig {
 
 impl Default for LimitConfig {
     fn default() -> Self {
-        Self::Fixed(FixedConfig::default())
+        Self::TwoPoint(TwoPointConfig::default())
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
         let aimd = LimitConfig::Aimd(AimdConfig { threshold: second, ..AimdConfig::default() });
         for (config, law) in [
             (aimd, Aimd::new(second).into()),
-            (LimitConfig::default(), Fixed::default().into()),
+            (LimitConfig::Fixed(FixedConfig::default()), Fixed::new(100).into()),
             (LimitConfig::Gradient(GradientConfig::default()), Gradient::new().into()),
             (LimitConfig::Gradient2(Gradient2Config::default()), Gradient2::new().into()),
             (LimitConfig::TwoPoint(TwoPointConfig::default()), TwoPoint::new().into()),

@@ -111,8 +111,8 @@ mod tests {
     fn the_defaults_written_here_are_those_of_the_builder() {
         let mut written = AdmissionConfig::default().to_settings();
         (written.largest_limit, written.sharing.store) = (None, None);
-        let mut built = Settings::default();
-        built.limit = Some(built.limit_unless_set());
+        let limit = Some(tower_admission_engine::limit::Limit::default());
+        let built = Settings { limit, ..Settings::default() };
         assert_eq!(format!("{written:?}"), format!("{built:?}"));
     }
 }

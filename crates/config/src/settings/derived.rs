@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use crate::settings::layer::AdmissionConfig;
 #[cfg(feature = "files")]
-use crate::{
-    schema::{LimitConfig, TwoPointConfig},
-    settings::auto::Derived,
-};
+use crate::{schema::LimitConfig, settings::auto::Derived};
 use tower_admission_engine::plan::Discipline;
 
 /// What bounds waits, once all of it is known.
@@ -87,13 +84,9 @@ impl AdmissionConfig {
         all.into_iter().filter(|(_, is_set)| !is_set).map(|(name, _)| name)
     }
 
-    /// Returns the limit: where it is not set, it is learned if the patience is known.
+    /// Returns the limit: where it is not set, it is learned.
     pub(crate) fn limit_in_force(&self) -> LimitConfig {
-        let unset = || match self.patience {
-            Some(_) => LimitConfig::TwoPoint(TwoPointConfig::default()),
-            None => LimitConfig::default(),
-        };
-        self.limit.get().cloned().unwrap_or_else(unset)
+        self.limit.get().cloned().unwrap_or_default()
     }
 
     /// Returns the same settings with a value for each that follows from others.

@@ -39,7 +39,7 @@ macro_rules! layer_settings {
                 /// How long callers wait for an answer, if known: the one setting to begin with.
                 ///
                 /// What is not set follows from it. Requests without a deadline have this one, and answers after it count as
-                /// waste. The limit is learned by [`TwoPoint`](tower_admission_engine::limit::TwoPoint). A [queue](Self::queue) of 10,000 is
+                /// waste. A [queue](Self::queue) of 10,000 is
                 /// bounded by time: a request waits for at most four fifths of the patience ([`max_wait`](Self::max_wait)),
                 /// and in an [overload that lasts](tower_admission_engine::plan::Discipline::BurstCredit) for a fortieth. A gate before that queue
                 /// would add nothing, so its [timeout](Self::admission_timeout) is 0. In files, the threshold of a law
@@ -47,7 +47,7 @@ macro_rules! layer_settings {
                 ///
                 /// Unless set, nothing is known of the callers, and waits are short.
                 pub patience: Option<Duration> = None => |patience: Duration| Some(patience),
-                /// How many requests may run at once: a number, or a law that learns it.
+                /// How many requests may run at once: a number, or a law that learns it; `two_point` unless set.
                 #[cfg(feature = "files")]
                 pub limit: Derived<LimitConfig> = Derived::Auto,
                 /// A law that only observes (dry run), beside the law that decides.

@@ -18,10 +18,7 @@ pub use self::{
     share::{Share, percent},
 };
 pub use tower_admission_engine::settings::{Cap, ClassLimits, Rate, Rules};
-use tower_admission_engine::{
-    limit::{Fixed, Limit, TwoPoint},
-    rules::OnStoreFailure,
-};
+use tower_admission_engine::{limit::Limit, rules::OnStoreFailure};
 
 /// Settings of a handle, before they were looked at.
 #[derive(Debug)]
@@ -64,11 +61,6 @@ impl Settings {
     #[cfg(feature = "capture")]
     pub fn capture(&self) -> Option<(std::time::Duration, usize)> {
         self.values.capture_last.map(|last| (last, self.values.capture_max_bytes))
-    }
-
-    /// Returns the limit that holds where none is set.
-    pub(crate) fn limit_unless_set(&self) -> Limit {
-        if self.values.patience.is_some() { TwoPoint::new().into() } else { Fixed::default().into() }
     }
 }
 

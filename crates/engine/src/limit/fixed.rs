@@ -23,13 +23,6 @@ impl Fixed {
     }
 }
 
-impl Default for Fixed {
-    /// 100 requests.
-    fn default() -> Self {
-        Self::new(100)
-    }
-}
-
 impl LimitAlgorithm for Fixed {
     fn limit(&self) -> usize {
         self.0

@@ -206,6 +206,13 @@ impl Limit {
     }
 }
 
+impl Default for Limit {
+    /// [`TwoPoint`], which needs to know nothing.
+    fn default() -> Self {
+        TwoPoint::new().into()
+    }
+}
+
 impl From<Fixed> for Limit {
     fn from(law: Fixed) -> Self {
         Self::per_sample(law)
