@@ -12,7 +12,7 @@ use tower_admission::{Outcome, Permit, Rejection};
 
 use super::{
     random::Stream,
-    record::Answer,
+    record::{Answer, Record},
     server::Abandoned,
     world::{Attempt, Call, Event, Stage, WokenList, World},
 };
@@ -33,7 +33,7 @@ impl Wake for Woken {
 impl World<'_> {
     pub(super) fn arrive(&mut self, call: Call) {
         self.record.note(self.now, 4 + call.number * 8);
-        self.record.attempted(self.now, call.tenant);
+        self.count(call, |record, now| record.attempted(now, call.tenant));
         let clients = &self.scenario.clients;
         let mut ticket = self.scenario.tenants[call.tenant].ticket();
         if let Some(class) = self.scenario.service.class(f64::from_bits(call.work)) {
@@ -52,8 +52,9 @@ impl World<'_> {
             None => self.attempts.push(attempt),
         }
         self.waiting += 1;
-        if clients.deadline < u64::MAX {
-            let leaves = self.now.saturating_add(clients.deadline);
+        let patience = call.leaves.map_or(clients.deadline, |early| early.min(clients.deadline));
+        if patience < u64::MAX {
+            let leaves = self.now.saturating_add(patience);
             self.plan(leaves, Event::Leave(id, self.serial));
         }
         self.poll(id);
@@ -83,14 +84,15 @@ impl World<'_> {
         let call = attempt.call;
         match answer {
             Ok(permit) => {
-                self.record.admitted(self.now, call.tenant, self.now - attempt.arrived);
+                let arrived = attempt.arrived;
+                self.count(call, |record, now| record.admitted(now, call.tenant, now - arrived));
                 let job = self.server.start(self.now, id, f64::from_bits(call.work));
                 self.in_flight += 1;
                 self.attempts[id as usize].stage = Stage::Running(Some(permit), Some(job));
             }
             Err(rejection) => {
                 self.record.note(self.now, 5 + (rejection.reason() as u64) * 8);
-                self.record.rejected(self.now, call.tenant);
+                self.count(call, |record, now| record.rejected(now, call.tenant));
                 self.release(id);
                 self.retry(call, Some(&rejection));
             }
@@ -102,6 +104,18 @@ impl World<'_> {
         attempt.stage = Stage::Free;
         attempt.serial = 0;
         self.free.push(id);
+    }
+
+    /// Counts what becomes of a request whose client does not leave early.
+    pub(super) fn count(&mut self, call: Call, note: impl FnOnce(&mut Record, u64)) {
+        if call.leaves.is_none() {
+            note(&mut self.record, self.now);
+        }
+    }
+
+    fn answered(&mut self, call: Call, arrived: u64, in_time: bool) {
+        let answer = Answer { tenant: call.tenant, first: call.first, arrived, in_time };
+        self.count(call, |record, now| record.answered(now, answer));
     }
 
     /// The server is done with a request.
@@ -123,13 +137,8 @@ impl World<'_> {
     pub(super) fn deliver(&mut self, id: u32) {
         let attempt = &mut self.attempts[id as usize];
         let Stage::Running(permit, _) = std::mem::replace(&mut attempt.stage, Stage::Free) else { return };
-        let answer = Answer {
-            tenant: attempt.call.tenant,
-            first: attempt.call.first,
-            arrived: attempt.arrived,
-            in_time: !attempt.left,
-        };
-        self.record.answered(self.now, answer);
+        let (call, arrived, in_time) = (attempt.call, attempt.arrived, !attempt.left);
+        self.answered(call, arrived, in_time);
         self.release(id);
         if let Some(permit) = permit {
             self.in_flight -= 1;
@@ -167,9 +176,8 @@ impl World<'_> {
                     Abandoned::Stops => {
                         self.in_flight -= usize::from(permit.is_some());
                         drop(permit.take());
-                        let answer =
-                            Answer { tenant: call.tenant, first: call.first, arrived: attempt.arrived, in_time: false };
-                        self.record.answered(self.now, answer);
+                        let arrived = attempt.arrived;
+                        self.answered(call, arrived, false);
                         if let Some(job) = job {
                             self.server.stop(self.now, job);
                         }
@@ -191,7 +199,7 @@ impl World<'_> {
     )]
     fn retry(&mut self, call: Call, rejection: Option<&Rejection>) {
         let clients = &self.scenario.clients;
-        if call.attempt >= clients.retries {
+        if call.attempt >= clients.retries || call.leaves.is_some() {
             return;
         }
         let mut pause = clients.pause(call.attempt);

@@ -48,6 +48,8 @@ pub(super) struct Call {
     pub(super) attempt: u32,
     /// Nanoseconds as the bits of a float.
     pub(super) work: u64,
+    /// When its client leaves, if that is early; it is not counted then.
+    pub(super) leaves: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -204,8 +206,10 @@ impl World<'_> {
                 self.numbers[tenant] += 1;
                 let drawn = self.scenario.service.draw(&mut self.works[tenant], &self.moment);
                 let work = work.unwrap_or_else(|| drawn.to_bits());
-                self.record.arrived(self.now, tenant);
-                self.arrive(Call { tenant, number, first: self.now, attempt: 0, work });
+                let leaves = self.scenario.clients.leaves_early(self.seed, tenant, number);
+                let call = Call { tenant, number, first: self.now, attempt: 0, work, leaves };
+                self.count(call, |record, now| record.arrived(now, tenant));
+                self.arrive(call);
             }
             Event::Retry(call) => self.arrive(call),
             Event::Leave(id, serial) => self.leave(id, serial),
