@@ -361,3 +361,16 @@ fn what_a_cohort_says_is_what_is_kept() {
     }
     assert_kept("src/limit/path_tests/cohorts.txt", &text);
 }
+
+#[test]
+fn a_cohort_whose_callers_leave_early_waits_for_those_that_stay() {
+    for hurry in [false, true] {
+        let mut cohort = Cohort::open(Timestamp::ZERO, 0, 16, hurry, Habit::default(), Rules::ALL);
+        let early = Sample::new(Timestamp::ZERO, Duration::from_millis(10), 1, Outcome::Cancelled);
+        let early = Sample { rtt: None, ..early };
+        assert!((0..1_000).all(|_| cohort.add(&early, 20).is_none()), "they say nothing");
+        let answer = Sample::new(Timestamp::ZERO, Duration::from_millis(20), 1, Outcome::Success);
+        let judged = (1..=16).find_map(|answers| cohort.add(&answer, 20).map(|point| (answers, point.finished)));
+        assert_eq!(judged, Some(if hurry { (1, 1) } else { (4, 4) }));
+    }
+}
