@@ -168,7 +168,7 @@ impl Cohort {
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
-                self.finished >= self.wanted && (self.timed + self.overloads) * 4 >= self.wanted
+                self.finished.min(((self.timed + self.overloads) * 4).max(self.finished / 64)) >= self.wanted
             };
             if enough || self.is_alarming() {
                 self.closed = Some(sample.end);
@@ -181,7 +181,7 @@ impl Cohort {
     fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
         let is_scattered = self.habit.scatter > MUCH && self.rules.has(Rule::Late);
         let part = if is_scattered { JUDGED_LATE } else { JUDGED_AT };
-        // Where most callers leave early, those that stay are waited for.
+        // Where callers leave early, those that stay are waited for; not for ever, should next to none stay.
         let says_something = self.timed + self.overloads > 0;
         let complete =
             says_something && self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * part;
