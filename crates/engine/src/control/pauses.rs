@@ -69,9 +69,8 @@ impl Pauses {
         at_least().filter(|&least| self.late >= least.min(ENOUGH))?;
         self.in_a_row = (self.in_a_row + 1).min(DOUBLINGS);
         self.since = sample.end;
-        // Not the round-trip time, which is about another class of work.
-        let held = sample.end.since(sample.start);
-        let pause = held.saturating_mul((1 << self.in_a_row) - 1).min(LONGEST);
+        // The round-trip time may be that of another class of work.
+        let pause = sample.end.since(sample.start).saturating_mul((1 << self.in_a_row) - 1).min(LONGEST);
         Some(sample.end.after(pause))
     }
 }
@@ -104,7 +103,9 @@ mod tests {
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), Some(Timestamp::NEVER));
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
         assert_eq!(ends(&mut pauses, now, 9, LATE, 1), None, "a caller that leaves before answers come is impatient");
-        assert_eq!(ends(&mut pauses, now, 90_000, LATE, 1), Some(at(now + 150_000)), "the first one, of a long one");
+        let late = Sample::new(at(now), Duration::from_secs(90), 1, LATE);
+        let late = Sample { rtt: Some(Duration::from_secs(900)), end: at(now + 20_000), ..late };
+        assert_eq!(pauses.learn(&late, || Some(1)), Some(at(now + 40_000)), "as long as it held its slot");
     }
 
     #[test]

@@ -151,6 +151,8 @@ fn no_request_waits_in_a_pause_for_a_guarantee_or_beyond_its_deadline() {
     assert_eq!(reason(0, Timestamp::NEVER), Some(Reason::Limit), "no slot comes to the share");
     assert_eq!(reason(1, at(9_800)), Some(Reason::Deadline), "the pause ends later");
     assert_eq!(reason(1, Timestamp::NEVER), None);
+    let left = |mode| after_a_late_request(Least(1, 9), mode, 0).capacity.pause_left(at(9_000), PartitionId::DEFAULT);
+    assert_eq!([PartitionMode::Burst, PartitionMode::Overcommit].map(left), [1, 0].map(Duration::from_secs));
 }
 
 #[test]

@@ -66,10 +66,10 @@ impl Engine {
             Reason::RunCap => self.quotas.label_plan().max_waiting_per_run,
             _ => slots,
         };
-        let retry_after = self.estimates.retry_after(now, ahead, slots, stall).max(self.capacity.pause_left(now));
+        let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
         Refusal {
             reason,
-            retry_after,
+            retry_after: retry_after.max(self.capacity.pause_left(now, partition)),
             partition,
             bound,
             is_promised: false,
@@ -198,7 +198,7 @@ impl Engine {
         };
         let room = self.exhausted_rule(now, label).and_then(|full| full.until);
         let by_rule = room.map_or(Duration::ZERO, |until| until.since(now));
-        Some(by_partition.max(by_cap).max(by_rule).max(self.capacity.pause_left(now)))
+        Some(by_partition.max(by_cap).max(by_rule).max(self.capacity.pause_left(now, ask.partition)))
     }
 
     /// Whether the deadline of a request comes before its turn, with a margin for what a prediction is worth.
