@@ -2,7 +2,7 @@
 
 use tower_admission::{
     Admission, AdmissionBuilder,
-    configuration::{AdmissionConfig, Derived, LimitConfig, StoreConfig, TwoPointConfig},
+    configuration::{AdmissionConfig, LimitConfig, StoreConfig},
 };
 
 use super::policy::{Policy, VirtualClock};
@@ -78,11 +78,7 @@ fn is_of_a_scenario(text: &str) -> bool {
 
 /// Has a law begin with this limit, within its bounds.
 fn begin_with(config: &mut AdmissionConfig, limit: usize) {
-    if config.limit == Derived::Auto && config.patience.is_some() {
-        config.limit = Derived::Set(LimitConfig::TwoPoint(TwoPointConfig::default()));
-    }
-    let Derived::Set(law) = &mut config.limit else { return };
-    match law {
+    match &mut config.limit {
         LimitConfig::Aimd(law) => law.initial = limit.max(law.min).min(law.max),
         LimitConfig::Gradient2(law) => law.initial = limit.max(law.min).min(law.max),
         LimitConfig::TwoPoint(law) => law.initial = limit.max(law.min).min(law.max),

@@ -115,7 +115,7 @@ impl Setting for LimitConfig {
         let kind = match &kind {
             Some(node) => at.child("kind", at.table()?.get("kind")?).kind_of(&node.value)?,
             // A table without a kind is that of the default, as with everything that isn't said.
-            None => "fixed",
+            None => "two_point",
         };
         match kind {
             "aimd" => AimdConfig::read(&rest).map(|mut law| {
@@ -162,7 +162,7 @@ impl Setting for LimitConfig {
             let written = kind.replace('_', "-");
             schema["properties"]["kind"] =
                 json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
-            if kind != "fixed" {
+            if kind != "two_point" {
                 schema["required"] = if kind == "aimd" { json!(["kind", "threshold"]) } else { json!(["kind"]) };
             }
             schema

@@ -48,7 +48,7 @@ impl AdmissionConfig {
     pub fn to_settings(&self) -> Settings {
         Settings {
             values: self.clone(),
-            limit: Some(self.limit_in_force().to_limit()),
+            limit: Some(self.limit.to_limit()),
             shadow: self.shadow_law.as_ref().map(LimitConfig::to_limit),
             shares: self.partitions.iter().map(|(name, share)| (name.clone(), *share)).collect(),
             rules: self.to_rules(),
@@ -57,7 +57,7 @@ impl AdmissionConfig {
                 on_store_failure: self.store.on_store_failure(),
                 store: Some(self.store.clone()),
             },
-            largest_limit: Some(self.limit_in_force().largest()),
+            largest_limit: Some(self.limit.largest()),
             notes: self.unknown_classes(),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::settings::layer::AdmissionConfig;
 #[cfg(feature = "files")]
-use crate::{schema::LimitConfig, settings::auto::Derived};
+use crate::settings::auto::Derived;
+use crate::settings::layer::AdmissionConfig;
 use tower_admission_engine::plan::Discipline;
 
 /// What bounds waits, once all of it is known.
@@ -79,21 +79,14 @@ impl AdmissionConfig {
             ("max_wait", self.max_wait.is_set()),
             ("wait_timeout", self.wait_timeout.is_set()),
             ("discipline", self.discipline.is_set()),
-            ("limit", self.limit.is_set()),
         ];
         all.into_iter().filter(|(_, is_set)| !is_set).map(|(name, _)| name)
-    }
-
-    /// Returns the limit: where it is not set, it is learned.
-    pub(crate) fn limit_in_force(&self) -> LimitConfig {
-        self.limit.get().cloned().unwrap_or_default()
     }
 
     /// Returns the same settings with a value for each that follows from others.
     pub(crate) fn resolved(&self) -> Self {
         let Waits { queue, admission_timeout, max_wait, wait_timeout, discipline } = self.waits();
         Self {
-            limit: Derived::Set(self.limit_in_force()),
             queue: Derived::Set(queue),
             admission_timeout: Derived::Set(admission_timeout),
             max_wait: Derived::Set(max_wait),

@@ -49,7 +49,7 @@ macro_rules! layer_settings {
                 pub patience: Option<Duration> = None => |patience: Duration| Some(patience),
                 /// How many requests may run at once: a number, or a law that learns it; `two_point` unless set.
                 #[cfg(feature = "files")]
-                pub limit: Derived<LimitConfig> = Derived::Auto,
+                pub limit: LimitConfig = LimitConfig::default(),
                 /// A law that only observes (dry run), beside the law that decides.
                 #[cfg(feature = "files")]
                 pub shadow_law: Option<LimitConfig> = None,

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use tower_admission::{
     AdmissionBuilder, Discipline, Mode, PartitionMode, Ticket,
-    configuration::{AdmissionConfig, Derived, LimitConfig, Loaded, Sources},
+    configuration::{AdmissionConfig, LimitConfig, Loaded, Sources},
     percent,
 };
 
@@ -58,10 +58,10 @@ fn another_kind_of_limit_starts_afresh() {
         let loaded = Sources::new().toml("file", file).variables(variables.iter().copied()).load();
         loaded.unwrap().into_config().limit
     };
-    let Derived::Set(LimitConfig::Aimd(law)) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
+    let LimitConfig::Aimd(law) = load(&[("TOWER_ADMISSION_LIMIT_MAX", "60")]) else { panic!() };
     assert_eq!((law.max, law.threshold), (60, Duration::from_millis(300)));
-    assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8).into());
-    let Derived::Set(LimitConfig::TwoPoint(law)) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };
+    assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8));
+    let LimitConfig::TwoPoint(law) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };
     assert_eq!(law.max, 10_000, "the default, not what AIMD was told");
 }
 
@@ -193,7 +193,7 @@ fn what_is_not_set_follows_from_the_patience_and_says_so() {
         assert_eq!(origin(&loaded, path), expected, "{path}");
     }
     let alone = Sources::new().toml("file", "patience = '1s'").load().unwrap();
-    assert_eq!(origin(&alone, "limit.kind"), "\"two_point\" from patience");
+    assert_eq!(origin(&alone, "limit.kind"), "\"two_point\" from default");
     let admission = AdmissionBuilder::from(alone.config().clone()).build().unwrap();
     assert_eq!((admission.snapshot().queue, admission.snapshot().limit), (10_000, 20));
     // What is written reads back as the same, and still follows.
