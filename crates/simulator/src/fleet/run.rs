@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Once},
-    time::Duration,
 };
 
 use tower_admission::{
@@ -26,7 +25,6 @@ use crate::random::Stream;
 /// Time between two looks at an instance.
 const LOOKS_EVERY: u64 = 96;
 const SELDOM: u64 = 3_000;
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Longest time until all that runs has ended, once no request comes any more.
 const ENDS_WITHIN: u64 = 20_000;
@@ -246,11 +244,7 @@ impl<'a> World<'a> {
                 Ok(()) if is_draining => {
                     self.ledger.breaks("a drain is for good", self.now, "a request was admitted at rest".to_owned());
                 }
-                // A pause lasts a minute at most, and its refusals say so.
-                Err(rejection)
-                    if !is_draining
-                        && (snapshot.limit_state.state != "paused" || rejection.retry_after() > LONGEST_PAUSE) =>
-                {
+                Err(rejection) if !is_draining && snapshot.limit_state.state != "paused" => {
                     self.ledger.breaks("an idle instance admits", self.now, format!("{rejection:?}"));
                 }
                 _ => {}
@@ -263,7 +257,7 @@ impl<'a> World<'a> {
             for unit in 0..bound {
                 let claims = Claims::new(vec![Claim::cap(key.clone(), most)]).expect("a claim is a claim");
                 let token = Token::random().expect("the system has random bytes");
-                let request = StoreRequest::new(token, claims, Duration::from_secs(60));
+                let request = StoreRequest::new(token, claims, std::time::Duration::from_secs(60));
                 if matches!(at_once(store.acquire(&request)), Ok(Acquired::Granted(_))) {
                     self.spent.returned += 1;
                 } else {
