@@ -124,15 +124,17 @@ async fn while_a_slot_moves_its_namespace_is_served_where_its_keys_are() {
     for local_shares in [false, true] {
         let leases = Leases::builder().local_shares(local_shares).expiry(ms(2_000)).build(shared(store(&first)));
         let here = async |claims: &Claims| leases.admit(claims).await;
+        // Not at once: on a busy machine a renewal may overtake the question for a second unit.
+        let soon = async |claims: &Claims| leases.wait(claims).await.unwrap();
         let named = |name: &str| Claim::cap(keys().cap(&format!("n-{local_shares}"), "label", name), number(2));
         let (old, new) = (claims([named("old")]), claims([named("new"), named("newer")]));
         let key = old.as_slice()[0].key().as_str();
-        let held = here(&old).await.unwrap();
+        let held = soon(&old).await;
         let slot = begin_to_move(key, &first, &second).await;
         // A key that is still there, keys that are nowhere, and one that has moved with what is held of it.
-        let also = here(&old).await.unwrap();
+        let also = soon(&old).await;
         assert!(here(&old).await.is_err(), "two are held");
-        let of_new = [here(&new).await.unwrap(), here(&new).await.unwrap()];
+        let of_new = [soon(&new).await, soon(&new).await];
         assert!(here(&new).await.is_err(), "two are held");
         let port = second.port().to_string();
         first.ask(&["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", key]).await.unwrap();
@@ -146,7 +148,7 @@ async fn while_a_slot_moves_its_namespace_is_served_where_its_keys_are() {
         eventually("it is served by the other node", async || here(&new).await.is_ok()).await;
         assert!(!held.is_lost(), "it was renewed all the time");
         assert_eq!(leases.lost(), 0);
-        assert_eq!(leases.health(), Health::Up);
+        eventually("the next answer ends what failed meanwhile", async || leases.health() == Health::Up).await;
     }
 }
 
