@@ -59,36 +59,19 @@ impl Aimd {
         self
     }
 
-    /// The limit never falls below this: 1 unless set.
-    #[must_use]
-    pub const fn min(mut self, min: usize) -> Self {
-        self.min = min;
-        self
-    }
-
-    /// The limit never rises above this: 1,000 unless set.
-    #[must_use]
-    pub const fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
-    }
-
-    /// What the limit is multiplied with when answers are slow: 0.9 unless set, at least 0.5 and less than 1.
-    #[must_use]
-    pub const fn backoff(mut self, ratio: f64) -> Self {
-        self.backoff = ratio;
-        self
-    }
-
-    /// Whether a slow request that was admitted while more ran than the limit allows now is ignored: false unless set.
-    ///
-    /// Such a request was slow under the old limit, so it does not cut the new one again: the saw-tooth of the bare law
-    /// becomes one cut. The rule is that of `StabilizingAIMDLimit` in Camunda's Zeebe. Behind a
-    /// [`Windowed`](super::Windowed), which leaves such samples out by their start, it changes little.
-    #[must_use]
-    pub const fn stabilizing(mut self, stabilizing: bool) -> Self {
-        self.stabilizing = stabilizing;
-        self
+    plain_setters! {
+        /// The limit never falls below this: 1 unless set.
+        min: usize,
+        /// The limit never rises above this: 1,000 unless set.
+        max: usize,
+        /// What the limit is multiplied with when answers are slow: 0.9 unless set, at least 0.5 and less than 1.
+        backoff: f64,
+        /// Whether a slow request that was admitted while more ran than the limit allows now is ignored: false unless set.
+        ///
+        /// Such a request was slow under the old limit, so it does not cut the new one again: the saw-tooth of the bare law
+        /// becomes one cut. The rule is that of `StabilizingAIMDLimit` in Camunda's Zeebe. Behind a
+        /// [`Windowed`](super::Windowed), which leaves such samples out by their start, it changes little.
+        stabilizing: bool,
     }
 
     #[expect(

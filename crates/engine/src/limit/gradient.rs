@@ -82,11 +82,9 @@ impl Gradient {
         }
     }
 
-    /// The limit never rises above this: 1,000 unless set.
-    #[must_use]
-    pub const fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
+    plain_setters! {
+        /// The limit never rises above this: 1,000 unless set.
+        max: usize,
     }
 
     /// The limit during a probe, and the lowest there is: 3 unless set.
@@ -98,25 +96,13 @@ impl Gradient {
         self
     }
 
-    /// The percentile of the latency that counts: 50 unless set.
-    #[must_use]
-    pub const fn percentile(mut self, percentile: f64) -> Self {
-        self.percentile = percentile;
-        self
-    }
-
-    /// How much slower than the minimum is still normal: 0.25, a quarter, unless set.
-    #[must_use]
-    pub const fn buffer(mut self, buffer: f64) -> Self {
-        self.buffer = buffer;
-        self
-    }
-
-    /// How often the limit is updated: every 100 ms unless set.
-    #[must_use]
-    pub const fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
-        self
+    plain_setters! {
+        /// The percentile of the latency that counts: 50 unless set.
+        percentile: f64,
+        /// How much slower than the minimum is still normal: 0.25, a quarter, unless set.
+        buffer: f64,
+        /// How often the limit is updated: every 100 ms unless set.
+        interval: Duration,
     }
 
     /// How often the minimum is measured, and with how many requests: every 60 s with 50 unless set.

@@ -106,39 +106,17 @@ impl Gradient2 {
         self
     }
 
-    /// The limit never falls below this: 20 unless set.
-    #[must_use]
-    pub const fn min(mut self, min: usize) -> Self {
-        self.min = min;
-        self
-    }
-
-    /// The limit never rises above this: 200 unless set.
-    #[must_use]
-    pub const fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
-    }
-
-    /// How much of each step is taken: 0.2 unless set, more than 0 and at most 1.
-    #[must_use]
-    pub const fn smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
-    }
-
-    /// How much slower than the long-term average is still normal: 1.5 times unless set, 1 or more.
-    #[must_use]
-    pub const fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-
-    /// How many requests may queue: 4 unless set.
-    #[must_use]
-    pub const fn queue(mut self, queue: QueueSize) -> Self {
-        self.queue = queue;
-        self
+    plain_setters! {
+        /// The limit never falls below this: 20 unless set.
+        min: usize,
+        /// The limit never rises above this: 200 unless set.
+        max: usize,
+        /// How much of each step is taken: 0.2 unless set, more than 0 and at most 1.
+        smoothing: f64,
+        /// How much slower than the long-term average is still normal: 1.5 times unless set, 1 or more.
+        tolerance: f64,
+        /// How many requests may queue: 4 unless set.
+        queue: QueueSize,
     }
 
     /// Over how many samples the long-term average runs: 600 unless set.
@@ -149,11 +127,9 @@ impl Gradient2 {
         self
     }
 
-    /// Whether overloads say nothing, as in the original: true unless set.
-    #[must_use]
-    pub const fn ignore_overloads(mut self, ignore: bool) -> Self {
-        self.ignore_overloads = ignore;
-        self
+    plain_setters! {
+        /// Whether overloads say nothing, as in the original: true unless set.
+        ignore_overloads: bool,
     }
 }
 

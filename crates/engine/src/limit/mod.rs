@@ -2,6 +2,18 @@
 //!
 //! A law is a pure value. It owns no count and no clock: the engine counts, and each [`Sample`] brings its own times.
 
+/// Setters of a law that do nothing but set the field of their name.
+macro_rules! plain_setters {
+    ($($(#[$doc:meta])+ $name:ident: $type:ty,)+) => {
+        $($(#[$doc])+
+        #[must_use]
+        pub const fn $name(mut self, $name: $type) -> Self {
+            self.$name = $name;
+            self
+        })+
+    };
+}
+
 mod aimd;
 mod basis;
 mod fixed;

@@ -85,18 +85,11 @@ impl Vegas {
         self
     }
 
-    /// The limit never rises above this: 1,000 unless set.
-    #[must_use]
-    pub const fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
-    }
-
-    /// How much of each step is taken: 1 unless set, more than 0 and at most 1.
-    #[must_use]
-    pub const fn smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
-        self
+    plain_setters! {
+        /// The limit never rises above this: 1,000 unless set.
+        max: usize,
+        /// How much of each step is taken: 1 unless set, more than 0 and at most 1.
+        smoothing: f64,
     }
 
     /// Grow below a queue of `alpha`, shrink above one of `beta`: 3 and 6 times `lg(limit)` unless set.
@@ -106,11 +99,9 @@ impl Vegas {
         self
     }
 
-    /// A new baseline is taken every `multiplier * limit` samples, times a jitter of 0.5 to 1: 30 unless set.
-    #[must_use]
-    pub const fn probe_multiplier(mut self, multiplier: u32) -> Self {
-        self.probe_multiplier = multiplier;
-        self
+    plain_setters! {
+        /// A new baseline is taken every `multiplier * limit` samples, times a jitter of 0.5 to 1: 30 unless set.
+        probe_multiplier: u32,
     }
 
     fn redraw(&mut self, sample: &Sample) {

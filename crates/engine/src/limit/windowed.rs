@@ -83,34 +83,17 @@ impl<L: LimitAlgorithm> Windowed<L> {
         self
     }
 
-    /// A window is at least this long: 1 s unless set.
-    #[must_use]
-    pub const fn min_time(mut self, time: Duration) -> Self {
-        self.min_time = time;
-        self
-    }
-
-    /// A window holds at least this many samples, unless it grows too old: 10 unless set.
-    #[must_use]
-    pub const fn min_samples(mut self, samples: u32) -> Self {
-        self.min_samples = samples;
-        self
-    }
-
-    /// A window that is this old closes with what it has: 10 s unless set.
-    #[must_use]
-    pub const fn max_time(mut self, time: Duration) -> Self {
-        self.max_time = time;
-        self
-    }
-
-    /// From this percentage of overloads on, the window as a whole is one: 5 % unless set.
-    ///
-    /// A single 503 among thousands of answers is no reason to cut the limit of all of them.
-    #[must_use]
-    pub const fn overload_percent(mut self, percent: f64) -> Self {
-        self.overload_percent = percent;
-        self
+    plain_setters! {
+        /// A window is at least this long: 1 s unless set.
+        min_time: Duration,
+        /// A window holds at least this many samples, unless it grows too old: 10 unless set.
+        min_samples: u32,
+        /// A window that is this old closes with what it has: 10 s unless set.
+        max_time: Duration,
+        /// From this percentage of overloads on, the window as a whole is one: 5 % unless set.
+        ///
+        /// A single 503 among thousands of answers is no reason to cut the limit of all of them.
+        overload_percent: f64,
     }
 
     fn close(&mut self, now: Timestamp) {

@@ -261,18 +261,11 @@ impl TwoPoint {
         self
     }
 
-    /// The limit never falls below this, probes included: 1 unless set.
-    #[must_use]
-    pub const fn min(mut self, min: usize) -> Self {
-        self.min = min;
-        self
-    }
-
-    /// The limit never rises above this: 10,000 unless set.
-    #[must_use]
-    pub const fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
+    plain_setters! {
+        /// The limit never falls below this, probes included: 1 unless set.
+        min: usize,
+        /// The limit never rises above this: 10,000 unless set.
+        max: usize,
     }
 
     /// Sets the limit within its range; the next cohort starts now.
