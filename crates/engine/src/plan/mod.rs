@@ -293,6 +293,11 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
+    #[cfg(test)]
+    pub(crate) fn burst(name: &str, part: u32) -> Self {
+        Self { name: Arc::from(name), part, mode: PartitionMode::Burst, observes: false, withheld: 0 }
+    }
+
     /// Whether the partition may run requests beyond the limit.
     pub(crate) fn passes_limit(&self) -> bool {
         self.observes || self.mode == PartitionMode::Overcommit

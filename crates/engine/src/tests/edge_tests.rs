@@ -3,25 +3,23 @@
 use std::time::Duration;
 
 use crate::{
-    Arrival, Ask, Engine, PartitionId, StoreState, Subject, Timestamp,
+    Arrival, Ask, Engine, PartitionId, Reason, StoreState, Subject, Timestamp,
     limit::{Fixed, Limit},
-    plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelPlan, PartitionMode, PartitionPlan, Places, Plan},
     rules::OnStoreFailure,
     settings::{Cap, ClassLimits, Rules},
     shares::WHOLE,
 };
 
 fn engine(limit: usize, small: u32, mode: PartitionMode, observes: bool) -> Engine {
+    Engine::new(plan(limit, small, mode, observes))
+}
+
+fn plan(limit: usize, small: u32, mode: PartitionMode, observes: bool) -> Plan {
     let none = || Bound { places: Places::Exactly(0), wait: None };
-    let whole = PartitionPlan {
-        name: "default".into(),
-        part: WHOLE - small,
-        mode: PartitionMode::Burst,
-        observes: false,
-        withheld: 0,
-    };
+    let whole = PartitionPlan::burst("default", WHOLE - small);
     let small = PartitionPlan { name: "small".into(), part: small, mode, observes, withheld: 0 };
-    Engine::new(Plan::plain(Limit::from(Fixed::new(limit)).into_law(), vec![whole, small], none(), none()))
+    Plan::plain(Limit::from(Fixed::new(limit)).into_law(), vec![whole, small], none(), none())
 }
 
 #[test]
@@ -50,6 +48,30 @@ fn slots_are_lent_up_to_three_quarters_of_the_limit() {
         assert_eq!(engine.is_quiet(), running <= 6, "{running} of 8 run");
         assert_eq!(engine.lend(PartitionId::DEFAULT, 1), 1);
     }
+}
+
+/// A slot that is held back for a request that a bound of its own rejects would stand idle.
+#[test]
+fn nothing_is_held_back_for_a_request_that_a_bound_of_its_own_rejects() {
+    let now = Timestamp::ZERO;
+    let one = Ask::of(PartitionId::DEFAULT);
+    let of_run = Ask { subject: Some(Subject::new("ns", "e", Some("run"))), ..one };
+    let rejected = |ask: &Ask<'_>, max_waiting, max_waiting_per_run| {
+        let labels = LabelPlan { max_waiting, max_waiting_per_run, ..LabelPlan::default() };
+        let mut engine = Engine::new(Plan { labels, ..plan(4, WHOLE / 2, PartitionMode::Burst, false) });
+        for label in ["a", "b", "c", "d"] {
+            let other = Ask { subject: Some(Subject::new("ns", label, None)), ..one };
+            assert!(matches!(engine.arrive(now, &other), Arrival::Admit(_)), "{label} runs");
+        }
+        match engine.arrive(now, ask) {
+            Arrival::Reject(refusal) => (refusal.reason, engine.capacity.reserved()),
+            answer => panic!("it is not rejected: {answer:?}"),
+        }
+    };
+    assert_eq!(rejected(&of_run, 1, 1), (Reason::Limit, 1), "control: a slot for its label");
+    assert_eq!(rejected(&of_run, 0, 1), (Reason::LabelQueueFull, 0));
+    assert_eq!(rejected(&of_run, 1, 0), (Reason::RunCap, 0));
+    assert_eq!(rejected(&Ask { deadline: now, ..of_run }, 1, 1), (Reason::Deadline, 0));
 }
 
 #[test]
@@ -81,13 +103,7 @@ fn the_health_says_what_shared_rules_do_without_their_store() {
         let limits = ClassLimits::new().max_in_flight(Cap::from(4));
         let rules = Rules::new().default_limits(limits).into_plan(Some(way), &mut problems);
         let none = || Bound { places: Places::Exactly(0), wait: None };
-        let whole = PartitionPlan {
-            name: "default".into(),
-            part: WHOLE,
-            mode: PartitionMode::Burst,
-            observes: false,
-            withheld: 0,
-        };
+        let whole = PartitionPlan::burst("default", WHOLE);
         let plain = Plan::plain(Limit::from(Fixed::new(4)).into_law(), vec![whole], none(), none());
         let mut engine = Engine::new(Plan { rules, ..plain });
         engine.tell_store(Timestamp::ZERO, StoreState::Down, Duration::ZERO);

@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, task::Poll, time::Duration};
 use crate::{
     Arrival, Ask, Engine, PartitionId, Place, Slot,
     limit::{Fixed, Limit},
-    plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
 use crate::{Outcome, Timestamp};
@@ -41,13 +41,7 @@ fn plan(slots: usize, queue: Option<usize>) -> Plan {
         None => ((Places::Limit, seconds(30)), (Places::Exactly(0), None)),
         Some(queue) => ((Places::Exactly(queue), None), (Places::Limit, seconds(5))),
     };
-    let partitions = vec![PartitionPlan {
-        name: "default".into(),
-        part: WHOLE,
-        mode: PartitionMode::Burst,
-        observes: false,
-        withheld: 0,
-    }];
+    let partitions = vec![PartitionPlan::burst("default", WHOLE)];
     let bound = |(places, wait)| Bound { places, wait };
     Plan { queue, ..Plan::plain(Limit::from(Fixed::new(slots)).into_law(), partitions, bound(line), bound(gate)) }
 }

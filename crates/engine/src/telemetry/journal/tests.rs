@@ -6,13 +6,12 @@ use crate::{
     Timestamp,
     ids::RunId,
     limit::{Aimd, Fixed, Limit},
-    plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelPlan, Mode, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
 
 fn plan(limit: impl Into<Limit>, places: usize, labels: usize) -> Plan {
-    let whole =
-        PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false, withheld: 0 };
+    let whole = PartitionPlan::burst("default", WHOLE);
     let bound = |places| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(9)) };
     let labels = LabelPlan { max_labels: labels, ..LabelPlan::default() };
     Plan { labels, ..Plan::plain(limit.into().into_law(), vec![whole], bound(places), bound(0)) }

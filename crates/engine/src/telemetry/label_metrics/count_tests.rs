@@ -9,7 +9,7 @@ use crate::{
     Arrival, Ask, Engine, LabelMetricsView, Outcome, PartitionId, Place, Refusal, Slot, Subject, Timestamp,
     kept_tests::seeds,
     limit::{Fixed, Limit},
-    plan::{Bound, LabelRule, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelRule, Mode, PartitionPlan, Places, Plan},
     rules::{ClassPlan, RulesPlan},
     shares::WHOLE,
 };
@@ -18,8 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Two slots and two places in line; metrics of so many labels, and a table of `max_labels`.
 fn plan(metrics: usize, max_labels: usize, named: &[&str]) -> Plan {
-    let partition =
-        PartitionPlan { name: "default".into(), part: WHOLE, mode: PartitionMode::Burst, observes: false, withheld: 0 };
+    let partition = PartitionPlan::burst("default", WHOLE);
     let line = Bound { places: Places::Exactly(2), wait: Some(5 * SECOND) };
     let gate = Bound { places: Places::Exactly(0), wait: None };
     let mut plan = Plan::plain(Limit::from(Fixed::new(2)).into_law(), vec![partition], line, gate);

@@ -10,7 +10,7 @@ use std::{task::Poll, time::Duration};
 use crate::{
     Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject,
     limit::{Fixed, Limit},
-    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
 use crate::{Criticality, Timestamp};
@@ -45,13 +45,7 @@ struct Room {
 
 /// Returns a plan of one partition, a line of `places` in front of `slots`, and waits without a bound.
 fn plan(slots: usize, places: usize) -> Plan {
-    let partitions = vec![PartitionPlan {
-        name: "default".into(),
-        part: WHOLE,
-        mode: PartitionMode::Burst,
-        observes: false,
-        withheld: 0,
-    }];
+    let partitions = vec![PartitionPlan::burst("default", WHOLE)];
     let line = Bound { places: Places::Exactly(places), wait: None };
     let gate = Bound { places: Places::Exactly(0), wait: None };
     let labels =

@@ -5,12 +5,12 @@ mod model;
 mod shared;
 mod waiting;
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{task::Poll, time::Duration};
 
 use crate::{
     Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject,
     limit::{Fixed, Limit},
-    plan::{Bound, LabelPlan, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelPlan, Mode, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
 use crate::{
@@ -28,13 +28,7 @@ fn plan(limit: usize, rules: Rules) -> Plan {
 
 /// Like `plan`, where rules are counted for all instances.
 fn plan_shared(limit: usize, rules: Rules, shared: Option<OnStoreFailure>) -> Plan {
-    let whole = PartitionPlan {
-        name: Arc::from("default"),
-        part: WHOLE,
-        mode: PartitionMode::Burst,
-        observes: false,
-        withheld: 0,
-    };
+    let whole = PartitionPlan::burst("default", WHOLE);
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let mut problems = Vec::new();
     let rules = rules.into_plan(shared, &mut problems);
