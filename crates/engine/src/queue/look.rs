@@ -7,12 +7,12 @@ use crate::{
 };
 
 impl WaitQueue {
-    /// Returns how many requests wait for a run.
-    pub(crate) fn of_run(&self, namespace: &str, run: &str) -> usize {
-        self.runs.waiting(namespace, run)
+    /// Returns how many requests of a run wait.
+    pub(crate) fn of_run(&self, run: RunId) -> usize {
+        self.runs.waiting(run)
     }
 
-    /// Returns the number of a run for which a request waits.
+    /// Returns the number of a run of which a request has a place.
     pub(crate) fn find_run(&self, namespace: &str, run: &str) -> RunId {
         self.runs.find(namespace, run)
     }

@@ -177,24 +177,14 @@ impl WaitQueue {
 
     /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
     /// entries of the journal: no reader asks any more for the names of runs that left before the former.
-    pub(crate) fn join(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        (forgotten, newest): (u64, u64),
-    ) -> Option<Key> {
+    pub(crate) fn join(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, range: (u64, u64)) -> Option<Key> {
         if self.in_line == 0 {
             // As long as no request waits, nothing takes note of the time.
             self.last_empty = now;
         }
-        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
-        let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
-        let key = self.insert(now, ask, label, run);
-        if key.is_none() {
-            self.runs.leave(run, newest);
-        }
-        key
+        let key = self.insert(now, ask, label, range)?;
+        self.runs.wait(self.get(key).run);
+        Some(key)
     }
 
     /// Adds a request that got its slot and has to ask a store before it runs.
@@ -204,16 +194,29 @@ impl WaitQueue {
         ask: &Ask<'_>,
         label: LabelId,
         (in_flight, marks): (u32, Marks),
+        range: (u64, u64),
     ) -> Option<Key> {
-        let key = self.insert(now, ask, label, RunId::NONE)?;
+        let key = self.insert(now, ask, label, range)?;
         let waiter = self.flows.get_mut(key);
         (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
         Some(key)
     }
 
-    fn insert(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, run: RunId) -> Option<Key> {
+    fn insert(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        (forgotten, newest): (u64, u64),
+    ) -> Option<Key> {
+        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
+        let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
         self.sequence += 1;
-        self.flows.insert(Waiter::new(ask, label, run, self.sequence, now))
+        let key = self.flows.insert(Waiter::new(ask, label, run, self.sequence, now));
+        if key.is_none() {
+            self.runs.leave(run, newest);
+        }
+        key
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
@@ -246,6 +249,7 @@ impl WaitQueue {
             _ => None,
         };
         self.in_line += 1;
+        self.runs.wait(self.get(key).run);
         self.flows.enlist_again(key, flow_tag);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
@@ -254,9 +258,8 @@ impl WaitQueue {
         }
     }
 
-    /// Takes a waiter out of the line or the gate, unless its wait ended before. `newest` is the newest entry of the
-    /// journal.
-    pub(crate) fn leave(&mut self, key: Key, newest: u64) -> Option<Left> {
+    /// Takes a waiter out of the line or the gate, unless its wait ended before.
+    pub(crate) fn leave(&mut self, key: Key) -> Option<Left> {
         let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
@@ -268,10 +271,10 @@ impl WaitQueue {
         if self.flows.in_line(partition) == 0 {
             self.allowances[partition.index()].rest();
         }
-        self.runs.leave(run, newest);
+        self.runs.end_wait(run);
         self.deadlines.remove(key.index);
         let waiter = self.flows.get_mut(key);
-        (waiter.deadline, waiter.run, waiter.claim) = (Timestamp::NEVER, RunId::NONE, Claim::None);
+        (waiter.deadline, waiter.claim) = (Timestamp::NEVER, Claim::None);
         Some(Left { label, is_over_quota: !marks.is_empty(), start })
     }
 
@@ -282,8 +285,9 @@ impl WaitQueue {
         self.flows.leave(key)
     }
 
-    /// Forgets a waiter that stands nowhere any more.
-    pub(crate) fn remove(&mut self, key: Key) {
+    /// Forgets a waiter that stands nowhere any more. `newest` is the newest entry of the journal.
+    pub(crate) fn remove(&mut self, key: Key, newest: u64) {
+        self.runs.leave(self.get(key).run, newest);
         self.flows.remove(key);
     }
 

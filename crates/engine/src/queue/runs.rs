@@ -7,9 +7,9 @@ use std::{
 
 use crate::ids::RunId;
 
-/// Counts the waiters of each run of each namespace. A run without waiters is not counted any more. Its number keeps
-/// its name for as long as the journal may ask for it, so there are never more entries than waiters and entries of the
-/// journal.
+/// Counts the waiters of each run of each namespace. A run has a number while a request of it has a place: a request that
+/// asks a store does not wait, and may wait again. The number keeps its name for as long as the journal may ask for it, so
+/// there are never more entries than places and entries of the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     /// Numbers by namespace and name.
@@ -23,16 +23,17 @@ pub(crate) struct Runs {
 struct Entry {
     namespace: Arc<str>,
     name: Arc<str>,
+    places: usize,
     waiting: usize,
 }
 
 impl Runs {
-    /// Returns how many requests wait for this run.
-    pub(crate) fn waiting(&self, namespace: &str, run: &str) -> usize {
-        self.entries.get(self.find(namespace, run).index()).map_or(0, |entry| entry.waiting)
+    /// Returns how many requests of a run wait.
+    pub(crate) fn waiting(&self, number: RunId) -> usize {
+        self.entries.get(number.index()).map_or(0, |entry| entry.waiting)
     }
 
-    /// Returns the number of a run for which a request waits.
+    /// Returns the number of a run that has one.
     pub(crate) fn find(&self, namespace: &str, run: &str) -> RunId {
         self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(RunId::NONE)
     }
@@ -42,17 +43,17 @@ impl Runs {
         self.entries.get(number.index()).map(|entry| &*entry.name)
     }
 
-    /// Counts one more waiter and returns the number of its run. No reader asks any more for the names of runs that
-    /// left before the entry `forgotten` of the journal.
+    /// Counts one more place, which does not wait yet, and returns the number of its run. No reader asks any more for the
+    /// names of runs that left before the entry `forgotten` of the journal.
     pub(crate) fn join(&mut self, namespace: &str, run: &str, forgotten: u64) -> RunId {
         let known = self.find(namespace, run);
         if let Some(entry) = self.entries.get_mut(known.index()) {
-            entry.waiting += 1;
+            entry.places += 1;
             return known;
         }
         let namespace =
             self.numbers.get_key_value(namespace).map_or_else(|| Arc::from(namespace), |(it, _)| it.clone());
-        let entry = Entry { namespace: Arc::clone(&namespace), name: Arc::from(run), waiting: 1 };
+        let entry = Entry { namespace: Arc::clone(&namespace), name: Arc::from(run), places: 1, waiting: 0 };
         let name = Arc::clone(&entry.name);
         let free = self.free.front().filter(|(left, _)| *left < forgotten).map(|&(_, number)| number);
         let number = match free {
@@ -70,11 +71,21 @@ impl Runs {
         number
     }
 
-    /// Counts one waiter less. The entry of the journal that follows `newest` may still name its run.
+    /// Notes that a place of the run waits from now on.
+    pub(crate) fn wait(&mut self, number: RunId) {
+        self.entries.get_mut(number.index()).into_iter().for_each(|entry| entry.waiting += 1);
+    }
+
+    /// Notes that the wait of a place is over.
+    pub(crate) fn end_wait(&mut self, number: RunId) {
+        self.entries.get_mut(number.index()).into_iter().for_each(|entry| entry.waiting -= 1);
+    }
+
+    /// Counts one place less. The entry of the journal that follows `newest` may still name its run.
     pub(crate) fn leave(&mut self, number: RunId, newest: u64) {
         let Some(entry) = self.entries.get_mut(number.index()) else { return };
-        entry.waiting -= 1;
-        if entry.waiting > 0 {
+        entry.places -= 1;
+        if entry.places > 0 {
             return;
         }
         if let Some(runs) = self.numbers.get_mut(&*entry.namespace) {
@@ -109,17 +120,26 @@ mod tests {
         let all = u64::MAX;
         let (a, b) = (runs.join("ns", "a", all), runs.join("ns", "b", all));
         assert_eq!(runs.join("ns", "a", all), a);
-        assert_eq!((runs.waiting("ns", "a"), runs.waiting("ns", "b"), runs.waiting("ns", "c")), (2, 1, 0));
+        assert_eq!((runs.waiting(a), runs.waiting(RunId::NONE)), (0, 0), "no place waits yet");
+        for place in [a, a, b] {
+            runs.wait(place);
+        }
+        assert_eq!((runs.waiting(a), runs.waiting(b)), (2, 1));
+        runs.end_wait(b);
+        assert_eq!((runs.waiting(b), runs.find("ns", "b")), (0, b), "a place without a wait keeps the number");
         runs.leave(b, 7);
-        assert_eq!(runs.waiting("ns", "b"), 0);
         assert_ne!(runs.join("ns", "c", 8), b, "its name may be asked for");
         assert_eq!((runs.name(b), runs.find("ns", "b")), (Some("b"), RunId::NONE));
         assert_eq!(runs.join("ns", "d", 9), b, "the entry is used again");
         runs.leave(a, 9);
         runs.leave(a, 9);
         runs.leave(RunId::NONE, 9);
+        runs.wait(RunId::NONE);
+        runs.wait(runs.find("ns", "c"));
         assert_eq!(runs.counts().len(), 2);
-        assert_ne!(runs.join("other", "c", 9), runs.find("ns", "c"), "a run of another namespace is another run");
-        assert_eq!((runs.waiting("ns", "c"), runs.waiting("other", "c")), (1, 1));
+        let other = runs.join("other", "c", 9);
+        runs.wait(other);
+        assert_ne!(other, runs.find("ns", "c"), "a run of another namespace is another run");
+        assert_eq!((runs.waiting(runs.find("ns", "c")), runs.waiting(other)), (1, 1));
     }
 }

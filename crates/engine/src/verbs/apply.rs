@@ -106,7 +106,7 @@ impl Engine {
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Decided::Asks);
-        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks)) {
+        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks), self.telemetry.journal_range()) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
                 self.record(now, request, Decided::GaveBack);

@@ -130,7 +130,8 @@ impl Engine {
             if self.quotas.label(label).waiting() >= plan.max_waiting {
                 return stops(Reason::LabelQueueFull);
             }
-            if subject.run.is_some_and(|run| self.queue.of_run(subject.namespace, run) >= plan.max_waiting_per_run) {
+            let of_run = |run| self.queue.of_run(self.queue.find_run(subject.namespace, run));
+            if subject.run.is_some_and(|run| of_run(run) >= plan.max_waiting_per_run) {
                 return stops(Reason::RunCap);
             }
         }

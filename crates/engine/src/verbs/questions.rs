@@ -119,15 +119,11 @@ impl Engine {
     /// Returns when work that was given up and that started then has nearly always ended. No work is waited for longer than its
     /// slot lives.
     pub fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp) -> Timestamp {
-        let end = self.estimates.abandoned_end(kind, start, self.longest_work());
+        // Where nothing else is known it lasts nearly as long as callers wait, or what a person would guess. A caller that finds all
+        // slots taken by such work is served before its longest wait, four fifths of the default deadline, is over.
+        let longest = self.queue.default_deadline().map_or(Duration::from_secs(1), |deadline| deadline / 4 * 3);
+        let end = self.estimates.abandoned_end(kind, start, longest);
         self.slot_ttl.time_to_live().map_or(end, |time_to_live| end.min(start.after(time_to_live)))
-    }
-
-    /// Returns how long work is taken to last that is abandoned and of which nothing else is known: nearly as long as callers wait, or
-    /// what a person would guess. A caller that finds all slots taken by such work is served before its longest wait, four fifths of
-    /// the default deadline, is over.
-    fn longest_work(&self) -> Duration {
-        self.queue.default_deadline().map_or(Duration::from_secs(1), |default_deadline| default_deadline / 4 * 3)
     }
 
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and

@@ -37,7 +37,7 @@ impl Engine {
             }
             Stage::Refused(refusal) => Err(refusal),
         };
-        self.queue.remove(key);
+        self.forget(key);
         if self.quotas.has_shared_rules() && answer.is_ok() {
             self.allow_probe(waiter.label);
             self.dispatch(now);
@@ -63,7 +63,7 @@ impl Engine {
         if !matches!(waiter.stage, Stage::Refused(_)) {
             self.record(now, waiter.request(), Decided::Cancelled);
         }
-        self.queue.remove(key);
+        self.forget(key);
         self.dispatch(now);
     }
 

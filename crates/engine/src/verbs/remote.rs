@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::{
     Engine, Reason, Timestamp,
-    ids::{Key, LabelId},
+    ids::{Key, LabelId, RunId},
     plan::rules::WhenFull,
     telemetry::Decided,
     tokens::{Counted, Place, Refusal, SharedRules, Stage},
@@ -81,9 +81,11 @@ impl Engine {
         let waiter = *self.queue.get(key);
         let label = waiter.label;
         let Stage::Granted { until, .. } = waiter.stage else { return Ok(()) };
-        let one = self.quotas.label(label);
-        let no_place = (!one.name().is_empty() && one.waiting() >= self.quotas.label_plan().max_waiting)
-            || self.queue.places(self.capacity.limit()) == 0;
+        let (one, plan) = (self.quotas.label(label), self.quotas.label_plan());
+        let of_run = (waiter.run != RunId::NONE).then(|| self.queue.of_run(waiter.run));
+        let is_crowded =
+            one.waiting() >= plan.max_waiting || of_run.is_some_and(|of_run| of_run >= plan.max_waiting_per_run);
+        let no_place = (!one.name().is_empty() && is_crowded) || self.queue.places(self.capacity.limit()) == 0;
         if waiter.caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.reject_remote(now, place, no_room));
         }
@@ -133,7 +135,7 @@ impl Engine {
         let waiter = *self.queue.get(key);
         self.record_rejected(now, waiter.request(), obstacle);
         let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
-        self.queue.remove(key);
+        self.forget(key);
         self.allow_probe(waiter.label);
         self.dispatch(now);
         refusal

@@ -70,10 +70,15 @@ impl Engine {
 
     /// Takes a waiter out of the line or the gate, unless its wait ended before.
     pub(super) fn leave(&mut self, key: Key) {
-        if let Some(left) = self.queue.leave(key, self.telemetry.journal_range().1) {
+        if let Some(left) = self.queue.leave(key) {
             let throttle = self.quotas.left(left.label, left.is_over_quota, left.start);
             self.throttle(left.label, throttle);
         }
+    }
+
+    /// Forgets a waiter that stands nowhere any more.
+    pub(super) fn forget(&mut self, key: Key) {
+        self.queue.remove(key, self.telemetry.journal_range().1);
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.

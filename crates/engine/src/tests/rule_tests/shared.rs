@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Desk, MINUTE, SECOND, plan_shared};
 use crate::{
-    Arrival, Counted, NoRoom, Place, Reason, StoreState, Timestamp,
+    Arrival, Ask, Counted, NoRoom, Place, Reason, StoreState, Subject, Timestamp,
     plan::{LabelPlan, Plan},
     rules::{OnStoreFailure, WhenFull},
     settings::{Cap, ClassLimits, Rate, Rules},
@@ -193,6 +193,33 @@ fn no_request_waits_where_none_may() {
     let places = [desk.asks("a"), desk.asks("a")];
     desk.put_back(&places[0]);
     assert!(desk.engine.requeue(desk.now, &places[1], FULL).is_err(), "one of a label waits");
+}
+
+#[test]
+fn a_run_has_no_more_waiters_for_having_asked() {
+    let labels = LabelPlan { max_waiting_per_run: 1, ..LabelPlan::default() };
+    let rules = plan_shared(10, Rules::new().default_limits(five()), Some(OnStoreFailure::FailClosed));
+    let mut desk = Desk::of(Plan { labels, ..rules });
+    let of_run = |desk: &mut Desk, run| {
+        let ask = Ask { subject: Some(Subject::new("ns", "a", run)), ..desk.ask("", "ns", "a") };
+        desk.engine.arrive(desk.now, &ask)
+    };
+    let [first, second, other, without, another] =
+        [Some("one"), Some("one"), Some("other"), None, None].map(|run| match of_run(&mut desk, run) {
+            Arrival::Ask(place, _) => place,
+            answer => panic!("it does not ask: {answer:?}"),
+        });
+    for place in [&first, &other, &without, &another] {
+        desk.put_back(place);
+    }
+    let Arrival::Reject(refusal) = of_run(&mut desk, Some("one")) else { panic!("this run has its waiter") };
+    assert_eq!((refusal.reason, refusal.bound), (Reason::RunCap, 1));
+    let refusal = desk.engine.requeue(desk.now, &second, FULL).unwrap_err();
+    assert_eq!(refusal.reason, Reason::LabelCap, "it may not wait, so the rule that is full rejects it");
+    assert!(desk.may_ask(&first), "the next of the label asks");
+    assert!(matches!(of_run(&mut desk, Some("one")), Arrival::Wait(_)), "a request that asks does not wait");
+    desk.put_back(&first);
+    assert!(desk.is_pending(&first), "its place in line was its own");
 }
 
 #[test]
