@@ -73,6 +73,7 @@ impl Rounds {
         let (mut clients, mut statuses) = (Vec::new(), Vec::new());
         while clients.len() < count {
             if clients.len() == count - may_run {
+                eventually("all that may run do", || self.round.receiver_count() == may_run).await;
                 self.round.send_modify(|round| *round += 1);
             }
             let (client, status) = bounded("an answer", tasks.join_next()).await.unwrap().unwrap();
