@@ -203,6 +203,8 @@ impl<'a> World<'a> {
             instance.inbox.push(Command::Rest);
         }
         let end = self.now + ENDS_WITHIN;
+        // What came to an instance while it was paused arrives in this round.
+        self.round();
         while (self.ledger.live() > 0 || self.abandoned() > 0) && self.now < end && self.ledger.broken.is_none() {
             self.round();
         }
