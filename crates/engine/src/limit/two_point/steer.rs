@@ -154,8 +154,11 @@ impl TwoPoint {
     fn decide(&self, now: Timestamp, grown_from: Option<f64>) -> Decision {
         let by_known = |to| Decision { to, basis: self.basis };
         let Some(high) = self.high else { return by_known(Move::Stay) };
-        // A lull says little about a burst, unless it was plainly faster.
-        let is_crowded = |low: Point| Comparison::new(&high, &low, self.scatter).at_least() > TARGET;
+        // A lull says little about a burst, unless it was plainly faster: with fewer requests, or with as many.
+        let is_crowded = |low: Point| {
+            let comparison = Comparison::new(&high, &low, self.scatter);
+            comparison.at_least() > TARGET || comparison.halvings <= 0.0 && high.at_least > low.rtt * TARGET
+        };
         // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
         let is_by_shares = high.is_by_shares();
         let starts = !self.started && !is_by_shares && self.rules.has(Rule::Start);

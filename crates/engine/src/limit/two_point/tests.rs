@@ -128,6 +128,17 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
+/// What meets the limit for the first time when the server falls is no reason to let more run.
+#[test]
+fn it_does_not_double_where_as_many_requests_take_far_longer() {
+    for (seconds, limit) in [(0.1, 40), (0.2, 20), (1.0, 20)] {
+        let mut law = TwoPoint::new();
+        law.watched(Point { saturation: 0.0, ..point(7.4, 0.1) });
+        law.watched(Point { saturation: 0.2, ..point(7.0, seconds) });
+        assert_eq!(law.limit(), limit, "{seconds}");
+    }
+}
+
 #[test]
 fn a_cut_takes_more_evidence_the_more_requests_scatter() {
     let doubled = |samples, scatter| {
