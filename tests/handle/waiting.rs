@@ -9,7 +9,11 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tower_admission::{Admission, Clock, Outcome, Reason, Ticket, limit::Fixed, percent};
+use tower_admission::{
+    Admission, AdmissionBuilder, Clock, Outcome, Reason, Ticket,
+    limit::{Aimd, Fixed, Limit, TwoPoint},
+    percent,
+};
 
 use super::{assert_at_rest, ms, poll_once};
 
@@ -324,4 +328,16 @@ async fn a_partition_below_its_share_has_a_place_in_a_full_line() {
         assert_eq!(web.iter_mut().take(10).filter_map(poll_once).filter(Result::is_ok).count(), 10);
         assert_eq!(bulk.iter_mut().take(10).filter_map(poll_once).filter(Result::is_ok).count(), 10);
     }
+}
+
+#[test]
+fn where_a_law_learns_the_limit_its_first_guess_bounds_no_line() {
+    let places = |builder: AdmissionBuilder| builder.build().unwrap().snapshot().queue;
+    let limit = |limit: Limit| places(Admission::builder().limit(limit));
+    assert_eq!(places(Admission::builder()), 1_000, "nothing is set");
+    assert_eq!(limit(Aimd::new(ms(100)).max(5_000).into()), 1_000);
+    assert_eq!(limit(TwoPoint::new().max(30).into()), 30, "no more than may ever run");
+    assert_eq!(limit(Fixed::new(10).into()), 10);
+    assert_eq!(limit(Fixed::new(2_000).into()), 2_000);
+    assert_eq!(places(Admission::builder().max_waiting(7)), 7);
 }

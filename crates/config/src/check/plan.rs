@@ -17,6 +17,9 @@ use tower_admission_engine::{
 /// The name of the partition of requests that belong to no other.
 pub(crate) const DEFAULT_PARTITION: &str = "default";
 
+/// Fewest places for waiters beside a law that learns the limit, unless the limit stays below.
+const PLACES: usize = 1_000;
+
 impl Settings {
     /// A plan for the engine, and what is allowed and likely to be a mistake.
     pub fn into_plan(mut self) -> Result<(Plan, Vec<String>), BuildError> {
@@ -51,7 +54,8 @@ impl Settings {
             self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.on_store_failure), &mut problems);
         BuildError::check(problems)?;
 
-        let extra = values.max_waiting.map_or(Places::Limit, Places::Exactly);
+        let at_least = law.max_limit().min(PLACES);
+        let extra = values.max_waiting.map_or(Places::Limit { at_least }, Places::Exactly);
         let (line, gate, queue) = if waits.queue == 0 {
             let places = if waits.wait_timeout.is_zero() { Places::Exactly(0) } else { extra };
             let line = Bound { places, wait: Some(waits.wait_timeout) };

@@ -316,15 +316,18 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug)]
 pub enum Places {
     Exactly(usize),
-    /// As many as the current limit.
-    Limit,
+    /// As many as the current limit, and at least so many.
+    Limit {
+        at_least: usize,
+    },
 }
 
 impl Places {
     pub(crate) const fn count(self, limit: usize) -> usize {
         match self {
             Self::Exactly(places) => places,
-            Self::Limit => limit,
+            Self::Limit { at_least } if at_least > limit => at_least,
+            Self::Limit { .. } => limit,
         }
     }
 }

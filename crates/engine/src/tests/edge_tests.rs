@@ -102,10 +102,7 @@ fn the_health_says_what_shared_rules_do_without_their_store() {
         let mut problems = Vec::new();
         let limits = ClassLimits::new().max_in_flight(Cap::from(4));
         let rules = Rules::new().default_limits(limits).into_plan(Some(way), &mut problems);
-        let none = || Bound { places: Places::Exactly(0), wait: None };
-        let whole = PartitionPlan::burst("default", WHOLE);
-        let plain = Plan::plain(Limit::from(Fixed::new(4)).into_law(), vec![whole], none(), none());
-        let mut engine = Engine::new(Plan { rules, ..plain });
+        let mut engine = Engine::new(Plan { rules, ..plan(4, 0, PartitionMode::Burst, false) });
         engine.tell_store(Timestamp::ZERO, StoreState::Down, Duration::ZERO);
         engine.tick(Timestamp::ZERO.after(Duration::from_secs(2)));
         let health = engine.snapshot().health;

@@ -38,8 +38,8 @@ fn duration(number: u64) -> Duration {
 fn plan(slots: usize, queue: Option<usize>) -> Plan {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     let (line, gate) = match queue {
-        None => ((Places::Limit, seconds(30)), (Places::Exactly(0), None)),
-        Some(queue) => ((Places::Exactly(queue), None), (Places::Limit, seconds(5))),
+        None => ((Places::Limit { at_least: 0 }, seconds(30)), (Places::Exactly(0), None)),
+        Some(queue) => ((Places::Exactly(queue), None), (Places::Limit { at_least: 0 }, seconds(5))),
     };
     let partitions = vec![PartitionPlan::burst("default", WHOLE)];
     let bound = |(places, wait)| Bound { places, wait };
