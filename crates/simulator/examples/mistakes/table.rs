@@ -155,9 +155,9 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "one more runs than the limit",
         CAPACITY,
-        "let is_free = in_all + reserved <= self.limit && in_partition <= it.cap;",
-        "let more = usize::from(WRONG);
-        let is_free = in_all + reserved <= self.limit + more && in_partition <= it.cap.saturating_add(more);",
+        "let is_free = in_all + reserved <= self.limit && in_partition <= it.cap && !self.is_paused();",
+        "let (more, paused) = (usize::from(WRONG), self.is_paused());
+        let is_free = in_all + reserved <= self.limit + more && in_partition <= it.cap.saturating_add(more) && !paused;",
     ),
     of(
         "more slots are lent than there are",

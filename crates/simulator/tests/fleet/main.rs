@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../examples/mistakes/table.rs"]
+mod table;
+
 use admission_simulator::fleet::{
     self, Attempts, Plan, Report,
     plan::{Control, What},
@@ -21,6 +24,15 @@ fn hold(seeds: std::ops::Range<u64>) -> Attempts {
         attempts += report.attempts;
     }
     attempts
+}
+
+#[test]
+fn each_mistake_of_the_example_has_its_place() {
+    for it in table::MISTAKES {
+        let file = format!("{}/../../{}", env!("CARGO_MANIFEST_DIR"), it.file);
+        let found = std::fs::read_to_string(&file).unwrap().matches(it.right).count();
+        assert!(found == 1 && it.wrong.contains("WRONG"), "{}: found {found} times in {}", it.name, it.file);
+    }
 }
 
 #[test]
