@@ -258,6 +258,6 @@ impl Cohort {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rounded time is as good")]
-fn nanos_f64(time: Duration) -> f64 {
+pub(super) fn nanos_f64(time: Duration) -> f64 {
     nanos(time) as f64
 }

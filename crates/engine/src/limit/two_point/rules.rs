@@ -50,6 +50,8 @@ pub(super) enum Rule {
     Settled,
     /// Where answers take longer, the limit doubles only up to the throughput that the server has shown.
     Shown,
+    /// Where no request is answered, slots that callers leave are not given again.
+    Silence,
     /// A probe that is slower than the limit was is no comparison.
     Slower,
     /// Delay that does not depend on concurrency is left out of the comparison.
@@ -59,7 +61,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 25] = [
+const ALL: [(&str, Rule); 26] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -82,6 +84,7 @@ const ALL: [(&str, Rule); 25] = [
     ("scatter", Rule::Scatter),
     ("settled", Rule::Settled),
     ("shown", Rule::Shown),
+    ("silence", Rule::Silence),
     ("slower", Rule::Slower),
     ("space", Rule::Space),
     ("start", Rule::Start),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::{
-    LimitInputs, SHORTEST_GAP, TwoPoint, clamp_to_limit,
-    cohort::MUCH,
-    point::{Comparison, ERRORS, Point, SOME_DEMAND},
+    LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
+    cohort::{MUCH, nanos_f64},
+    point::{Comparison, ENOUGH_TO_DROWN, ERRORS, Point, SOME_DEMAND},
     rest::Rest,
     rules::Rule,
 };
-use crate::Timestamp;
+use crate::{Outcome, Timestamp};
 
 /// Where the law wants `g`: between "halving costs half" and "halving costs nothing". Throughput hardly depends on the
 /// limit near there, so within some distance of it the limit stays.
@@ -112,6 +112,38 @@ impl TwoPoint {
         }
         self.high = Some(same.map_or(point, |high| high.pooled(&point)));
         self.steer(now, grown_from);
+    }
+
+    /// Takes a slot back where a caller leaves late and no request was answered for all of its time: work that goes on is joined by
+    /// no more. What is left is as much as of a limit that drowns, and found out to be too much in the same way.
+    #[inline]
+    pub(super) fn hear(&mut self, sample: &Sample) {
+        let Some(rtt) = sample.rtt else { return };
+        if sample.outcome == Outcome::Success {
+            self.answered = (sample.end, self.limit);
+        } else if sample.start >= self.answered.0 && self.usual > 0.0 && nanos_f64(rtt) >= self.usual {
+            self.fall_silent(sample);
+        }
+    }
+
+    #[cold]
+    fn fall_silent(&mut self, sample: &Sample) {
+        let (_, before) = self.answered;
+        // The silence of a few is chance, and a slot that no request waits for is not given again.
+        let says_something =
+            before >= f64::from(ENOUGH_TO_DROWN) && sample.running >= clamp_to_limit(self.limit, self.min, self.max);
+        if !says_something || sample.outcome != Outcome::Cancelled || !self.rules.has(Rule::Silence) {
+            return;
+        }
+        let least = before * DROWNED_CUT;
+        if self.limit - 1.0 > least {
+            self.limit = (self.limit - 1.0).max(self.min as f64).max(1.0);
+        } else if self.limit > least {
+            self.low = None;
+            self.started = false;
+            self.phase = Phase::Watch;
+            self.cut(least / self.limit, sample.end);
+        }
     }
 
     /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to

@@ -128,6 +128,31 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
+/// What goes on in a server that fell silent is joined by no more.
+#[test]
+fn a_slot_that_is_left_is_not_given_again_while_no_request_is_answered() {
+    let left = |law: TwoPoint, limit: usize, leave: usize, one_is_answered: bool| {
+        let mut server = Server::new(law.max(limit));
+        let is_full = (0..20).any(|_| server.round(RTT, Outcome::Success) == limit && server.law.usual > 0.0);
+        assert!(is_full, "there were answers");
+        let mut end = |rtt: Duration, outcome| {
+            let mut sample = Sample::new(server.now, rtt, limit, outcome);
+            sample.running = limit;
+            server.law.on_sample(&sample);
+        };
+        if one_is_answered {
+            end(RTT, Outcome::Success);
+        }
+        (0..leave).for_each(|_| end(DEADLINE, Outcome::Cancelled));
+        server.law.limit()
+    };
+    assert_eq!(left(TwoPoint::new(), 40, 6, false), 34);
+    assert_eq!(left(TwoPoint::new(), 40, 100, false), 5, "an eighth is left, to hear whether there are answers again");
+    assert_eq!(left(TwoPoint::new(), 40, 6, true), 40, "it answers");
+    assert_eq!(left(TwoPoint::new().without("silence").unwrap(), 40, 6, false), 40, "control");
+    assert_eq!(left(TwoPoint::new(), 7, 6, false), 7, "the silence of a few is chance");
+}
+
 /// What meets the limit for the first time when the server falls is no reason to let more run.
 #[test]
 fn it_does_not_double_where_as_many_requests_take_far_longer() {
