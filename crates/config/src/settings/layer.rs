@@ -87,9 +87,8 @@ macro_rules! layer_settings {
                 pub wait_timeout: Derived<Duration> = Derived::Auto => |timeout: Duration| Derived::Set(timeout),
                 /// How many requests may wait at the full gate or, without a queue, for a slot.
                 ///
-                /// Unless set, as many as the current limit. Beside a law that learns the limit, at least 1,000, or as many as the
-                /// law may let run where that is less: what it begins with says little of the server. All further requests
-                /// are rejected at once.
+                /// Unless set, as many as the current limit; beside a law that learns it at least 1,000, or as many as the law may
+                /// let run where that is less. All further requests are rejected at once.
                 pub max_waiting: Option<usize> = None => |requests: usize| Some(requests),
                 /// The percentage of the limit that is guaranteed to a group of callers, by the name of the group.
                 #[cfg(feature = "files")]

@@ -63,10 +63,8 @@ fn nothing_is_held_back_for_a_request_that_a_bound_of_its_own_rejects() {
             let other = Ask { subject: Some(Subject::new("ns", label, None)), ..one };
             assert!(matches!(engine.arrive(now, &other), Arrival::Admit(_)), "{label} runs");
         }
-        match engine.arrive(now, ask) {
-            Arrival::Reject(refusal) => (refusal.reason, engine.capacity.reserved()),
-            answer => panic!("it is not rejected: {answer:?}"),
-        }
+        let Arrival::Reject(refusal) = engine.arrive(now, ask) else { panic!("it is not rejected") };
+        (refusal.reason, engine.capacity.reserved())
     };
     assert_eq!(rejected(&of_run, 1, 1), (Reason::Limit, 1), "control: a slot for its label");
     assert_eq!(rejected(&of_run, 0, 1), (Reason::LabelQueueFull, 0));

@@ -80,6 +80,8 @@ pub(super) struct Habit {
 /// A mean this many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
 const ALARM: f64 = 2.0;
 const ENOUGH_FOR_ALARM: u32 = 12;
+/// Where next to none stay, this many times the wanted requests are enough.
+const NEXT_TO_NONE: u32 = 64;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
 /// The same, where the relative variance of single requests is beyond `MUCH`: the unfinished ones are most of the mean.
@@ -168,7 +170,8 @@ impl Cohort {
             let enough = if self.hurry {
                 u64::from(members) * 4 >= u64::from(self.wanted) * 5
             } else {
-                self.finished.min(((self.timed + self.overloads) * 4).max(self.finished / 64)) >= self.wanted
+                let stayed = ((self.timed + self.overloads) * 4).max(self.finished / NEXT_TO_NONE);
+                self.finished.min(stayed) >= self.wanted
             };
             if enough || self.is_alarming() {
                 self.closed = Some(sample.end);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
     cohort::{MUCH, nanos_f64},
-    point::{Comparison, ENOUGH_TO_DROWN, ERRORS, Point, SOME_DEMAND},
+    point::{Comparison, ERRORS, Point, SOME_DEMAND},
     rest::Rest,
     rules::Rule,
 };
@@ -116,7 +116,6 @@ impl TwoPoint {
 
     /// Takes a slot back where a caller leaves late and no request was answered for all of its time: work that goes on is joined by
     /// no more. What is left is as much as of a limit that drowns, and found out to be too much in the same way.
-    #[inline]
     pub(super) fn hear(&mut self, sample: &Sample) {
         let Some(rtt) = sample.rtt else { return };
         if sample.outcome == Outcome::Success {
@@ -128,16 +127,14 @@ impl TwoPoint {
 
     #[cold]
     fn fall_silent(&mut self, sample: &Sample) {
-        let (_, before) = self.answered;
+        let least = self.answered.1 * DROWNED_CUT;
         // The silence of a few is chance, and a slot that no request waits for is not given again.
-        let says_something =
-            before >= f64::from(ENOUGH_TO_DROWN) && sample.running >= clamp_to_limit(self.limit, self.min, self.max);
-        if !says_something || sample.outcome != Outcome::Cancelled || !self.rules.has(Rule::Silence) {
+        let is_chance = least < 1.0 || sample.running < clamp_to_limit(self.limit, self.min, self.max);
+        if is_chance || sample.outcome != Outcome::Cancelled || !self.rules.has(Rule::Silence) {
             return;
         }
-        let least = before * DROWNED_CUT;
         if self.limit - 1.0 > least {
-            self.limit = (self.limit - 1.0).max(self.min as f64).max(1.0);
+            self.limit = (self.limit - 1.0).max(self.min as f64);
         } else if self.limit > least {
             self.low = None;
             self.started = false;

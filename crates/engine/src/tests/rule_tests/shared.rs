@@ -209,9 +209,7 @@ fn a_run_has_no_more_waiters_for_having_asked() {
             Arrival::Ask(place, _) => place,
             answer => panic!("it does not ask: {answer:?}"),
         });
-    for place in [&first, &other, &without, &another] {
-        desk.put_back(place);
-    }
+    [&first, &other, &without, &another].into_iter().for_each(|place| desk.put_back(place));
     let Arrival::Reject(refusal) = of_run(&mut desk, Some("one")) else { panic!("this run has its waiter") };
     assert_eq!((refusal.reason, refusal.bound), (Reason::RunCap, 1));
     let refusal = desk.engine.requeue(desk.now, &second, FULL).unwrap_err();
