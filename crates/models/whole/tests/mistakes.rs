@@ -63,5 +63,5 @@ found! {
 #[test]
 fn gives_a_slot_back_twice() {
     let words = &["overflow", "runs or waits", "counted once"];
-    is_found("gives_a_slot_back_twice", words, permits::a_permit_ends_on_another_thread);
+    is_found("gives_a_slot_back_twice", words, permits::a_body_ends_on_another_thread);
 }
