@@ -1,5 +1,7 @@
 //! A run: all instances, the network and the ledger, round by round.
 
+mod rest;
+
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -7,16 +9,13 @@ use std::{
     sync::{Arc, Once},
 };
 
-use tower_admission::{
-    Mode, Ticket,
-    store::{Acquired, Claim, Claims, Request as StoreRequest, Store as _, Token},
-};
+use tower_admission::Mode;
 
 use super::{
     draw::is_rarely_seen,
-    instance::{Command, Instance, caps},
+    instance::{Command, Instance},
     ledger::{Attempts, Broken, Event, Ledger},
-    network::{Network, at_once},
+    network::Network,
     plan::{Control, Plan, What},
     request::Request,
 };
@@ -25,9 +24,6 @@ use crate::random::Stream;
 /// Time between two looks at an instance.
 const LOOKS_EVERY: u64 = 96;
 const SELDOM: u64 = 3_000;
-
-/// Longest time until all that runs has ended, once no request comes any more.
-const ENDS_WITHIN: u64 = 20_000;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -189,86 +185,6 @@ impl<'a> World<'a> {
             broken: self.ledger.broken.take(),
             time: self.now,
             instances: self.plan.settings.instances,
-        }
-    }
-
-    /// Everything heals, no request comes any more, and what was taken has to come back.
-    fn rest(&mut self) {
-        for ((_, _), later) in std::mem::take(&mut self.later) {
-            self.end(later);
-        }
-        self.network.heal();
-        for instance in self.instances.iter_mut().flatten() {
-            instance.link().heal();
-            instance.inbox.push(Command::Rest);
-        }
-        let end = self.now + ENDS_WITHIN;
-        // What came to an instance while it was paused arrives in this round.
-        self.round();
-        while (self.ledger.live() > 0 || self.abandoned() > 0) && self.now < end && self.ledger.broken.is_none() {
-            self.round();
-        }
-        // One expiry after the last request, all that was taken is back.
-        let expiry = self.plan.settings.shared.as_ref().map_or(0, |shared| shared.expiry);
-        let network = &self.plan.settings.network;
-        let back = self.now + expiry + 2 * network.time_limit + 2 * (network.delay + network.jitter) + 20;
-        while self.now < back && self.ledger.broken.is_none() {
-            self.round();
-        }
-        if self.ledger.broken.is_none() {
-            self.ledger.at_rest(self.now);
-            self.look_at_rest();
-        }
-    }
-
-    fn abandoned(&self) -> usize {
-        // A look costs more than a round, and this is over when it is over.
-        if self.now % LOOKS_EVERY >= self.plan.settings.round {
-            return 1;
-        }
-        self.instances.iter().flatten().map(|instance| instance.admission().snapshot().abandoned).sum()
-    }
-
-    /// Looks whether everything is back, and whether every instance is still at work.
-    fn look_at_rest(&mut self) {
-        for instance in self.instances.iter().flatten() {
-            let snapshot = instance.admission().snapshot();
-            let left = snapshot.in_flight + snapshot.waiting + snapshot.at_gate;
-            if left > 0 {
-                let what = format!(
-                    "{} in flight, {} in line and {} at the gate, at rest",
-                    snapshot.in_flight, snapshot.waiting, snapshot.at_gate
-                );
-                self.ledger.breaks("every slot comes back", self.now, what);
-            }
-            let is_draining = instance.is_draining();
-            match instance.enter(|admission| admission.try_admit(Ticket::new()).map(drop)) {
-                Ok(()) if is_draining => {
-                    self.ledger.breaks("a drain is for good", self.now, "a request was admitted at rest".to_owned());
-                }
-                Err(rejection) if !is_draining && snapshot.limit_state.state != "paused" => {
-                    self.ledger.breaks("an idle instance admits", self.now, format!("{rejection:?}"));
-                }
-                _ => {}
-            }
-        }
-        let cap = self.plan.settings.shared.as_ref().map_or(1, |shared| shared.cap);
-        let store = self.network.store_at(self.now);
-        for (key, bound) in caps(&self.plan.settings, cap) {
-            let most = u32::try_from(bound).ok().and_then(std::num::NonZeroU32::new).expect("caps are small");
-            for unit in 0..bound {
-                let claims = Claims::new(vec![Claim::cap(key.clone(), most)]).expect("a claim is a claim");
-                let token = Token::random().expect("the system has random bytes");
-                let request = StoreRequest::new(token, claims, std::time::Duration::from_secs(60));
-                if matches!(at_once(store.acquire(&request)), Ok(Acquired::Granted(_))) {
-                    self.spent.returned += 1;
-                } else {
-                    let what =
-                        format!("{unit} of {bound} units of {key:?} are free, one expiry after the last request");
-                    self.ledger.breaks("everything is given back after one expiry", self.now, what);
-                    break;
-                }
-            }
         }
     }
 
