@@ -37,7 +37,7 @@ struct Found {
     limit: usize,
     /// Requests of the calm caller that were served, refused, and not answered in time.
     calm: [usize; 3],
-    /// Time from its end until the calm caller is served again; `None` where that takes more than twelve seconds.
+    /// Time from its end until the calm caller is served again; `None` where that takes more than three seconds.
     again: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ async fn run(set: Set, over: Over) -> Found {
     drop(loud);
     let again = async {
         let (begin, mut calls) = (Instant::now(), JoinSet::new());
-        for number in 0..480 {
+        for number in 0..120 {
             sleep_until(begin + EVERY * number).await;
             let client = client.clone();
             calls.spawn(async move { timeout(PATIENCE, client.is_served(CALM, "quick")).await == Ok(true) });
