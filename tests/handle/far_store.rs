@@ -210,3 +210,17 @@ async fn renewals_are_spread_over_their_period() {
     let (most, mean) = (*renewals.iter().max().unwrap(), renewals.iter().sum::<u64>() / renewals.len() as u64);
     assert!(mean > 1_400 && most < 2 * mean, "at most {most}, {mean} in the mean");
 }
+
+/// A renewal is asked for while the question for a second unit is on its way, and its answer is there first.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_overtakes_a_question_for_more_costs_no_request_its_unit() {
+    let store = Moody::far(Duration::from_secs(5), |number| if number == 2 { ms(3_000) } else { ms(1) });
+    let builder = Leases::builder().local_shares(true).seed(1).expiry(Duration::from_secs(10));
+    let (leases, claims) = (builder.build(Arc::new(store.clone())), cap("orders", 9, OPEN));
+    let _first = leases.admit(&claims).await.expect("nothing is used");
+    sleep(ms(500)).await;
+    let asked_at = Instant::now();
+    let _second = leases.admit(&claims).await.expect("one of nine is used");
+    assert!((ms(3_000)..ms(3_100)).contains(&asked_at.elapsed()), "the first question takes as long");
+    assert_eq!(store.asked().iter().sum::<u64>(), 4, "a unit, more, a renewal, and more once again");
+}

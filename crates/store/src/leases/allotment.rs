@@ -240,9 +240,11 @@ impl Shares {
         Some(share.ask(0, false, self.expiry))
     }
 
-    /// Takes the answer of the store to `request`, which was sent at `sent`.
-    pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) {
-        let Some(share) = self.caps.get_mut(&request.key).filter(|share| share.token == request.token) else { return };
+    /// Takes the answer of the store to `request`, which was sent at `sent`. Returns whether that decides what the request
+    /// gets: not if a renewal overtook it, which asks for less, and units that other processes don't wait for.
+    pub(crate) fn answered(&mut self, request: &AllotmentRequest, block: Allotment, sent: Instant) -> bool {
+        let share = self.caps.get_mut(&request.key).filter(|share| share.token == request.token);
+        let Some(share) = share else { return true };
         share.answers += 1;
         share.retry_after = block.retry_after;
         if share.sequence != request.sequence {
@@ -252,7 +254,7 @@ impl Shares {
                 share.asked_at = sent;
                 share.units = share.units.min(block.units);
             }
-            return;
+            return share.wanted_until.is_some();
         }
         share.refilling = None;
         share.units = block.units;
@@ -267,6 +269,7 @@ impl Shares {
             share.loss = Arc::default();
         }
         share.uncounted = uncounted;
+        true
     }
 
     /// Takes the units that a rate was drawn.

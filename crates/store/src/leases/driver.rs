@@ -35,21 +35,20 @@ impl Inner {
         self.hears.start(|| hear(Arc::downgrade(self), self.store.notices()));
     }
 
-    /// Asks for more of what a claim can't be met from.
-    pub(super) async fn refill(&self, claim: &Claim, standing: usize, waits: bool) -> Result<(), StoreError> {
+    /// Asks for more of what a claim can't be met from. Returns whether the answer decides, which a renewal may overtake.
+    pub(super) async fn refill(&self, claim: &Claim, standing: usize, waits: bool) -> Result<bool, StoreError> {
         let sent = Instant::now();
         if claim.is_cap() {
             // The requests that ask now, or the waiters behind the request that asks.
             let standing = standing.max(self.waits.standing(&claim.key));
             let request = self.shares().refill(claim, standing, waits, sent, &self.seeds)?;
             let block = self.store.reserve(&request).await?;
-            self.shares().answered(&request, block, sent);
-        } else {
-            let most = self.shares().draw(claim, standing);
-            let drawn = self.store.draw(claim, most).await?;
-            self.shares().drawn(&claim.key, drawn, sent);
+            return Ok(self.shares().answered(&request, block, sent));
         }
-        Ok(())
+        let most = self.shares().draw(claim, standing);
+        let drawn = self.store.draw(claim, most).await?;
+        self.shares().drawn(&claim.key, drawn, sent);
+        Ok(true)
     }
 
     /// Renews everything that is held. A lease that the store could not be asked to renew is given up while there is

@@ -54,7 +54,7 @@ impl Leases {
             for (_, refill) in refills {
                 match refill? {
                     Refilled::Asked(claim) => refilled[claim] = true,
-                    Refilled::ByOthers => {}
+                    Refilled::ByOthers | Refilled::Overtaken => {}
                     Refilled::InVain(missing) => return Err(full(missing)),
                 }
             }
@@ -75,13 +75,16 @@ impl Leases {
             Some(now) if now.answers > missing.answers + 1 => {
                 Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
             }
-            Some(_) => self.ask_in_line(claim, place, waits).await.map(|()| Refilled::Asked(missing.claim)),
+            Some(_) => {
+                let decides = self.ask_in_line(claim, place, waits).await?;
+                Ok(if decides { Refilled::Asked(missing.claim) } else { Refilled::Overtaken })
+            }
         }
     }
 
     /// Asks for more of a claim, as the first in line. The question outlives its caller where it takes time: what the store
     /// gives is there for the next one in line, which would else ask anew.
-    async fn ask_in_line(&self, claim: &Claim, place: Place, waits: bool) -> Result<(), LeaseDenied> {
+    async fn ask_in_line(&self, claim: &Claim, place: Place, waits: bool) -> Result<bool, LeaseDenied> {
         let (inner, claim) = (Arc::clone(&self.0), claim.clone());
         let question = async move {
             let answer = inner.refill(&claim, place.standing(), waits).await;
@@ -107,6 +110,8 @@ const fn full(missing: Missing) -> LeaseDenied {
 enum Refilled {
     /// The store was asked for the claim with this index.
     Asked(usize),
+    /// A renewal was asked for meanwhile, and its answer is the one that counts.
+    Overtaken,
     /// Another request of this process asked, and there is enough.
     ByOthers,
     /// Another request of this process asked, and there is not enough.
