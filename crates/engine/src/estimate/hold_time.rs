@@ -21,7 +21,6 @@ pub(crate) struct HoldTime {
     mean_nanos: u64,
     /// Whether `mean_nanos` comes from whole requests rather than from round-trip times.
     whole: bool,
-    stall: Stall,
 }
 
 impl HoldTime {
@@ -72,14 +71,6 @@ impl HoldTime {
         if self.mean_nanos == 0 { FALLBACK } else { self.mean() }
     }
 
-    pub(crate) const fn stall(&self) -> Stall {
-        self.stall
-    }
-
-    pub(crate) const fn stall_mut(&mut self) -> &mut Stall {
-        &mut self.stall
-    }
-
     /// Returns the mean; zero while nothing is known.
     pub(crate) const fn mean(&self) -> Duration {
         Duration::from_nanos(self.mean_nanos)
@@ -114,22 +105,22 @@ mod tests {
 
     #[test]
     fn where_nothing_comes_free_the_estimate_grows_with_the_age_of_what_runs() {
-        let mut hold = HoldTime::default();
+        let (mut hold, mut stall) = (HoldTime::default(), Stall::default());
         let at = |seconds| Timestamp::ZERO.after(seconds * SECOND);
-        let told = |hold: &HoldTime, seconds| hold.retry_after(at(seconds), 1, 100, hold.stall);
-        assert_eq!(told(&hold, 60), SECOND / 100, "nothing runs");
-        hold.stall.started(Timestamp::ZERO);
-        hold.stall.started(at(59));
-        assert_eq!(told(&hold, 60), 60 * SECOND, "the first of what runs is as old");
+        let told = |hold: &HoldTime, stall, seconds| hold.retry_after(at(seconds), 1, 100, stall);
+        assert_eq!(told(&hold, stall, 60), SECOND / 100, "nothing runs");
+        stall.started(Timestamp::ZERO);
+        stall.started(at(59));
+        assert_eq!(told(&hold, stall, 60), 60 * SECOND, "the first of what runs is as old");
         hold.answered(SECOND);
-        assert_eq!(told(&hold, 60), 60 * SECOND, "an answer whose body goes on frees nothing");
+        assert_eq!(told(&hold, stall, 60), 60 * SECOND, "an answer whose body goes on frees nothing");
         hold.finished(8 * SECOND);
         assert_eq!(hold.mean(), 8 * SECOND, "whole requests replace round-trip times");
-        hold.stall.freed();
-        hold.stall.started(at(60));
-        assert_eq!(told(&hold, 68), 80 * SECOND / 1_000, "as usual");
-        assert_eq!(told(&hold, 69), 9 * SECOND);
-        assert_eq!(hold.retry_after(at(69), 3, 2, hold.stall), 13_500 * SECOND / 1_000, "three of two slots");
-        assert_eq!(told(&hold, 9_999), LONGEST);
+        stall.freed();
+        stall.started(at(60));
+        assert_eq!(told(&hold, stall, 68), 80 * SECOND / 1_000, "as usual");
+        assert_eq!(told(&hold, stall, 69), 9 * SECOND);
+        assert_eq!(hold.retry_after(at(69), 3, 2, stall), 13_500 * SECOND / 1_000, "three of two slots");
+        assert_eq!(told(&hold, stall, 9_999), LONGEST);
     }
 }

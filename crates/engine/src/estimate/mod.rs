@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Estimates {
     hold: HoldTime,
+    stall: Stall,
     service: ServiceTime,
     abandoned: AbandonedWork,
 }
@@ -27,13 +28,13 @@ impl Estimates {
     /// Notes that a request took a slot of the limit.
     #[inline]
     pub(crate) fn started(&mut self, now: Timestamp) {
-        self.hold.stall_mut().started(now);
+        self.stall.started(now);
     }
 
     /// Notes that a slot of the limit came free.
     #[inline]
     pub(crate) const fn freed(&mut self) {
-        self.hold.stall_mut().freed();
+        self.stall.freed();
     }
 
     /// Notes the round-trip time of a request of this class and partition; `is_within_limit` unless it ran over the limit.
@@ -97,11 +98,11 @@ impl Estimates {
 
     /// Returns for how long no slot of the limit has come free, if that is longer than usual.
     pub(crate) fn stalled(&self, now: Timestamp) -> Option<Duration> {
-        self.hold.stalled(now, self.stall())
+        self.hold.stalled(now, self.stall)
     }
 
     /// Returns since when no slot of the limit has come free.
     pub(crate) const fn stall(&self) -> Stall {
-        self.hold.stall()
+        self.stall
     }
 }
