@@ -71,8 +71,6 @@ impl World<'_> {
                 self.ledger.breaks("every slot comes back", self.now, what);
             }
         }
-        let until = self.now + ADMITS_WITHIN;
-        (0..self.instances.len()).for_each(|index| self.ask_at_rest(index, until));
         let cap = self.plan.settings.shared.as_ref().map_or(1, |shared| shared.cap);
         let store = self.network.store_at(self.now);
         for (key, bound) in caps(&self.plan.settings, cap) {
@@ -91,21 +89,24 @@ impl World<'_> {
                 }
             }
         }
+        // Last, since time may pass here.
+        let until = self.now + ADMITS_WITHIN;
+        (0..self.instances.len()).for_each(|index| self.ask_at_rest(index, until));
     }
 
     /// Asks an instance until it admits, which a pause or a slot held back for another partition may put off.
     fn ask_at_rest(&mut self, index: usize, until: u64) {
         while self.ledger.broken.is_none() {
             let Some(instance) = &self.instances[index] else { return };
-            let is_draining = instance.is_draining();
-            match instance.enter(|admission| admission.try_admit(Ticket::new()).map(drop)) {
-                Ok(()) if is_draining => {
+            let answer = instance.enter(|admission| admission.try_admit(Ticket::new()).map(drop));
+            match (answer, instance.is_draining()) {
+                (Ok(()), true) => {
                     self.ledger.breaks("a drain is for good", self.now, "a request was admitted at rest".to_owned());
                 }
-                Err(rejection) if !is_draining && self.now >= until => {
+                (Err(_), false) if self.now < until => self.rounds_until(self.now + 1_000),
+                (Err(rejection), false) => {
                     self.ledger.breaks("an idle instance admits", self.now, format!("{rejection:?}"));
                 }
-                Err(_) if !is_draining => self.rounds_until(self.now + 1_000),
                 _ => return,
             }
         }
