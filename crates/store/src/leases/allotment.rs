@@ -254,7 +254,7 @@ impl Shares {
                 share.asked_at = sent;
                 share.units = share.units.min(block.units);
             }
-            return share.wanted_until.is_some();
+            return share.wanted_until.is_some_and(|until| Instant::now() < until);
         }
         share.refilling = None;
         share.units = block.units;

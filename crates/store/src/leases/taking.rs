@@ -54,7 +54,7 @@ impl Leases {
             for (_, refill) in refills {
                 match refill? {
                     Refilled::Asked(claim) => refilled[claim] = true,
-                    Refilled::ByOthers | Refilled::Overtaken => {}
+                    Refilled::LookAgain => {}
                     Refilled::InVain(missing) => return Err(full(missing)),
                 }
             }
@@ -70,14 +70,14 @@ impl Leases {
         }
         let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
         match still.first() {
-            None => Ok(Refilled::ByOthers),
+            None => Ok(Refilled::LookAgain),
             // Another request asked while this one stood in line, and there is not enough for all.
             Some(now) if now.answers > missing.answers + 1 => {
                 Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
             }
             Some(_) => {
                 let decides = self.ask_in_line(claim, place, waits).await?;
-                Ok(if decides { Refilled::Asked(missing.claim) } else { Refilled::Overtaken })
+                Ok(if decides { Refilled::Asked(missing.claim) } else { Refilled::LookAgain })
             }
         }
     }
@@ -110,10 +110,8 @@ const fn full(missing: Missing) -> LeaseDenied {
 enum Refilled {
     /// The store was asked for the claim with this index.
     Asked(usize),
-    /// A renewal was asked for meanwhile, and its answer is the one that counts.
-    Overtaken,
-    /// Another request of this process asked, and there is enough.
-    ByOthers,
+    /// Another request of this process asked, and there is enough; or a renewal overtook the question.
+    LookAgain,
     /// Another request of this process asked, and there is not enough.
     InVain(Missing),
 }
