@@ -31,7 +31,8 @@ impl Wake for Woken {
 }
 
 impl World<'_> {
-    pub(super) fn arrive(&mut self, call: Call) {
+    /// A request that was sent at this time arrives.
+    pub(super) fn arrive(&mut self, sent: u64, call: Call) {
         self.record.note(self.now, 4 + call.number * 8);
         self.count(call, |record, now| record.attempted(now, call.tenant));
         let clients = &self.scenario.clients;
@@ -54,7 +55,7 @@ impl World<'_> {
         self.waiting += 1;
         let patience = call.leaves.map_or(clients.deadline, |early| early.min(clients.deadline));
         if patience < u64::MAX {
-            let leaves = self.now.saturating_add(patience);
+            let leaves = sent.saturating_add(patience);
             self.plan(leaves, Event::Leave(id, self.serial));
         }
         self.poll(id);

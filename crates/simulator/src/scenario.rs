@@ -23,6 +23,8 @@ pub struct Scenario {
     /// Requests arrive until then; what is in the system then gets `drain` more.
     pub duration: u64,
     pub drain: u64,
+    /// While the process of the handle stops, what happens waits for its end.
+    pub stop: Option<(u64, u64)>,
     pub seeds: Vec<u64>,
     pub tenants: Vec<Tenant>,
     /// For each tenant, whether it is silent in the run that waits are compared with; empty where there is none.
@@ -71,6 +73,7 @@ impl Scenario {
             about: node.text("about").unwrap_or_default().to_owned(),
             duration,
             drain,
+            stop: node.span("stop"),
             seeds: node.counts("seeds").filter(|seeds| !seeds.is_empty()).unwrap_or_else(|| vec![1]),
             compare_without: read_compare(&node, &tenants),
             tenants,

@@ -173,7 +173,8 @@ impl World<'_> {
             if next > end || (next > self.scenario.duration && idle && self.only_samples_left()) {
                 break;
             }
-            self.now = self.now.max(next);
+            let is_stopped = |&(from, to): &(u64, u64)| from <= next && next < to;
+            self.now = self.now.max(self.scenario.stop.filter(is_stopped).map_or(next, |(_, to)| to));
             self.clock.set(self.now);
             if wakeup == Some(next) {
                 self.record.note(next, 1);
@@ -185,8 +186,8 @@ impl World<'_> {
                     self.record.note(next, 2 + u64::from(id) * 8);
                     self.served(id);
                 }
-            } else if let Some(Reverse((_, _, event))) = self.events.pop() {
-                self.happen(event);
+            } else if let Some(Reverse((at, _, event))) = self.events.pop() {
+                self.happen(at, event);
             }
             self.poll_woken();
         }
@@ -198,7 +199,8 @@ impl World<'_> {
         self.events.len() <= 1
     }
 
-    fn happen(&mut self, event: Event) {
+    /// What was planned for this time, which is earlier where the process had stopped.
+    fn happen(&mut self, at: u64, event: Event) {
         match event {
             Event::Arrive(tenant, work) => {
                 self.plan_arrival(tenant);
@@ -207,11 +209,11 @@ impl World<'_> {
                 let drawn = self.scenario.service.draw(&mut self.works[tenant], &self.moment);
                 let work = work.unwrap_or_else(|| drawn.to_bits());
                 let leaves = self.scenario.clients.leaves_early(self.seed, tenant, number);
-                let call = Call { tenant, number, first: self.now, attempt: 0, work, leaves };
+                let call = Call { tenant, number, first: at, attempt: 0, work, leaves };
                 self.count(call, |record, now| record.arrived(now, tenant));
-                self.arrive(call);
+                self.arrive(at, call);
             }
-            Event::Retry(call) => self.arrive(call),
+            Event::Retry(call) => self.arrive(at, call),
             Event::Leave(id, serial) => self.leave(id, serial),
             Event::Deliver(id, serial) if self.attempts[id as usize].serial == serial => self.deliver(id),
             Event::Deliver(..) => {}

@@ -17,6 +17,8 @@ pub(crate) struct Options {
     laws: Vec<String>,
     /// How many scenarios are drawn, and where they are written instead of run.
     pub(crate) draw: Option<u64>,
+    /// Whether these are of trouble that ends.
+    trouble: bool,
     pub(crate) write: Option<PathBuf>,
     set: Vec<(String, Value)>,
     /// Whether to switch off the rules of a law, one at a time.
@@ -50,6 +52,7 @@ impl Options {
                 "--json" => options.json = true,
                 "--no-search" => options.search = false,
                 "--table" => options.table = true,
+                "--trouble" => options.trouble = true,
                 "--law" => options.laws.push(value()?.clone()),
                 "--metric" => options.metric = Some(value()?.clone()),
                 "--policy" => options.policies.push(value()?.into()),
@@ -105,8 +108,9 @@ impl Options {
 
     /// The names and the texts of the scenarios that are drawn.
     fn drawn(&self) -> impl Iterator<Item = (String, String)> {
-        let seed = self.seed.unwrap_or(1);
-        (1..=self.draw.unwrap_or(0)).map(move |number| (draw::name(seed, number), draw::draw(seed, number)))
+        let (seed, trouble) = (self.seed.unwrap_or(1), self.trouble);
+        let numbers = 1..=self.draw.unwrap_or(0);
+        numbers.map(move |number| (draw::name(seed, number, trouble), draw::draw(seed, number, trouble)))
     }
 
     pub(crate) fn write_drawn(&self, folder: &Path) -> Result<(), String> {

@@ -2,6 +2,8 @@
 //!
 //! A drawn scenario is the text of a file, so what runs and what is written are the same.
 
+mod trouble;
+
 use std::fmt::Write;
 
 use crate::random::Stream;
@@ -12,9 +14,11 @@ const MOST_REQUESTS: f64 = 400_000.0;
 /// Load before it begins, as part of what the server can do.
 const CALM: f64 = 0.7;
 
-/// The scenario of this number among those of `seed`, in TOML. What comes before or after it plays no part.
-pub(crate) fn draw(seed: u64, number: u64) -> String {
-    let mut dice = Dice(Stream::new(seed, 11, number));
+/// The scenario of this number among those of `seed`, in TOML. What comes before or after it plays no part. With `trouble`, one
+/// whose trouble ends, among callers of all kinds.
+pub(crate) fn draw(seed: u64, number: u64, trouble: bool) -> String {
+    let (stream, one) = if trouble { (12, trouble::one as fn(&mut Dice, u64) -> _) } else { (11, one as _) };
+    let mut dice = Dice(Stream::new(seed, stream, number));
     loop {
         let (requests, text) = one(&mut dice, seed);
         if requests <= MOST_REQUESTS {
@@ -24,8 +28,8 @@ pub(crate) fn draw(seed: u64, number: u64) -> String {
 }
 
 /// The name that it goes by.
-pub(crate) fn name(seed: u64, number: u64) -> String {
-    format!("draw-{seed}-{number:03}")
+pub(crate) fn name(seed: u64, number: u64, trouble: bool) -> String {
+    format!("{}-{seed}-{number:03}", if trouble { "trouble" } else { "draw" })
 }
 
 struct Dice(Stream);
@@ -82,29 +86,43 @@ fn service(dice: &mut Dice, mean: f64) -> (String, String) {
     }
 }
 
-/// What happens after the calm: in words, as changes, and the highest load.
+/// What happens after the calm: in words, as changes with their times in seconds, and the highest load.
 struct Course {
     words: String,
-    changes: Vec<String>,
+    changes: Vec<(f64, String)>,
     peak: f64,
 }
 
-/// The server and its clients, as far as the course of a scenario depends on them.
-struct Setting {
+/// A server, and how long its callers wait.
+struct Server {
     shared: bool,
     slots: f64,
+    service: String,
+    distribution: String,
     /// Both in milliseconds.
     mean: f64,
     deadline: f64,
-    /// When the calm ends, and when all ends, in seconds.
-    from: f64,
-    to: f64,
 }
 
-impl Setting {
-    fn course(&self, dice: &mut Dice) -> Course {
-        let &Self { from, to, .. } = self;
-        let load = |at: f64, load: f64| format!("at = \"{at:.1}s\", load = {:.3}", load / CALM);
+impl Server {
+    fn draw(dice: &mut Dice) -> Self {
+        let shared = dice.pick(&[false, true]);
+        let slots = dice.log(if shared { 8.0 } else { 2.0 }, 200.0).round();
+        let mean = round(dice.log(5.0, 500.0), 1);
+        let (service, distribution) = service(dice, mean);
+        // Rounded up: at least six times the mean.
+        let deadline = (mean * dice.log(6.0, 60.0)).max(100.0).ceil().min((mean * 60.0).floor().max(100.0));
+        Self { shared, slots, service, distribution, mean, deadline }
+    }
+
+    /// Requests that it can answer in a second. A shared server is at its best with `knee` in service, each at half speed.
+    fn capacity(&self) -> f64 {
+        self.slots * if self.shared { 0.5 } else { 1.0 } * 1_000.0 / self.mean
+    }
+
+    /// What happens between the end of the calm and the end of all, in seconds.
+    fn course(&self, dice: &mut Dice, from: f64, to: f64) -> Course {
+        let load = |at: f64, load: f64| (at, format!("load = {:.3}", load / CALM));
         let factor = dice.log(1.2, 8.0);
         let middle = f64::midpoint(from, to);
         match dice.pick(&["plateau", "step", "ramp", "square wave", "drop", "slower downstream"]) {
@@ -123,9 +141,10 @@ impl Setting {
             }
             "ramp" => {
                 let ramp = (to - from) * dice.even(0.2, 0.9);
+                let (at, load) = load(from, factor);
                 Course {
                     words: format!("up to {factor:.1} times what it can do within {ramp:.0} s"),
-                    changes: vec![format!("{}, ramp = \"{ramp:.1}s\"", load(from, factor))],
+                    changes: vec![(at, format!("{load}, ramp = \"{ramp:.1}s\""))],
                     peak: factor,
                 }
             }
@@ -139,13 +158,13 @@ impl Setting {
                     peak: factor,
                 }
             }
-            "drop" => self.drop(dice),
+            "drop" => self.drop(dice, from),
             _ => {
                 // First no overload at all: a law that takes the delay for one rejects requests for nothing.
                 let delay = (self.deadline * dice.even(0.1, 0.5)).min(2_000.0);
                 Course {
                     words: format!("answers {delay:.0} ms later, then {factor:.1} times what it can do"),
-                    changes: vec![format!("at = \"{from:.1}s\", delay = \"{delay:.0}ms\""), load(middle, factor)],
+                    changes: vec![(from, format!("delay = \"{delay:.0}ms\"")), load(middle, factor)],
                     peak: factor,
                 }
             }
@@ -153,7 +172,7 @@ impl Setting {
     }
 
     /// The load stays, and the server does less: slower, or with fewer workers.
-    fn drop(&self, dice: &mut Dice) -> Course {
+    fn drop(&self, dice: &mut Dice, from: f64) -> Course {
         let slower = dice.pick(&[true, false]);
         // What is left still has to be able to answer some requests in time: a worker at least, or a third of the deadline.
         let least = if slower { 3.0 * self.mean / self.deadline } else { 1.0 / self.slots };
@@ -165,49 +184,59 @@ impl Setting {
         };
         Course {
             words: format!("its {words} times {:.2}", CALM / factor),
-            changes: vec![format!("at = \"{:.1}s\", {field} = {:.4}", self.from, CALM / factor)],
+            changes: vec![(from, format!("{field} = {:.4}", CALM / factor))],
             peak: CALM,
         }
+    }
+
+    /// The scenario as a file: what it is about, who sends and when, and what happens.
+    fn text(
+        &self,
+        about: &str,
+        abandoned: &str,
+        fields: &str,
+        (clients, policy): (&str, &str),
+        changes: &[(f64, String)],
+    ) -> String {
+        let &Self { shared, slots, mean, deadline, .. } = self;
+        let (model, field) = if shared { ("shared", "knee") } else { ("pool", "workers") };
+        let mut text = format!(
+            "about = \"{model} {slots}, {}, {mean} ms, {abandoned}, deadline {deadline} ms: {about}\"\n\
+             {fields}\
+             service = {{ {} }}\n\
+             server = {{ model = \"{model}\", {field} = {slots}, abandoned = \"{abandoned}\" }}\n\
+             clients = {{ deadline = \"{deadline}ms\"{clients} }}\n\
+             policy = {{ shed = true, law = {{ kind = \"two-point\" }}{policy} }}\n\
+             changes = [\n",
+            self.distribution, self.service,
+        );
+        for (at, change) in changes {
+            let _ = writeln!(text, "    {{ at = \"{at:.1}s\", {change} }},");
+        }
+        text.push_str("]\n");
+        text
     }
 }
 
 /// Draws one scenario: how many requests it offers at most, and its text.
 fn one(dice: &mut Dice, seed: u64) -> (f64, String) {
-    let shared = dice.pick(&[false, true]);
-    let slots = dice.log(if shared { 8.0 } else { 2.0 }, 200.0).round();
-    let mean = round(dice.log(5.0, 500.0), 1);
-    let (service, distribution) = service(dice, mean);
-    // Rounded up: at least six times the mean.
-    let deadline = (mean * dice.log(6.0, 60.0)).max(100.0).ceil().min((mean * 60.0).floor().max(100.0));
+    let server = Server::draw(dice);
     let from = dice.even(10.0, 30.0).round();
     let to = from + dice.even(40.0, 90.0).round();
     let abandoned = dice.pick(&["held", "runs-on", "stops"]);
-    let course = Setting { shared, slots, mean, deadline, from, to }.course(dice);
-    // A shared server is at its best with `knee` in service, each at half speed.
-    let capacity = slots * if shared { 0.5 } else { 1.0 } * 1_000.0 / mean;
-    let requests = capacity * (CALM * from + course.peak * (to - from));
-    let (model, field) = if shared { ("shared", "knee") } else { ("pool", "workers") };
-    let mut text = format!(
-        "about = \"{model} {slots}, {distribution}, {mean} ms, {abandoned}, deadline {deadline} ms: {}\"\n\
-         duration = \"{to}s\"\n\
+    let course = server.course(dice, from, to);
+    let capacity = server.capacity();
+    let fields = format!(
+        "duration = \"{to}s\"\n\
          warmup = \"5s\"\n\
          focus = \"over.goodput\"\n\
          seeds = [{seed}]\n\
          arrivals = {{ rate = {:.3} }}       # {CALM} of what the server can do\n\
-         service = {{ {service} }}\n\
-         server = {{ model = \"{model}\", {field} = {slots}, abandoned = \"{abandoned}\" }}\n\
-         clients = {{ deadline = \"{deadline}ms\" }}\n\
-         windows = {{ over = [\"{from}s\", \"{to}s\"] }}\n\
-         policy = {{ shed = true, law = {{ kind = \"two-point\" }} }}\n\
-         changes = [\n",
-        course.words,
+         windows = {{ over = [\"{from}s\", \"{to}s\"] }}\n",
         capacity * CALM,
     );
-    for change in course.changes {
-        let _ = writeln!(text, "    {{ {change} }},");
-    }
-    text.push_str("]\n");
-    (requests, text)
+    let text = server.text(&course.words, abandoned, &fields, ("", ""), &course.changes);
+    (capacity * (CALM * from + course.peak * (to - from)), text)
 }
 
 fn round(value: f64, digits: i32) -> f64 {
@@ -237,9 +266,9 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same() {
         for number in 0..20 {
-            assert_eq!(draw(3, number), draw(3, number));
+            assert_eq!(draw(3, number, false), draw(3, number, false));
         }
-        let all: BTreeSet<_> = (0..20).flat_map(|number| [draw(3, number), draw(4, number)]).collect();
+        let all: BTreeSet<_> = (0..20).flat_map(|number| [draw(3, number, false), draw(4, number, false)]).collect();
         assert_eq!(all.len(), 40);
     }
 
@@ -247,7 +276,7 @@ mod tests {
     fn each_is_a_scenario_within_its_ranges() {
         let mut kinds = BTreeSet::new();
         for index in 0..MANY {
-            let text = draw(1, index);
+            let text = draw(1, index, false);
             let table: Table = text.parse().unwrap();
             let scenario = Scenario::read("drawn", &table, Path::new(".")).unwrap_or_else(|it| panic!("{it}\n{text}"));
             let within = |value: f64, low: f64, high: f64| assert!((low..=high).contains(&value), "{value}\n{text}");
@@ -289,7 +318,7 @@ mod tests {
     #[test]
     fn each_can_be_served() {
         for index in 0..MANY {
-            let scenario = Scenario::read("drawn", &draw(1, index).parse().unwrap(), Path::new(".")).unwrap();
+            let scenario = Scenario::read("drawn", &draw(1, index, false).parse().unwrap(), Path::new(".")).unwrap();
             let deadline = scenario.clients.deadline as f64;
             for (_, moment) in scenario.timeline.moments() {
                 let alone = scenario.server.alone(moment);
