@@ -5,8 +5,8 @@
 //! probe comes no sooner than after 5 s, and after twice as long, 40 s at most, each time that a probe finds the limit
 //! right. A cut starts anew.
 //!
-//! A probe halves *what ran*, which may be less than the limit, and rounds up: at small limits a whole slot less is a
-//! point much further away, which costs more and tells less.
+//! A probe halves *what ran*, which may be less than the limit, and rounds up, to less than the limit: at small limits a
+//! whole slot less is a point much further away, which costs more and tells less.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl TwoPoint {
     pub(super) fn probed_limit(&self) -> f64 {
         // Behind caps, half of the limit is half of what runs.
         let running = self.high.filter(|high| !high.is_by_shares()).map_or(self.limit, |high| high.concurrency);
-        (running.min(self.limit) / 2.0).ceil()
+        (running.min(self.limit) / 2.0).ceil().min(self.limit.floor() - 1.0)
     }
 
     /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.

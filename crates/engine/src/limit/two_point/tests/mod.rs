@@ -130,6 +130,17 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
+/// Half of 2.1, rounded up, is a limit of 2 itself, and a probe there tells nothing: the law would probe for ever.
+#[test]
+fn a_probe_is_always_below_the_limit() {
+    for (limit, ran, half) in
+        [(2.4, 2.1, 1.0), (2.0, 6.0, 1.0), (3.0, 3.0, 2.0), (3.9, 9.0, 2.0), (10.0, 9.6, 5.0), (10.0, 40.0, 5.0)]
+    {
+        let law = TwoPoint { limit, high: Some(point(ran, 0.1)), ..TwoPoint::new() };
+        assert_eq!(law.probed_limit(), half, "{limit}, {ran}");
+    }
+}
+
 /// What goes on in a server that fell silent is joined by no more.
 #[test]
 fn a_slot_that_is_left_is_not_given_again_while_no_request_is_answered() {
