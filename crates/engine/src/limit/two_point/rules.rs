@@ -12,6 +12,8 @@ pub(super) enum Rule {
     Back,
     /// Below what was too high the limit grows only halfway.
     Ceiling,
+    /// A limit that stood for long is tried higher where the points say little.
+    Doubt,
     /// A limit that brings next to no answers falls to an eighth.
     Drowned,
     /// A cut takes two standard errors, not 0.6, where requests scatter or shares of the limit refuse them.
@@ -61,10 +63,11 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 26] = [
+const ALL: [(&str, Rule); 27] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
+    ("doubt", Rule::Doubt),
     ("drowned", Rule::Drowned),
     ("evidence", Rule::Evidence),
     ("flat", Rule::Flat),

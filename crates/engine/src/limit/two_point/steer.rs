@@ -38,6 +38,12 @@ const ROOM: f64 = 2.0;
 /// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the
 /// next comparison finds it out.
 const ERRORS_TO_CUT: f64 = 2.0;
+/// A limit that stood for so many cohorts is tried half again as high where `g` is this unsure. Where work comes in stretches of
+/// light and of heavy requests, a probe is about one of them and the limit about many: a limit of two could stay for ever on a
+/// server of fifty. What was pooled for so long is the lower point then, the surest that there is, and a step that was too much is
+/// taken back by the next comparison.
+const STOOD: u32 = 16;
+const UNSURE: f64 = 0.25;
 /// A lower point that old is good enough to cut by.
 const FRESH: Duration = Duration::from_secs(3);
 /// Concurrency is the same within this, as a logarithm.
@@ -247,7 +253,8 @@ impl TwoPoint {
             let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM;
             if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
         } else if !comparison.is_above(HIGH_ENOUGH, errors) {
-            Move::Settle
+            let is_unsure = high.cohorts >= STOOD && comparison.error > UNSURE && high.saturation > DEMAND;
+            if is_unsure && self.rules.has(Rule::Doubt) { Move::Grow(growth(TARGET)) } else { Move::Settle }
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
             Move::GoBack(before)
         } else if is_implausible || is_old {

@@ -141,6 +141,22 @@ fn a_probe_is_always_below_the_limit() {
     }
 }
 
+/// Where the lower point says too little for a step, the limit does not stay for ever.
+#[test]
+fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
+    let is_raised = |law: TwoPoint, cohorts: u32, scatter: f64| {
+        let high = Point { cohorts, saturation: 1.0, ..scattered(2.0, 0.06, 32.0, scatter) };
+        let low = Some(scattered(1.0, 0.04, 32.0, scatter));
+        let mut law = TwoPoint { started: true, scatter, high: Some(high), low, ..law.initial(2) };
+        law.steer(Timestamp::ZERO, None);
+        law.limit() > 2
+    };
+    assert!(is_raised(TwoPoint::new(), 16, 2.0));
+    assert!(!is_raised(TwoPoint::new(), 15, 2.0), "not for long");
+    assert!(!is_raised(TwoPoint::new(), 16, 0.2), "it is sure that 2 is right");
+    assert!(!is_raised(TwoPoint::new().without("doubt").unwrap(), 16, 2.0), "control");
+}
+
 /// What goes on in a server that fell silent is joined by no more.
 #[test]
 fn a_slot_that_is_left_is_not_given_again_while_no_request_is_answered() {
