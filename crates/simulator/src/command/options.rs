@@ -66,8 +66,9 @@ impl Options {
                 path => options.paths.push(path.into()),
             }
         }
-        if options.write.is_some() && options.draw.is_none() {
-            return Err("--write needs --draw: only drawn scenarios are written".to_owned());
+        if options.draw.is_none() && (options.write.is_some() || options.trouble) {
+            return Err("--write and --trouble need --draw: they say what becomes of what is drawn, and what that is"
+                .to_owned());
         }
         if !options.policies.is_empty() && options.replay.is_none() {
             return Err("--policy is for --replay; --set changes the policy of a scenario".to_owned());

@@ -9,8 +9,7 @@ const LOOKED_AT: f64 = 30.0;
 
 /// How many clients leave early, and how often and how soon they come back: in words, as fields, and how often each asks at most.
 fn clients(dice: &mut Dice, deadline: f64) -> (String, String, f64) {
-    let mut words = String::new();
-    let mut fields = String::new();
+    let (mut words, mut fields) = (String::new(), String::new());
     if dice.pick(&[false, true]) {
         let leavers = round(dice.even(0.05, 0.9), 2);
         words += &format!(", {:.0} % leave early", leavers * 100.0);
