@@ -5,7 +5,7 @@ use std::{
     net::{TcpListener as StdListener, UdpSocket},
     panic::resume_unwind,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -36,7 +36,7 @@ use tower_admission::{
     classify::RequestHead,
     limit::{Fixed, Gradient},
     percent,
-    store::{AfterRestart, Claim, Claims, LeaseGuard, Leases, OnStoreFailure, RedisStore},
+    store::{AfterRestart, Claim, Claims, Leases, OnStoreFailure, RedisStore},
 };
 
 use super::{bounded, eventually, grpc::Calls, keys, ms};
@@ -225,17 +225,24 @@ async fn insist<T, E>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
 }
 
 /// What a server that makes a mistake keeps for ever.
-async fn keep(mistake: &str, generation: &Generation, kept: &Mutex<Vec<LeaseGuard>>) {
+async fn keep(mistake: &str, generation: &Generation) {
     match mistake {
         "slot" => forget(insist(|| generation.admission.admit(Ticket::new())).await),
         "task" => drop(tokio::spawn(std::future::pending::<()>())),
         "socket" => forget(UdpSocket::bind("127.0.0.1:0").unwrap()),
         "memory" => forget(vec![1_u8; 8 << 20]),
+        // Taken again when it is lost: on a slow machine the store may be away for longer than a lease lives.
         "key" => {
-            let claims =
-                Claims::new(vec![Claim::cap(keys().cap("acme", "label", "reserved"), 9.try_into().unwrap())]).unwrap();
-            let held = insist(|| generation.leases.wait(&claims)).await;
-            kept.lock().unwrap().push(held);
+            let (leases, name) = (generation.leases.clone(), keys().cap("acme", "label", "reserved"));
+            let claims = Claims::new(vec![Claim::cap(name, 9.try_into().unwrap())]).unwrap();
+            drop(tokio::spawn(async move {
+                loop {
+                    if let Ok(held) = leases.wait(&claims).await {
+                        held.lost().await;
+                    }
+                    sleep(ms(10)).await;
+                }
+            }));
         }
         _ => {}
     }
@@ -253,7 +260,7 @@ async fn server() {
     });
     let handlers = Handlers::default();
     let mut generation = Generation::start(redis, &listeners, &handlers);
-    let (mut before, mut reloads, kept) = (Counts::default(), 0_u32, Mutex::default());
+    let (mut before, mut reloads) = (Counts::default(), 0_u32);
     let [web, grpc] = listeners.each_ref().map(|it| it.local_addr().unwrap());
     say(&format!("{web} {grpc}"));
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
@@ -264,7 +271,7 @@ async fn server() {
                 generation.admission.reload(settings(reloads % 2 == 1)).unwrap();
                 // What is there after the first round is what others are compared with.
                 if reloads > 1 {
-                    keep(mistake, &generation, &kept).await;
+                    keep(mistake, &generation).await;
                 }
                 say("reloaded");
             }
