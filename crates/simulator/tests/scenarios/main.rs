@@ -66,6 +66,7 @@ scenarios! {
     noisy_neighbour_shed_cap "noisy-neighbour-shed-cap"
     noisy_neighbour_wait "noisy-neighbour-wait"
     nothing_set "nothing-set"
+    one_tenant_capped "one-tenant-capped"
     overload_10x "overload-10x"
     overload_pool "overload-pool"
     overload_runs_on "overload-runs-on"

@@ -39,8 +39,9 @@
 //! # How sure the law is
 //!
 //! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
-//! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. From it follow the
-//! size of a cohort and the error of `g`. The limit moves where `g` is off by 0.6 standard errors: a step that was not
+//! requests, the largest of late, for a few samples without a slow one say nothing about slow ones. It is remembered as a
+//! variance as well: where all take longer by the same time, the relative one is less. From it follow the size of a cohort
+//! and the error of `g`. The limit moves where `g` is off by 0.6 standard errors: a step that was not
 //! due is found out by the next comparison. Where requests scatter much the law would find that out late, and where
 //! shares of the limit refuse requests a cut shrinks the shares at once: there a cut takes two standard errors.
 //!
@@ -67,9 +68,9 @@
 //! # Shares of the limit
 //!
 //! Partitions with caps, and slots that are kept for others, refuse requests while fewer run than the limit allows. A
-//! cohort that met such refusals is no lull. It is compared as any other, so a crowd is seen and the limit falls; but
-//! for itself it lets the limit grow to twice what runs and no further, for a higher limit moves the caps only by their
-//! part of it.
+//! cohort that met such refusals is no lull. It is compared as any other, so the limit falls where there is a crowd, and
+//! grows where there is none: a partition that comes alone gets what the server has, also where it may use a tenth of the
+//! limit. When others join it the limit is too high for some cohorts.
 //!
 //! # What counts is answers
 //!
@@ -121,7 +122,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use self::{
     cohort::{Cohort, Habit},
-    point::Point,
+    point::{Point, Scatter},
     rest::Rest,
     rules::{Rule, Rules},
     space::Shown,
@@ -155,8 +156,7 @@ pub struct TwoPoint {
     samples_wanted: u32,
     /// Requests that ran on when the last sample was taken.
     running: u32,
-    /// Relative variance of single requests: the largest of late.
-    scatter: f64,
+    scatter: Scatter,
     /// Mean round-trip time of what was answered of late.
     usual: f64,
     pace: f64,
@@ -201,8 +201,6 @@ const MOST: f64 = 100.0;
 /// a better mean that comes later is about a server that may be another one by then.
 const LONG_ENOUGH: f64 = 2e9;
 const FEWEST_ROUNDS: f64 = 2.0;
-/// What is left, after each point, of the largest scatter so far: half of it after 34 points.
-const SCATTER_LEFT: f64 = 0.98;
 /// The gap between probes while things change.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 
@@ -226,7 +224,7 @@ impl TwoPoint {
             gap: SHORTEST_GAP,
             samples_wanted: 16,
             running: 0,
-            scatter: 0.0,
+            scatter: Scatter::NONE,
             usual: 0.0,
             pace: 0.0,
             probed_at: Timestamp::ZERO,
@@ -282,7 +280,7 @@ impl TwoPoint {
 
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        let habit = Habit { answer: self.usual, scatter: self.scatter };
+        let habit = Habit { answer: self.usual, scatter: self.scatter.relative() };
         let hurry = hurry && self.rules.has(Rule::Hurry);
         Cohort::open(now, self.running, self.wanted(), hurry, habit, self.rules)
     }
@@ -309,9 +307,8 @@ impl TwoPoint {
         self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
         self.pace = point.pace;
         self.shown.learn(point);
-        let before = if self.rules.has(Rule::Scatter) { self.scatter * SCATTER_LEFT } else { 0.0 };
-        self.scatter = before.max(point.scatter);
-        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
+        self.scatter.learn(point, self.shown.is_slow(self.usual), self.rules);
+        self.samples_wanted = (self.scatter.relative() / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::rules::{Rule, Rules};
 use crate::Timestamp;
 
 /// Latency at one level of concurrency.
@@ -85,6 +86,40 @@ impl Point {
     /// Returns how much slower this point is than `other`, as the logarithm of the factor.
     pub(super) fn ln_slower(&self, other: &Self) -> f64 {
         (self.rtt / other.rtt).ln()
+    }
+}
+
+/// What is left, after each point, of the largest scatter so far: half of it after 34 points.
+const SCATTER_LEFT: f64 = 0.98;
+
+/// How much single requests scatter: the largest variance of late, relative to the square of the mean.
+///
+/// Where a crowd slows all work in proportion, the relative variance stays. Where each request takes longer by the same time, by a
+/// delay or in a queue, the variance itself stays, and the relative one falls by the square. So where answers are slow the smaller of
+/// the two counts. Without this, cohorts take many times too long there, and steps that are due are not made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scatter {
+    variance: f64,
+    in_proportion: f64,
+    relative: f64,
+}
+
+impl Scatter {
+    pub(super) const NONE: Self = Self { variance: 0.0, in_proportion: 0.0, relative: 0.0 };
+
+    /// Learns from each point.
+    pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) {
+        let left = if rules.has(Rule::Scatter) { SCATTER_LEFT } else { 0.0 };
+        let square = point.pace * point.pace;
+        self.variance = (self.variance * left).max(point.scatter * square);
+        self.in_proportion = (self.in_proportion * left).max(point.scatter);
+        let least = if is_slow { self.variance / square } else { f64::INFINITY };
+        self.relative = self.in_proportion.min(least);
+    }
+
+    /// Returns the variance relative to the square of the present mean.
+    pub(super) const fn relative(&self) -> f64 {
+        self.relative
     }
 }
 

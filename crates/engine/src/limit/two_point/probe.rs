@@ -7,6 +7,8 @@
 //!
 //! A probe halves *what ran*, which may be less than the limit, and rounds up, to less than the limit: at small limits a
 //! whole slot less is a point much further away, which costs more and tells less.
+//!
+//! Where answers take long, so do probes. One that is due for that reason makes do with as many requests as run.
 
 use std::time::Duration;
 
@@ -37,7 +39,7 @@ impl TwoPoint {
         self.phase = Phase::Probe;
         self.probed_at = now;
         self.slow_start = false;
-        self.cohort = Some(self.open(now, false));
+        self.cohort = Some(self.open(now, self.shown.is_slow(self.usual)));
     }
 
     pub(super) fn probed(&mut self, point: Point) {

@@ -35,6 +35,8 @@ const WEIGHT_OF_THROUGHPUT: f64 = 0.3;
 const ANSWERED: f64 = 0.9;
 /// A lower point this many times slower than the server alone has a delay.
 const DELAYED: f64 = 2.0;
+/// Answers that take so many times as long as the server alone takes are slow. From 2 to 5 the law does as well.
+const SLOW: f64 = 3.0;
 /// Part of the highest throughput of late below which the server itself became slower.
 const UNHURT: f64 = 0.6;
 /// Growth by less than this would tell nothing.
@@ -89,6 +91,11 @@ impl Shown {
         self.points = self.points.saturating_add(1);
         self.now.rtt = self.now.rtt.min(self.rtt);
         self.now.throughput = self.now.throughput.max(self.throughput);
+    }
+
+    /// Whether answers that take this long take much longer than the server alone takes: by a delay, or in a queue.
+    pub(super) fn is_slow(&self, rtt: f64) -> bool {
+        rtt > SLOW * self.best().0
     }
 
     /// Returns the round-trip time of the server alone, and its highest throughput.

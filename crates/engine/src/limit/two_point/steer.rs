@@ -191,12 +191,10 @@ impl TwoPoint {
         let Some(high) = self.high else { return by_known(Move::Stay) };
         // A lull says little about a burst, unless it was plainly faster: with fewer requests, or with as many.
         let is_crowded = |low: Point| {
-            let comparison = Comparison::new(&high, &low, self.scatter);
+            let comparison = Comparison::new(&high, &low, self.scatter.relative());
             comparison.at_least() > TARGET || comparison.halvings <= 0.0 && high.at_least > low.rtt * TARGET
         };
-        // A limit that only holds requests back by shares of it is as high as it has to be where it is twice what runs.
-        let is_by_shares = high.is_by_shares();
-        let starts = !self.started && !is_by_shares && self.rules.has(Rule::Start);
+        let starts = !self.started && !high.is_by_shares() && self.rules.has(Rule::Start);
         if self.limit < 2.0 || starts && !self.low.is_some_and(is_crowded) {
             // There is nothing to compare with yet.
             return by_known(Move::Double(2.0));
@@ -212,7 +210,7 @@ impl TwoPoint {
             let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
             return by_known(if is_room { self.room(&high) } else { Move::Probe });
         };
-        let plain = Comparison::new(&high, &low, self.scatter);
+        let plain = Comparison::new(&high, &low, self.scatter.relative());
         let basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
         Decision { to: self.compare(now, grown_from, (&high, &low), plain), basis }
     }
@@ -228,7 +226,7 @@ impl TwoPoint {
         let delay = self.shown.delay(high, low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
         let comparison = delay.map_or(plain, |delay| {
             let (high, low) = delay.inside(high, low);
-            Comparison::new(&high, &low, self.scatter)
+            Comparison::new(&high, &low, self.scatter.relative())
         });
         let Comparison { g, margin, .. } = comparison;
         let is_bounded = self.rules.has(Rule::Shown);
@@ -240,7 +238,7 @@ impl TwoPoint {
         let just_probed = low.at == now;
         let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
         // A cut that was not due.
-        let is_costly = self.scatter.max(high.scatter) > MUCH || high.refused > high.saturation;
+        let is_costly = self.scatter.relative().max(high.scatter) > MUCH || high.refused > high.saturation;
         let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
@@ -250,7 +248,8 @@ impl TwoPoint {
         } else if g < FLAT * margin.sqrt() && high.saturation > DEMAND && settled {
             Move::Double(growth(2.0))
         } else if g * margin < LOW_ENOUGH && settled {
-            let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM;
+            // Behind shares of the limit twice what runs is enough, unless it is plain that the server is idle.
+            let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM && g * margin > FLAT;
             if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
         } else if !comparison.is_above(HIGH_ENOUGH, errors) {
             let is_unsure = high.cohorts >= STOOD && comparison.error > UNSURE && high.saturation > DEMAND;
@@ -265,10 +264,11 @@ impl TwoPoint {
     }
 
     /// Raises a limit that is low for the requests that come by chance: room for them costs nothing, and a probe would
-    /// reject more.
+    /// reject more. Behind shares of the limit there is no such bound: room comes by the share only.
     fn room(&self, high: &Point) -> Move {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
-        if is_slower || self.limit >= high.concurrency * ROOM { Move::Stay } else { Move::MakeRoom }
+        let is_enough = self.limit >= high.concurrency * ROOM && !high.is_by_shares();
+        if is_slower || is_enough { Move::Stay } else { Move::MakeRoom }
     }
 
     /// Takes a step back that was too much.
