@@ -156,7 +156,9 @@ pub struct TwoPoint {
     samples_wanted: u32,
     /// Requests that ran on when the last sample was taken.
     running: u32,
-    scatter: Scatter,
+    /// Relative variance of single requests, and what it was of late.
+    scatter: f64,
+    scatters: Scatter,
     /// Mean round-trip time of what was answered of late.
     usual: f64,
     pace: f64,
@@ -224,7 +226,8 @@ impl TwoPoint {
             gap: SHORTEST_GAP,
             samples_wanted: 16,
             running: 0,
-            scatter: Scatter::NONE,
+            scatter: 0.0,
+            scatters: Scatter::NONE,
             usual: 0.0,
             pace: 0.0,
             probed_at: Timestamp::ZERO,
@@ -280,7 +283,7 @@ impl TwoPoint {
 
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        let habit = Habit { answer: self.usual, scatter: self.scatter.relative() };
+        let habit = Habit { answer: self.usual, scatter: self.scatter };
         let hurry = hurry && self.rules.has(Rule::Hurry);
         Cohort::open(now, self.running, self.wanted(), hurry, habit, self.rules)
     }
@@ -307,8 +310,8 @@ impl TwoPoint {
         self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
         self.pace = point.pace;
         self.shown.learn(point);
-        self.scatter.learn(point, self.shown.is_slow(self.usual), self.rules);
-        self.samples_wanted = (self.scatter.relative() / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
+        self.scatter = self.scatters.learn(point, self.shown.is_slow(self.usual), self.rules);
+        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
     }
 }
 

@@ -100,26 +100,19 @@ const SCATTER_LEFT: f64 = 0.98;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scatter {
     variance: f64,
-    in_proportion: f64,
     relative: f64,
 }
 
 impl Scatter {
-    pub(super) const NONE: Self = Self { variance: 0.0, in_proportion: 0.0, relative: 0.0 };
+    pub(super) const NONE: Self = Self { variance: 0.0, relative: 0.0 };
 
-    /// Learns from each point.
-    pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) {
+    /// Learns from each point; returns the relative variance that counts.
+    pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) -> f64 {
         let left = if rules.has(Rule::Scatter) { SCATTER_LEFT } else { 0.0 };
         let square = point.pace * point.pace;
         self.variance = (self.variance * left).max(point.scatter * square);
-        self.in_proportion = (self.in_proportion * left).max(point.scatter);
-        let least = if is_slow { self.variance / square } else { f64::INFINITY };
-        self.relative = self.in_proportion.min(least);
-    }
-
-    /// Returns the variance relative to the square of the present mean.
-    pub(super) const fn relative(&self) -> f64 {
-        self.relative
+        self.relative = (self.relative * left).max(point.scatter);
+        if is_slow { self.relative.min(self.variance / square) } else { self.relative }
     }
 }
 

@@ -191,7 +191,7 @@ impl TwoPoint {
         let Some(high) = self.high else { return by_known(Move::Stay) };
         // A lull says little about a burst, unless it was plainly faster: with fewer requests, or with as many.
         let is_crowded = |low: Point| {
-            let comparison = Comparison::new(&high, &low, self.scatter.relative());
+            let comparison = Comparison::new(&high, &low, self.scatter);
             comparison.at_least() > TARGET || comparison.halvings <= 0.0 && high.at_least > low.rtt * TARGET
         };
         let starts = !self.started && !high.is_by_shares() && self.rules.has(Rule::Start);
@@ -210,7 +210,7 @@ impl TwoPoint {
             let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
             return by_known(if is_room { self.room(&high) } else { Move::Probe });
         };
-        let plain = Comparison::new(&high, &low, self.scatter.relative());
+        let plain = Comparison::new(&high, &low, self.scatter);
         let basis = LimitInputs::of_nanos(high.rtt, low.rtt).ratio(plain.g);
         Decision { to: self.compare(now, grown_from, (&high, &low), plain), basis }
     }
@@ -226,7 +226,7 @@ impl TwoPoint {
         let delay = self.shown.delay(high, low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
         let comparison = delay.map_or(plain, |delay| {
             let (high, low) = delay.inside(high, low);
-            Comparison::new(&high, &low, self.scatter.relative())
+            Comparison::new(&high, &low, self.scatter)
         });
         let Comparison { g, margin, .. } = comparison;
         let is_bounded = self.rules.has(Rule::Shown);
@@ -238,7 +238,7 @@ impl TwoPoint {
         let just_probed = low.at == now;
         let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
         // A cut that was not due.
-        let is_costly = self.scatter.relative().max(high.scatter) > MUCH || high.refused > high.saturation;
+        let is_costly = self.scatter.max(high.scatter) > MUCH || high.refused > high.saturation;
         let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);

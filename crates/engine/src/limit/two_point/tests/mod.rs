@@ -1,14 +1,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cohort;
+mod probe;
 
 use std::{fmt::Write as _, time::Duration};
 
 use super::{
     super::{LimitAlgorithm, Sample},
-    Phase, TwoPoint,
+    TwoPoint,
     cohort::{Cohort, Habit},
-    point::{Comparison, Point, Scatter},
+    point::{Comparison, Point},
     rules::Rules,
     space::Shown,
 };
@@ -130,17 +131,6 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
-/// Half of 2.1, rounded up, is a limit of 2 itself, and a probe there tells nothing: the law would probe for ever.
-#[test]
-fn a_probe_is_always_below_the_limit() {
-    for (limit, ran, half) in
-        [(2.4, 2.1, 1.0), (2.0, 6.0, 1.0), (3.0, 3.0, 2.0), (3.9, 9.0, 2.0), (10.0, 9.6, 5.0), (10.0, 40.0, 5.0)]
-    {
-        let law = TwoPoint { limit, high: Some(point(ran, 0.1)), ..TwoPoint::new() };
-        assert_eq!(law.probed_limit(), half, "{limit}, {ran}");
-    }
-}
-
 /// Where the lower point says too little for a step, the limit does not stay for ever.
 #[test]
 fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
@@ -155,40 +145,6 @@ fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
     assert!(!is_raised(TwoPoint::new(), 15, 2.0), "not for long");
     assert!(!is_raised(TwoPoint::new(), 16, 0.2), "it is sure that 2 is right");
     assert!(!is_raised(TwoPoint::new().without("doubt").unwrap(), 16, 2.0), "control");
-}
-
-/// Of the two forms of the variance the smaller counts: a delay of nine times the work leaves a hundredth of the relative one.
-#[test]
-fn scatter_is_that_of_late_whether_all_became_slower_in_proportion_or_by_the_same_time() {
-    let relative = |seconds: f64, scatter: f64, rules: Rules| {
-        let mut law = Scatter::NONE;
-        law.learn(&scattered(8.0, 0.1, 32.0, 1.0), false, rules);
-        law.learn(&scattered(8.0, seconds, 32.0, scatter), seconds > 0.3, rules);
-        (law.relative() * 1e4).round() / 1e4
-    };
-    assert_eq!(relative(0.1, 0.2, Rules::ALL), 0.98, "it is remembered");
-    assert_eq!(relative(1.0, 0.0, Rules::ALL), 0.0098, "all take longer by the same time");
-    assert_eq!(relative(1.0, 1.0, Rules::ALL), 1.0, "all take longer in proportion");
-    assert_eq!(relative(0.01, 0.5, Rules::ALL), 0.98, "and shorter");
-    assert_eq!(relative(0.1, 0.2, Rules::ALL.without("scatter").unwrap()), 0.2, "control");
-}
-
-/// A probe of slow answers makes do with those that run, so that it takes about one of them.
-#[test]
-fn a_probe_is_in_a_hurry_where_answers_became_slow() {
-    let ends_after = |seconds: f64| {
-        let mut law = TwoPoint::new().initial(40);
-        law.learn_scatter(&point(20.0, 0.1));
-        law.learn_scatter(&point(40.0, seconds));
-        law.probe(Timestamp::ZERO);
-        let rtt = Duration::from_secs_f64(seconds);
-        let ends = (1..100).find(|_| {
-            law.on_sample(&Sample { running: 20, ..Sample::new(Timestamp::ZERO, rtt, 20, Outcome::Success) });
-            law.phase == Phase::Watch
-        });
-        ends.unwrap()
-    };
-    assert_eq!((ends_after(0.2), ends_after(1.0)), (28, 16));
 }
 
 /// What goes on in a server that fell silent is joined by no more.
