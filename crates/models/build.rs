@@ -7,8 +7,8 @@ mod mistakes;
 
 use mistakes::{MISTAKES, Mistake};
 
-const FILES: [&str; 6] =
-    ["lending.rs", "mod.rs", "standing_refusal.rs", "ring.rs", "lanes_per_partition.rs", "lane_state.rs"];
+const FILES: [&str; 7] =
+    ["lending.rs", "loan.rs", "mod.rs", "standing_refusal.rs", "ring.rs", "lanes_per_partition.rs", "lane_state.rs"];
 const ATOMICS: &str = "pub(super) use loom::sync::atomic::{AtomicU64, Ordering};\n";
 
 /// All models.

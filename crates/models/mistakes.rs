@@ -107,7 +107,7 @@ pub const MISTAKES: &[Mistake] = &[
         name: "recalls_from_an_open_lane",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("lane.state.close();", "let _: &Lane = lane;")],
+        edits: &[("lane.state.close();", "let _ = lane;")],
     },
     Mistake {
         name: "opens_without_what_was_called_back",
@@ -123,7 +123,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "believes_requests_that_give_up",
-        file: "lending.rs",
+        file: "loan.rs",
         models: TURNS,
         edits: &[("seen.used.min(self.lent)", "seen.used")],
     },
@@ -147,7 +147,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "counts_requests_that_gave_up",
-        file: "lending.rs",
+        file: "loan.rs",
         models: TURNS,
         edits: &[
             ("entered.wrapping_sub(self.counted).cast_signed()", "entered.saturating_sub(self.counted).cast_signed()"),

@@ -1,9 +1,13 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
-use super::{BATCH, Lane, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing, low};
+use super::{
+    BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
+    loan::{Loan, loans, settle_partition, share_out},
+    low,
+};
 use crate::{
     Outcome, Timestamp,
-    engine::{Engine, PartitionId, RequestSample, Settled},
+    engine::{Engine, RequestSample, Settled},
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.
@@ -38,28 +42,6 @@ pub(in crate::runtime) struct Lending {
     last_end: Timestamp,
     /// What happened in the lanes, while that is told.
     settled: Vec<Settled>,
-}
-
-/// What is lent to a lane, and what the engine knows of it.
-#[derive(Debug)]
-struct Loan {
-    partition: PartitionId,
-    /// Slots that count as running.
-    lent: u32,
-    /// Slots that the state of the lane takes for lent: more, where the engine has called some back; fewer, where more run than may.
-    in_state: i64,
-    /// Requests that left, now and modulo 2^24.
-    left: u64,
-    left_seen: u32,
-    /// Requests that entered, as the engine counted them.
-    counted: u64,
-    /// Samples that were collected.
-    read_at_end: u32,
-    read_at_head: u32,
-    /// Successes that were not timed, since the last one that was.
-    untimed: u64,
-    /// Latest time at which a timed request left.
-    last_end: Timestamp,
 }
 
 impl Lending {
@@ -227,104 +209,6 @@ impl Lending {
     #[cfg(test)]
     fn check(&self) {
         assert_eq!(self.lent, self.loans.iter().map(|loan| loan.lent).sum::<u32>());
-    }
-}
-
-/// The loans to lanes that are closed.
-fn loans(lanes: &Lanes) -> impl Iterator<Item = Loan> {
-    let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.per_partition));
-    partitions.zip(&lanes.lanes).map(|(partition, lane)| Loan::of(partition, lane))
-}
-
-/// Notes what happened in the lanes of a partition. Returns what that means for the engine, if any slot is lent there.
-fn settle_partition(loans: &mut [Loan], lanes: &[Lane]) -> Option<Settled> {
-    if let ([loan], [lane]) = (&mut *loans, lanes) {
-        return (loan.lent > 0).then(|| loan.settle(lane));
-    }
-    let last_end = loans.iter().map(|loan| loan.last_end).max()?;
-    let used = loans.iter_mut().zip(lanes).filter(|(loan, _)| loan.lent > 0);
-    let each = used.map(|(loan, lane)| {
-        let settled = loan.settle(lane);
-        (settled, settled.busy_since.filter(|&since| since >= last_end))
-    });
-    let earlier = |a: Option<_>, b: Option<_>| a.into_iter().chain(b).min();
-    let (settled, since_last_end) = each.reduce(|(sum, sum_since), (it, since)| {
-        let busy_since = earlier(sum.busy_since, it.busy_since);
-        let (admitted, back, left) = (sum.admitted + it.admitted, sum.back + it.back, sum.left + it.left);
-        (Settled { partition: it.partition, admitted, back, left, busy_since }, earlier(sum_since, since))
-    })?;
-    // A request that entered one lane before another request left another lane says nothing of a stall.
-    Some(if settled.left > 0 { Settled { busy_since: since_last_end, ..settled } } else { settled })
-}
-
-/// Shares slots that were lent to a partition out among its lanes, by what they used.
-fn share_out(more: u32, loans: &mut [Loan]) {
-    let mut weights: usize = loans.iter().map(Loan::weight).sum();
-    let mut left = more;
-    for loan in &mut *loans {
-        let weight = loan.weight();
-        let part = left as usize * weight / weights;
-        weights -= weight;
-        left -= loan.add(part);
-    }
-    // What the last lanes had no room for.
-    for loan in loans {
-        left -= loan.add(left as usize);
-    }
-}
-
-impl Loan {
-    /// The loan to a lane that is closed, and that may have served another handle before.
-    fn of(partition: PartitionId, lane: &Lane) -> Self {
-        let left = lane.state.look().left;
-        Self {
-            partition,
-            in_state: lane.state.lent(),
-            left_seen: left,
-            read_at_end: left,
-            read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
-            lent: 0,
-            left: 0,
-            counted: 0,
-            untimed: 0,
-            last_end: Timestamp::ZERO,
-        }
-    }
-
-    /// By how much of what is free its lane gets: by what it used.
-    const fn weight(&self) -> usize {
-        self.lent as usize + 1
-    }
-
-    /// How many slots more fit into its state.
-    const fn room(&self) -> u32 {
-        MOST_LENT - self.lent
-    }
-
-    /// Takes up to `most` slots more. Returns how many.
-    fn add(&mut self, most: usize) -> u32 {
-        let more = u32::try_from(most).unwrap_or(u32::MAX).min(self.room());
-        self.lent += more;
-        more
-    }
-
-    /// Notes what happened in a lane that is closed. Returns what that means for the engine.
-    fn settle(&mut self, lane: &Lane) -> Settled {
-        let seen = lane.state.look();
-        let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
-        (self.left, self.left_seen) = (self.left + left, seen.left);
-        // A request that gives up entering may be in `used`. It takes the lock next, and is told to be gone. Beyond what was
-        // lent it is not told at all: its lane may have no slot by then, and nothing would look at it.
-        let used = seen.used.min(self.lent);
-        let entered = self.left + u64::from(used);
-        let admitted = entered.wrapping_sub(self.counted).cast_signed();
-        self.counted = entered;
-        let back = self.lent - used;
-        self.lent = used;
-        // The engine has it from here on: a slot that it takes back ends that time as well.
-        let since = lane.busy_since.swap(u64::MAX, Ordering::Relaxed);
-        let busy_since = (used > 0 && since != u64::MAX).then_some(Timestamp::from_nanos(since));
-        Settled { partition: self.partition, admitted, back, left, busy_since }
     }
 }
 

@@ -21,6 +21,7 @@ mod lane_state;
 mod lane_state_proof_tests;
 mod lanes_per_partition;
 mod lending;
+mod loan;
 mod ring;
 mod standing_refusal;
 
