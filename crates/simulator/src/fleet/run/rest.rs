@@ -13,7 +13,7 @@ use crate::fleet::{
 
 /// Longest time until all that runs has ended, once no request comes any more.
 const ENDS_WITHIN: u64 = 20_000;
-/// Longest time until an idle instance admits: a law at its minimum pauses for a minute at most.
+/// Longest time until an idle instance admits, by its own clock: a law at its minimum pauses for a minute at most.
 const ADMITS_WITHIN: u64 = 61_000;
 
 impl World<'_> {
@@ -90,7 +90,7 @@ impl World<'_> {
             }
         }
         // Last, since time may pass here.
-        let until = self.now + ADMITS_WITHIN;
+        let until = self.now + ADMITS_WITHIN * 100 / (100 - self.plan.settings.drift);
         (0..self.instances.len()).for_each(|index| self.ask_at_rest(index, until));
     }
 
