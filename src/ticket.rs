@@ -200,9 +200,13 @@ impl<'r> Ticket<'r> {
     /// Whether the request asks for a slot of its partition and nothing else.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.label.is_none()
-            && self.label_key.is_none()
-            && self.class.is_none()
+        self.label.is_none() && self.label_key.is_none() && self.is_plain_but_for_label()
+    }
+
+    /// The same for a request that may have a label.
+    #[inline]
+    pub(crate) fn is_plain_but_for_label(&self) -> bool {
+        self.class.is_none()
             && matches!(self.criticality, Criticality::Critical)
             && self.timeout.is_none_or(|timeout| !timeout.is_zero())
     }

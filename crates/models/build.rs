@@ -7,12 +7,21 @@ mod mistakes;
 
 use mistakes::{MISTAKES, Mistake};
 
-const FILES: [&str; 7] =
-    ["lending.rs", "loan.rs", "mod.rs", "standing_refusal.rs", "ring.rs", "lanes_per_partition.rs", "lane_state.rs"];
+const FILES: [&str; 9] = [
+    "labelled.rs",
+    "lane.rs",
+    "lending.rs",
+    "loan.rs",
+    "mod.rs",
+    "standing_refusal.rs",
+    "ring.rs",
+    "lanes_per_partition.rs",
+    "lane_state.rs",
+];
 const ATOMICS: &str = "pub(super) use loom::sync::atomic::{AtomicU64, Ordering};\n";
 
 /// All models.
-const MODELS: &[&str] = &["handle", "standing_refusals", "rings", "two_lanes", "turns", "lane_states"];
+const MODELS: &[&str] = &["handle", "standing_refusals", "rings", "two_lanes", "labels", "turns", "lane_states"];
 
 /// Returns the module with these models: a part of the quiet path, so that they see what is private there.
 fn modules(folder: &Path, models: &[&str]) -> String {

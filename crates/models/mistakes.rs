@@ -17,6 +17,7 @@ const UNCHECKED: (&str, &str) =
 const LANE_STATES: &[&str] = &["lane_states"];
 const TURNS: &[&str] = &["handle", "turns"];
 const TWO_LANES: &[&str] = &["handle", "two_lanes"];
+const LABELS: &[&str] = &["handle", "labels"];
 const RINGS: &[&str] = &["rings"];
 const STANDING_REFUSALS: &[&str] = &["standing_refusals"];
 
@@ -73,7 +74,7 @@ pub const MISTAKES: &[Mistake] = &[
         name: "forgets_to_undo",
         file: "lane_state.rs",
         models: LANE_STATES,
-        edits: &[("            self.0.fetch_add(FREE - USED, Ordering::AcqRel);\n", "")],
+        edits: &[("        self.0.fetch_add(FREE - USED, Ordering::AcqRel);\n", "")],
     },
     Mistake {
         name: "opens_with_a_store",
@@ -105,15 +106,15 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "recalls_from_an_open_lane",
-        file: "lending.rs",
+        file: "loan.rs",
         models: TURNS,
-        edits: &[("lane.state.close();", "let _ = lane;")],
+        edits: &[("            lane.state.close();", "            let _ = lane;")],
     },
     Mistake {
         name: "opens_without_what_was_called_back",
-        file: "lending.rs",
+        file: "loan.rs",
         models: TURNS,
-        edits: &[("lane.state.open(i64::from(most) - loan.in_state);", "lane.state.open(i64::from(most));")],
+        edits: &[("lane.state.open(i64::from(most) - self.in_state);", "lane.state.open(i64::from(most));")],
     },
     Mistake {
         name: "takes_over_and_counts_on",
@@ -158,7 +159,7 @@ pub const MISTAKES: &[Mistake] = &[
         name: "closes_one_lane_of_two",
         file: "lending.rs",
         models: TURNS,
-        edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
+        edits: &[("in lanes.all().zip(&mut self.loans) {\n                loan.close(lane);", "in lanes.all().zip(&mut self.loans).take(1) {\n                loan.close(lane);")],
     },
     Mistake {
         name: "learns_an_observed_request_again",
@@ -187,7 +188,13 @@ pub const MISTAKES: &[Mistake] = &[
         name: "closes_one_lane_of_a_partition",
         file: "lending.rs",
         models: TWO_LANES,
-        edits: &[("for lane in &lanes.lanes {", "for lane in lanes.lanes.iter().take(1) {")],
+        edits: &[("in lanes.all().zip(&mut self.loans) {\n                loan.close(lane);", "in lanes.all().zip(&mut self.loans).take(1) {\n                loan.close(lane);")],
+    },
+    Mistake {
+        name: "enters_without_a_second_look",
+        file: "labelled.rs",
+        models: LABELS,
+        edits: &[("if is_for.load(Ordering::Relaxed) != key {", "if is_for.load(Ordering::Relaxed) == 0 {")],
     },
     Mistake {
         name: "shares_out_what_has_to_leave",

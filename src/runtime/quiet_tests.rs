@@ -22,7 +22,7 @@ use super::{
     core::{be_thread, force_lanes_per_partition},
 };
 use crate::{
-    Clock, Criticality, Mode, Outcome, PartitionMode, Ticket,
+    Clock, Criticality, Labels, Mode, Outcome, PartitionMode, Ticket,
     kept_tests::seeds,
     limit::{Aimd, Fixed, Limit},
     percent,
@@ -33,12 +33,15 @@ const PER_PARTITION: [usize; 2] = [1, 4];
 
 const PARTITIONS: [&str; 4] = ["", "web", "batch", "gone"];
 
+/// More than are known at a time.
+const LABELS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
 #[derive(Clone, Debug)]
 enum Op {
     Arrive {
         partition: usize,
         criticality: Criticality,
-        label: bool,
+        label: Option<usize>,
         timeout: Option<u64>,
         waits: bool,
     },
@@ -68,6 +71,7 @@ struct Settings {
     queue: usize,
     is_learned: bool,
     second: PartitionMode,
+    label_cap: usize,
 }
 
 impl Settings {
@@ -83,6 +87,7 @@ impl Settings {
             .queue(self.queue)
             .max_wait(Duration::from_millis(40))
             .admission_timeout(Duration::from_millis(10))
+            .labels(Labels::new().cap(self.label_cap).max_labels(3).metrics(4))
             .partition("web", percent(40))
             .partition("batch", share)
             .time_one_in(NonZeroU32::MIN)
@@ -143,8 +148,8 @@ impl World {
         match op {
             Op::Arrive { partition, criticality, label, timeout, waits } => {
                 let mut ticket = Ticket::new().partition(PARTITIONS[*partition]).criticality(*criticality);
-                if *label {
-                    ticket.set_label("tenant");
+                if let Some(label) = label {
+                    ticket.set_label(LABELS[*label]);
                 }
                 if let Some(timeout) = timeout {
                     ticket.limit_timeout(Duration::from_millis(*timeout));
@@ -247,12 +252,9 @@ impl World {
 
 fn settings(is_learned: bool) -> impl Strategy<Value = Settings> {
     let mode = prop_oneof![Just(PartitionMode::Burst), Just(PartitionMode::HardCap), Just(PartitionMode::Overcommit)];
-    (1usize..24, prop_oneof![Just(0usize), 1usize..6], mode).prop_map(move |(limit, queue, second)| Settings {
-        limit,
-        queue,
-        is_learned,
-        second,
-    })
+    let queue = prop_oneof![Just(0usize), 1usize..6];
+    let all = (1usize..24, queue, mode, 1usize..8);
+    all.prop_map(move |(limit, queue, second, label_cap)| Settings { limit, queue, is_learned, second, label_cap })
 }
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
@@ -264,11 +266,12 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-fn ops(is_learned: bool) -> impl Strategy<Value = Op> {
+/// Requests, so many of a hundred with a label, and what else may happen.
+fn ops(is_learned: bool, labelled: u32) -> impl Strategy<Value = Op> {
     let arrive = (
         0usize..4,
         prop_oneof![9 => Just(Criticality::Critical), 1 => prop::sample::select(&Criticality::ALL[..])],
-        prop::bool::weighted(0.05),
+        prop_oneof![100 - labelled => Just(None), labelled => (0..LABELS.len()).prop_map(|it| Some(it * it / LABELS.len()))],
         prop_oneof![8 => Just(None), 1 => (0u64..30).prop_map(Some)],
         any::<bool>(),
     );
@@ -328,7 +331,7 @@ proptest! {
     fn a_handle_that_lends_decides_as_one_that_does_not(
         settings in settings(false),
         per_partition in prop::sample::select(&PER_PARTITION[..]),
-        ops in prop::collection::vec(ops(false), 1..160),
+        ops in prop::collection::vec(ops(false, 5), 1..160),
     ) {
         compare(settings, per_partition, &ops)?;
     }
@@ -337,7 +340,20 @@ proptest! {
     fn the_same_holds_where_the_limit_is_learned(
         settings in settings(true),
         per_partition in prop::sample::select(&PER_PARTITION[..]),
-        ops in prop::collection::vec(ops(true), 1..160),
+        ops in prop::collection::vec(ops(true, 5), 1..160),
+    ) {
+        compare(settings, per_partition, &ops)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: seeds(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_holds_for_requests_with_a_label(
+        settings in any::<bool>().prop_flat_map(settings),
+        per_partition in prop::sample::select(&PER_PARTITION[..]),
+        ops in prop::collection::vec(ops(true, 90), 1..160),
     ) {
         compare(settings, per_partition, &ops)?;
     }
@@ -346,10 +362,10 @@ proptest! {
 /// The control of the tests above: they would say little if nothing were lent.
 #[test]
 fn a_quiet_handle_lends_and_a_busy_one_does_not() {
-    let settings = Settings { limit: 8, queue: 4, is_learned: false, second: PartitionMode::Burst };
+    let settings = Settings { limit: 8, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 8 };
     let mut world = World::new(settings, 1);
     let arrive =
-        Op::Arrive { partition: 0, criticality: Criticality::Critical, label: false, timeout: None, waits: true };
+        Op::Arrive { partition: 0, criticality: Criticality::Critical, label: None, timeout: None, waits: true };
     // To lend is tried after some quiet turns.
     for _ in 0..200 {
         assert_eq!(world.step(&arrive), "admitted");
@@ -366,6 +382,66 @@ fn a_quiet_handle_lends_and_a_busy_one_does_not() {
     world.step(&Op::Finish(0, Outcome::Success));
     assert_eq!(world.step(&Op::Poll(0)), "admitted");
     assert!(!world.permits[7].is_lent(), "the engine handed the slot on");
+}
+
+/// The control for requests with a label, whose cap binds on lent slots as well.
+#[test]
+fn a_quiet_handle_lends_to_labels() {
+    let settings = Settings { limit: 40, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 3 };
+    let mut world = World::new(settings, 1);
+    let of = |label| Op::Arrive {
+        partition: 1,
+        criticality: Criticality::Critical,
+        label: Some(label),
+        timeout: None,
+        waits: true,
+    };
+    for round in 0..200 {
+        let label = round % 2;
+        assert_eq!(world.step(&of(label)), "admitted");
+        world.step(&Op::Finish(0, Outcome::Success));
+    }
+    for label in [0, 1, 0, 1, 0, 1] {
+        assert_eq!(world.step(&of(label)), "admitted");
+    }
+    assert!(world.permits.iter().all(Permit::is_lent), "{:?}", world.permits);
+    assert_eq!(world.step(&of(0)), "waits");
+    let snapshot = world.admission.snapshot();
+    let counts = snapshot.labels.iter().map(|it| (&*it.name, it.in_flight, it.waiting, it.admitted));
+    assert_eq!(counts.collect::<Vec<_>>(), [("a", 3, 1, 103), ("b", 3, 0, 103)]);
+}
+
+#[test]
+fn a_cap_that_shrinks_binds_on_slots_that_are_lent() {
+    let settings = Settings { limit: 40, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 5 };
+    let mut world = World::new(settings, 1);
+    let of = |label| Op::Arrive {
+        partition: 1,
+        criticality: Criticality::Critical,
+        label: Some(label),
+        timeout: None,
+        waits: true,
+    };
+    let leave = |number| Op::Finish(number, Outcome::Success);
+    for round in 0..200 {
+        world.step(&of(round % 2));
+        world.step(&leave(0));
+    }
+    (0..5).for_each(|_| assert_eq!(world.step(&of(0)), "admitted"));
+    assert!(world.permits.iter().all(Permit::is_lent));
+    world.step(&Op::Reload(Settings { label_cap: 2, ..settings }));
+    // Slots are lent again, while five of the label run.
+    while !world.permits.get(5).is_some_and(Permit::is_lent) {
+        (5..world.permits.len()).for_each(|_| drop(world.step(&leave(5))));
+        assert_eq!(world.step(&of(1)), "admitted");
+    }
+    for left in (2..5).rev() {
+        world.step(&leave(0));
+        assert_eq!(world.step(&of(0)), "waits", "{left} of 2 run");
+        world.step(&Op::Cancel(0));
+    }
+    world.step(&leave(0));
+    assert_eq!(world.step(&of(0)), "admitted");
 }
 
 #[test]

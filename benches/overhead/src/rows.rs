@@ -29,6 +29,7 @@ const ONE_IN_EIGHT: &str = "AdaptiveConcurrencyLayer, one in eight timed";
 const README: &str = "AdmissionLayer, README settings";
 const README_PUBLISHED: &str = "AdmissionLayer, README settings, journal and metrics";
 const LABELS: &str = "AdmissionLayer, 10,000 labels with a cap each";
+const FEW_LABELS: &str = "AdmissionLayer, ten labels with a cap each";
 const BUSY: &str = "AdmissionLayer, busy";
 const BUSY_SINCE: &str = "AdmissionLayer, busy since a quiet time";
 const BUSY_ADAPTIVE: &str = "AdaptiveConcurrencyLayer, busy";
@@ -54,7 +55,8 @@ pub const ROWS: &[Contestant] = &[
         let admission = readme();
         Published::boxed(&admission, accepts(readme_layer(&admission).layer(HANDLER)))
     }),
-    accepting(LABELS, || accepts(labels().layer(HANDLER))),
+    accepting(LABELS, || accepts(labels(KEYS).layer(HANDLER))),
+    accepting(FEW_LABELS, || accepts(labels(10).layer(HANDLER))),
     accepting(BUSY, || {
         let admission = admission(Fixed::new(MANY));
         let occupied = busy(&admission);
@@ -88,6 +90,7 @@ pub fn targets() -> Vec<Contestant> {
         README,
         README_PUBLISHED,
         LABELS,
+        FEW_LABELS,
         BUSY,
         BUSY_SINCE,
         BUSY_ADAPTIVE,
@@ -141,19 +144,20 @@ thread_local! {
     static NEXT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Each label has a cap of its own and is known already. Labels come in an order that no cache foresees.
-fn labels() -> AdmissionLayer {
-    let labels = TENANTS.iter().enumerate().fold(Labels::new(), |labels, (key, tenant)| {
+/// So many labels, each with a cap of its own and known already. Many of them come in an order that no cache foresees.
+fn labels(count: usize) -> AdmissionLayer {
+    let tenants = &TENANTS[..count];
+    let labels = tenants.iter().enumerate().fold(Labels::new(), |labels, (key, tenant)| {
         // No two neighbours have the same cap, and there is room below each.
         labels.label_cap(tenant, 2 + key % 7)
     });
     let admission = Admission::builder().limit(Fixed::new(MANY)).labels(labels).shed().build().expect("valid settings");
-    for tenant in TENANTS.iter() {
+    for tenant in tenants {
         drop(admission.try_admit(Ticket::new().label(tenant)).expect("there is room"));
     }
-    assert_eq!(admission.snapshot().labels.len(), KEYS);
-    AdmissionLayer::new(&admission).classify(|_: &RequestHead<'_>, ticket: &mut Ticket<'_>| {
-        let next = (NEXT.get() + 6_181) % KEYS;
+    assert_eq!(admission.snapshot().labels.len(), count);
+    AdmissionLayer::new(&admission).classify(move |_: &RequestHead<'_>, ticket: &mut Ticket<'_>| {
+        let next = (NEXT.get() + 6_181) % count;
         NEXT.set(next);
         ticket.set_label(TENANTS[next].as_str());
     })

@@ -29,6 +29,11 @@ impl Extras {
     pub(crate) const fn are_none(self) -> bool {
         self.0 == 0
     }
+
+    /// Whether nothing is asked but this.
+    pub(crate) const fn are_none_but(self, it: Self) -> bool {
+        self.0 & !it.0 == 0
+    }
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ pub struct LabelId(u32);
 
 impl LabelId {
     /// All requests without a label.
-    pub(crate) const DEFAULT: Self = Self(0);
+    pub const DEFAULT: Self = Self(0);
     /// All labels that the table has no room for, of the first class; those of the others follow.
     pub(crate) const OVERFLOW: Self = Self(1);
 

@@ -73,8 +73,8 @@ pub use self::{
         LabelOutcome, MOST_ENTRIES, RejectedCount, Wanted, named,
     },
     tokens::{
-        Arrival, Ask, Counted, DryRunOutcome, Place, Refusal, RequestSample, Settled, SharedBound, SharedRules, Slot,
-        StoreChange, StoreState, Subject,
+        Arrival, Ask, Borrower, Counted, DryRunOutcome, Place, Refusal, RequestSample, Settled, SharedBound,
+        SharedRules, Slot, StoreChange, StoreState, Subject,
     },
     verbs::NoRoom,
     view::{

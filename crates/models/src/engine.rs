@@ -25,10 +25,31 @@ impl PartitionId {
     }
 }
 
-/// What happened on the lent slots of a partition since the last time.
+/// The number of a label.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LabelId(pub(crate) u64);
+
+impl LabelId {
+    pub(crate) const DEFAULT: Self = Self(0);
+}
+
+/// The requests that lent slots are for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Borrower {
+    pub(crate) partition: PartitionId,
+    pub(crate) label: LabelId,
+}
+
+impl Borrower {
+    pub(crate) const fn of(partition: PartitionId) -> Self {
+        Self { partition, label: LabelId::DEFAULT }
+    }
+}
+
+/// What happened on the slots of a borrower since the last time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
-    pub(crate) partition: PartitionId,
+    pub(crate) borrower: Borrower,
     pub(crate) admitted: i64,
     pub(crate) back: u32,
     pub(crate) left: u64,
@@ -39,6 +60,7 @@ pub(crate) struct Settled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSample {
     pub(crate) partition: PartitionId,
+    pub(crate) label: LabelId,
     pub(crate) start: Timestamp,
     pub(crate) end: Timestamp,
     pub(crate) in_flight: u32,
@@ -49,10 +71,11 @@ pub(crate) struct RequestSample {
 }
 
 impl RequestSample {
-    pub(crate) const fn lent(partition: PartitionId) -> Self {
+    pub(crate) const fn lent(borrower: Borrower) -> Self {
+        let Borrower { partition, label } = borrower;
         let (start, end) = (Timestamp::ZERO, Timestamp::ZERO);
         let outcome = Outcome::Success;
-        Self { partition, start, end, in_flight: 0, running: 0, outcome, is_untimely: false, weight: 1 }
+        Self { partition, label, start, end, in_flight: 0, running: 0, outcome, is_untimely: false, weight: 1 }
     }
 }
 
@@ -62,8 +85,8 @@ pub(crate) struct Engine {
     limit: usize,
     /// Slots that are taken, those that are lent included.
     running: usize,
-    /// Slots that are lent to each partition.
-    lent: [u32; 2],
+    /// Slots that are lent to each partition without a label, and to each label, by number.
+    lent: [u32; 4],
     /// Waiters, and those of them that got a slot and were not told yet, or did not fetch it yet.
     line: VecDeque<usize>,
     granted: VecDeque<usize>,
@@ -82,7 +105,7 @@ impl Engine {
         Self {
             limit,
             running: 0,
-            lent: [0; 2],
+            lent: [0; 4],
             line: VecDeque::new(),
             granted: VecDeque::new(),
             unfetched: BTreeSet::new(),
@@ -122,26 +145,31 @@ impl Engine {
         self.line.is_empty() && self.granted.is_empty()
     }
 
-    pub(crate) fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
+    /// The hash of a label is its number; all labels are known.
+    pub(crate) fn label_of_hash(&self, hash: u64) -> Option<LabelId> {
+        Some(LabelId(hash))
+    }
+
+    pub(crate) fn lend(&mut self, borrower: Borrower, most: usize) -> u32 {
         let lent = most.min(self.free_slots());
         self.running += lent;
         let lent = u32::try_from(lent).expect("a small number");
-        self.lent[partition.index()] += lent;
+        self.lent[place(borrower)] += lent;
         lent
     }
 
     /// More slots than the limit: what is lent of them is lent to requests that run.
-    pub(crate) fn too_many(&self, _: PartitionId, lent: u32) -> u32 {
+    pub(crate) fn too_many(&self, _: Borrower, lent: u32) -> u32 {
         u32::try_from(self.running.saturating_sub(self.limit)).map_or(lent, |too_many| too_many.min(lent))
     }
 
     pub(crate) fn note_freed(&mut self, _: bool, _: Option<Timestamp>) {}
 
     pub(crate) fn settle(&mut self, settled: Settled) {
-        let Settled { partition, admitted, back, left, busy_since: _ } = settled;
+        let Settled { borrower, admitted, back, left, busy_since: _ } = settled;
         self.admitted = self.admitted.checked_add_signed(admitted).expect("what is taken back was counted");
         self.left += left;
-        let lent = &mut self.lent[partition.index()];
+        let lent = &mut self.lent[place(borrower)];
         *lent = lent.checked_sub(back).expect("no more slots come back than were lent");
         self.running = self.running.checked_sub(back as usize).expect("no more slots come back than are taken");
         self.dispatch();
@@ -151,11 +179,11 @@ impl Engine {
         self.samples.extend_from_slice(samples);
     }
 
-    pub(crate) fn learn_hold(&mut self, _: Timestamp, _: Timestamp, _: u32) {
+    pub(crate) fn learn_hold(&mut self, _: LabelId, _: Timestamp, _: Timestamp, _: u32) {
         self.holds += 1;
     }
 
-    pub(crate) fn count_untimed(&mut self, _: PartitionId, _: Outcome, _: u64) {
+    pub(crate) fn count_untimed(&mut self, _: Borrower, _: Outcome, _: u64) {
         unreachable!("each request is timed here, and no ring is overrun")
     }
 
@@ -220,5 +248,13 @@ impl Engine {
             self.unfetched.insert(request);
             self.new_grants += 1;
         }
+    }
+}
+
+/// The place of a borrower in the counts: the first label is that of number 1.
+fn place(borrower: Borrower) -> usize {
+    match borrower.label.0 {
+        0 => borrower.partition.index(),
+        label => 1 + usize::try_from(label).expect("labels have small numbers"),
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{SlotRef, State, discard},
+    core::{LentSlot, SlotRef, State, discard},
     shared::Shared,
 };
 use crate::{
@@ -42,6 +42,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
         }
         match shared.arrive(partition, ticket, &mut None) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
+            Arrived::Enter(slot) => Self::Admit(SlotGuard::lent(shared, partition, ticket, slot)),
             Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules, ticket.remaining()) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
@@ -52,9 +53,10 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
     }
 }
 
-/// The answer of the engine, with the slot kept for the guard.
+/// The answer of the engine, with the slot kept for the guard; or a slot that it lent before.
 enum Arrived {
     Admit(SlotRef),
+    Enter(LentSlot),
     Ask(Place, Arc<SharedRules>),
     Reject(Refusal),
     Wait(Place),
@@ -82,6 +84,7 @@ impl Shared {
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
+            Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket, slot))),
             Arrived::Ask(place, rules) => Waiting::ask(Arc::clone(self), place, rules, ticket.remaining())
                 .map(Permit::new)
                 .map_err(Waiting::give_up),
@@ -115,18 +118,26 @@ impl Shared {
         })
     }
 
-    /// Brings a ticket before the engine, in one turn.
+    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none.
     fn ask(
         self: &Arc<Self>,
         partition: PartitionId,
         ticket: &Ticket<'_>,
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
     ) -> Arrived {
-        let now = self.time.now();
         let subject = match ticket.label_key() {
             Some(key) => Some(key.subject(ticket.run_name())),
             None => ticket.label_name().map(|it| Subject::new(ticket.namespace_name(), it, ticket.run_name())),
         };
+        // The label, where the request asks for nothing but a slot besides.
+        let label = subject
+            .as_ref()
+            .filter(|_| ticket.run_name().is_none() && ticket.is_plain_but_for_label())
+            .map(Subject::hash);
+        if let Some(slot) = label.and_then(|label| self.enter_label(partition, label)) {
+            return Arrived::Enter(slot);
+        }
+        let now = self.time.now();
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: ClassId::OTHERS, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;
@@ -136,7 +147,11 @@ impl Shared {
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }
-            Arrived::of(answer(state, now, &ask), state)
+            let answer = answer(state, now, &ask);
+            if let (Some(label), Arrival::Admit(_)) = (label, &answer) {
+                state.lending.want(partition, label);
+            }
+            Arrived::of(answer, state)
         });
         if is_stale {
             self.drive_again();
@@ -208,6 +223,9 @@ impl Future for Admit {
         discard(waker);
         let waiting = match arrived {
             Arrived::Admit(slot) => return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None)))),
+            Arrived::Enter(slot) => {
+                return Poll::Ready(Ok(Permit::new(SlotGuard::lent(&shared, partition, ticket, slot))));
+            }
             Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {
                 shared.drive_here();

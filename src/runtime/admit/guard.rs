@@ -106,14 +106,15 @@ impl SlotGuard {
         if !ticket.is_plain() {
             return None;
         }
-        let slot = shared.enter(partition)?;
-        let slot = match ticket.remaining() {
-            Some(timeout) => slot.for_at_most(timeout),
-            None => slot,
-        };
-        let guard = Self { source: SlotSource::Lent(shared.arena(), slot) };
+        Some(Self::lent(shared, partition, ticket, shared.enter(partition)?))
+    }
+
+    /// Returns the guard of a lent slot.
+    #[inline]
+    pub(super) fn lent(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>, slot: LentSlot) -> Self {
+        let guard = Self { source: SlotSource::Lent(shared.arena(), slot.for_at_most(ticket.remaining())) };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
-        Some(guard)
+        guard
     }
 
     /// Like `self`, with the lease of shared rules.

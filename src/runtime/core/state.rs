@@ -35,7 +35,7 @@ pub(crate) struct State {
     /// Slots that are kept for work that outlived its request.
     kept: usize,
     /// Slots that the engine lent to the lanes.
-    pub(super) lending: Lending,
+    pub(in crate::runtime) lending: Lending,
     /// Refusals that stand.
     pub(super) standing_refusals: StandingRefusals,
     /// Partition of a request that was rejected as it came in this turn.
@@ -123,7 +123,7 @@ impl State {
             (now, u32::try_from(self.engine.running()).unwrap_or(u32::MAX))
         };
         let is_observed = lent.is_observed || is_learned;
-        let slot = self.engine.take_over(lanes.partition(lent), start, lent.deadline(), in_flight, is_observed);
+        let slot = self.engine.take_over(self.lending.borrower(lent), start, lent.deadline(), in_flight, is_observed);
         if is_learned {
             self.engine.observe_untimed_overload(now, &slot);
         }

@@ -101,6 +101,12 @@ impl Core {
         self.lanes.enter(partition, || self.time.now())
     }
 
+    /// Takes a slot that was lent to a label, if all is quiet.
+    #[inline]
+    pub(in crate::runtime) fn enter_label(&self, partition: PartitionId, hash: u64) -> Option<LentSlot> {
+        self.lanes.enter_label(partition, hash, || self.time.now())
+    }
+
     /// Takes the refusal that stands for all requests of a partition, if one does and the request asks for nothing
     /// but a slot.
     #[inline]

@@ -12,7 +12,7 @@ use crate::{
     nanos,
     plan::{LabelRule, rules::Rule},
     stall::Stall,
-    tokens::{Holder, Marks, one_turn},
+    tokens::{Holder, Marks, Settled, one_turn},
 };
 
 /// No label, in the list of labels that could be forgotten.
@@ -179,6 +179,20 @@ impl Label {
             self.over_quota_running -= cost;
         }
         self.stall.freed();
+    }
+
+    /// Takes what became of lent slots.
+    pub(super) fn settle(&mut self, settled: &Settled, served: Option<u64>) {
+        self.running -= settled.back as usize;
+        if let Some(served) = served {
+            self.start = one_turn(served, self.rule.weight);
+        }
+        if settled.left > 0 {
+            self.stall.freed();
+        }
+        if let Some(since) = settled.busy_since {
+            self.stall.started(since);
+        }
     }
 
     /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.

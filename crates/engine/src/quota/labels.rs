@@ -186,6 +186,13 @@ impl Labels {
         self.names.find(hash, is_it).map(|known| LabelId::from_index(known.number))
     }
 
+    /// Returns the label of this name, of the class of requests that name none.
+    pub(super) fn find_by_hash(&self, hash: u64) -> Option<LabelId> {
+        let is_it =
+            |known: &Name| known.hash == hash && self.entries[known.number as usize].class == RuleClassId::OTHERS;
+        self.names.find(hash, is_it).map(|known| LabelId::from_index(known.number))
+    }
+
     /// Changes what a label runs, waits or may run; returns whether its cap throttles it since, or does so no more.
     #[inline]
     pub(super) fn change(&mut self, id: LabelId, change: impl FnOnce(&mut Label)) -> Throttle {

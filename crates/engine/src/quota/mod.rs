@@ -23,7 +23,7 @@ use crate::{
     ids::{ClassId, LabelId, MeterId, RuleClassId},
     plan::{LabelPlan, rules::RulesPlan},
     stall::Stall,
-    tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Subject},
+    tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject},
 };
 
 /// The keys.
@@ -251,9 +251,20 @@ impl Quotas {
         self.labels.change(holder.label, |label| label.start(holder, count))
     }
 
-    /// Requests without a label give their slots back, where there are no rules.
-    pub(crate) fn ended_plainly(&mut self, cost: usize) {
-        self.labels.end_plainly(cost);
+    /// Returns the label whose keyed hash this is, among those that no class of rules has.
+    pub(crate) fn find_by_hash(&self, hash: u64) -> Option<LabelId> {
+        self.labels.find_by_hash(hash)
+    }
+
+    /// Takes lent slots back, where there are no rules. A label has had a turn if any request was admitted, as its flow was
+    /// `served`.
+    pub(crate) fn took_back(&mut self, settled: &Settled, served: impl FnOnce() -> u64) -> Throttle {
+        if settled.borrower.label == LabelId::DEFAULT {
+            self.labels.end_plainly(settled.back as usize);
+            return Throttle::Same;
+        }
+        let served = (settled.admitted > 0).then(served);
+        self.labels.change(settled.borrower.label, |label| label.settle(settled, served))
     }
 
     /// Notes that a request of a label gives its slot back.

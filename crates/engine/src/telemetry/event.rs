@@ -7,7 +7,7 @@ use crate::{
     ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
     limit::LimitInputs,
     plan::Mode,
-    tokens::{RequestRef, StoreChange},
+    tokens::{Borrower, RequestRef, StoreChange},
 };
 
 /// What happened.
@@ -25,12 +25,12 @@ pub(crate) enum Event {
     /// the label may be forgotten by then.
     Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
     /// Requests ended in a time that is not known.
-    EndedUntimed { partition: PartitionId, outcome: Outcome, count: u64 },
+    EndedUntimed { borrower: Borrower, outcome: Outcome, count: u64 },
     /// The trailers of a request told of an overload after its sample was taken.
     EndedLate(PartitionId),
-    /// Requests without a label came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
+    /// Requests came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
     /// 0 takes back requests that were counted before they gave up.
-    AdmittedUnlisted { partition: PartitionId, count: i64 },
+    AdmittedUnlisted { borrower: Borrower, count: i64 },
     /// A request that was admitted to a lent slot, with how many ran then, and how many more ended in the same time.
     Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
     /// Requests without a label came and were rejected, and are listed nowhere.

@@ -48,7 +48,7 @@ use crate::{
     Outcome, Timestamp,
     ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
     plan::{LabelPlan, rules::RulesPlan},
-    tokens::RequestRef,
+    tokens::{Borrower, RequestRef},
 };
 
 /// Everything that is counted or noted.
@@ -122,18 +122,27 @@ impl Telemetry {
             Event::Ended { partition, label, metrics, outcome, rtt } => {
                 self.ended(partition, label, metrics, outcome, rtt);
             }
-            Event::EndedUntimed { partition, outcome, count } => *self.counts[partition.index()].of(outcome) += count,
+            Event::EndedUntimed { borrower, outcome, count } => {
+                *self.counts[borrower.partition.index()].of(outcome) += count;
+                self.tally(borrower.label, |metrics| metrics.ended_many(LabelOutcome::of_ended(outcome), count));
+            }
             Event::EndedLate(partition) => self.counts[partition.index()].late_overloads += 1,
-            Event::AdmittedUnlisted { partition, count } => {
+            Event::AdmittedUnlisted { borrower: Borrower { partition, label }, count } => {
                 let counts = &mut self.counts[partition.index()];
                 counts.arrived = counts.arrived.wrapping_add_signed(count);
                 counts.admitted = counts.admitted.wrapping_add_signed(count);
+                if label != LabelId::DEFAULT {
+                    let totals = self.totals_mut(label);
+                    totals.admitted = totals.admitted.wrapping_add_signed(count);
+                    self.tally(label, |metrics| metrics.requests = metrics.requests.wrapping_add_signed(count));
+                }
             }
             Event::Listed { request, in_flight, rtt, alike } => {
                 let gauges = Gauges { in_flight: in_flight as usize, ..gauges };
                 self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
                 if alike > 0 {
                     self.counts[request.partition.index()].rtt.record_many(rtt, alike.into());
+                    self.tally(request.label, |metrics| metrics.times.rtt.record_many(rtt, alike.into()));
                 }
             }
             Event::RejectedUnlisted { partition, reason, count } => {

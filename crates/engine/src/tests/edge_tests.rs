@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Arrival, Ask, Engine, PartitionId, Reason, StoreState, Subject, Timestamp,
+    Arrival, Ask, Borrower, Engine, PartitionId, Reason, StoreState, Subject, Timestamp,
     limit::{Fixed, Limit},
     plan::{Bound, LabelPlan, PartitionMode, PartitionPlan, Places, Plan},
     rules::OnStoreFailure,
@@ -46,7 +46,7 @@ fn slots_are_lent_up_to_three_quarters_of_the_limit() {
     let mut engine = engine(8, WHOLE / 2, PartitionMode::Burst, false);
     for running in 0..=7 {
         assert_eq!(engine.is_quiet(), running <= 6, "{running} of 8 run");
-        assert_eq!(engine.lend(PartitionId::DEFAULT, 1), 1);
+        assert_eq!(engine.lend(Borrower::of(PartitionId::DEFAULT), 1), 1);
     }
 }
 

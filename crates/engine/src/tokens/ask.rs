@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the hash of namespace and label.
-    pub(crate) const fn hash(&self) -> u64 {
+    pub const fn hash(&self) -> u64 {
         self.hash
     }
 }

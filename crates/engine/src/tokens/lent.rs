@@ -2,14 +2,29 @@
 
 use crate::{
     Outcome, Timestamp,
-    ids::{ClassId, PartitionId},
+    ids::{ClassId, LabelId, PartitionId},
 };
 
-/// What happened on the lent slots of a partition since the last time.
+/// The requests that lent slots are for: those of a partition that have no label, or those that have this one.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Borrower {
+    pub partition: PartitionId,
+    pub label: LabelId,
+}
+
+impl Borrower {
+    /// The requests of a partition that have no label.
+    pub const fn of(partition: PartitionId) -> Self {
+        Self { partition, label: LabelId::DEFAULT }
+    }
+}
+
+/// What happened on the slots of a borrower since the last time.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
-    pub partition: PartitionId,
+    pub borrower: Borrower,
     /// Requests that took such a slot; less those that gave up when they were counted already.
     pub admitted: i64,
     /// Slots that are lent no more.
@@ -25,6 +40,7 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug)]
 pub struct RequestSample {
     pub partition: PartitionId,
+    pub label: LabelId,
     /// Kind of work.
     pub class: ClassId,
     pub start: Timestamp,
@@ -44,10 +60,12 @@ pub struct RequestSample {
 }
 
 impl RequestSample {
-    /// A request on a lent slot of a partition, of which nothing else is known.
-    pub const fn lent(partition: PartitionId) -> Self {
+    /// A request on a slot that was lent, of which nothing else is known.
+    pub const fn lent(borrower: Borrower) -> Self {
+        let Borrower { partition, label } = borrower;
         Self {
             partition,
+            label,
             class: ClassId::OTHERS,
             start: Timestamp::ZERO,
             end: Timestamp::ZERO,

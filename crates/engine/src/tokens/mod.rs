@@ -16,7 +16,7 @@ mod waiter;
 pub use self::{
     ask::{Ask, Subject},
     dry_run::DryRunOutcome,
-    lent::{RequestSample, Settled},
+    lent::{Borrower, RequestSample, Settled},
     shared_rules::{Counted, SharedBound, SharedRules},
     slot::{Arrival, Place, Refusal, Slot},
     store_state::{StoreChange, StoreState},

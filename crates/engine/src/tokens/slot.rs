@@ -130,6 +130,7 @@ impl Slot {
         };
         RequestSample {
             partition: self.partition,
+            label: self.label,
             class: self.class,
             start: self.start,
             end,

@@ -4,9 +4,10 @@
 
 use crate::{
     Criticality, Engine, Outcome, Reason, Timestamp,
+    extras::Extras,
     ids::{ClassId, LabelId, Level, PartitionId, TtlId},
     telemetry::Event,
-    tokens::{Ask, Holder, Marks, Refusal, Settled, Slot},
+    tokens::{Ask, Borrower, Holder, Marks, Refusal, Settled, Slot},
     verbs::decide::Decision,
 };
 
@@ -14,7 +15,7 @@ impl Engine {
     /// Whether no request needs a decision: none waits, nothing is held back, nothing is asked beyond a slot, and a quarter
     /// of the limit is free.
     pub fn is_quiet(&self) -> bool {
-        self.extras.are_none()
+        self.extras.are_none_but(Extras::LABEL_METRICS)
             && self.queue.is_empty()
             && self.notices.is_empty()
             && !self.capacity.has_reserved()
@@ -46,20 +47,31 @@ impl Engine {
         self.capacity.limit().saturating_sub(self.capacity.running())
     }
 
-    /// Lends up to `most` slots for requests of a partition without a label and of the usual importance. Returns how many:
-    /// as many as requests that arrive together would get.
-    pub fn lend(&mut self, partition: PartitionId, most: usize) -> u32 {
-        let lent = self.capacity.room(partition, most);
-        self.take_slots(&mut lent_holder(partition), lent);
+    /// Returns the label with this hash to lend slots for: one that is known by its name, in the class of all requests that name
+    /// none. The hash is keyed and of 64 bits, so that it stands for the name.
+    pub fn label_of_hash(&self, hash: u64) -> Option<LabelId> {
+        self.quotas.find_by_hash(hash)
+    }
+
+    /// Lends up to `most` slots for requests of the usual importance that ask for nothing else. Returns how many: as many as
+    /// requests that arrive together would get.
+    pub fn lend(&mut self, borrower: Borrower, most: usize) -> u32 {
+        let label = self.quotas.label(borrower.label);
+        let most = most.min(label.cap().saturating_sub(label.running()));
+        let lent = self.capacity.room(borrower.partition, most);
+        self.take_slots(&mut holder_of(borrower), lent);
         #[cfg(test)]
         self.check();
         u32::try_from(lent).unwrap_or(u32::MAX)
     }
 
-    /// Returns how many of the `lent` slots of a partition must not be used again: its bound has shrunk, or it was taken out of
-    /// the settings.
-    pub fn too_many(&self, partition: PartitionId, lent: u32) -> u32 {
-        u32::try_from(self.capacity.too_many(partition)).map_or(lent, |too_many| too_many.min(lent))
+    /// Returns how many of the `lent` slots of a borrower must not be used again: a bound has shrunk, or its partition was taken
+    /// out of the settings.
+    pub fn too_many(&self, borrower: Borrower, lent: u32) -> u32 {
+        let label = self.quotas.label(borrower.label);
+        let of_label = label.running().saturating_sub(label.cap());
+        let too_many = self.capacity.too_many(borrower.partition).max(of_label);
+        u32::try_from(too_many).map_or(lent, |too_many| too_many.min(lent))
     }
 
     /// Notes whether any request left a lent slot, and when the first of those that run entered since.
@@ -75,11 +87,12 @@ impl Engine {
 
     /// Takes lent slots back, and counts the requests that were admitted to them.
     pub fn settle(&mut self, settled: Settled) {
-        let Settled { partition, admitted, back, left, busy_since } = settled;
-        self.tell(self.now, Event::AdmittedUnlisted { partition, count: admitted });
-        let back = back as usize;
-        self.capacity.take_back(partition, Level::of(Criticality::default()), back, left > 0, busy_since);
-        self.quotas.ended_plainly(back);
+        let Settled { borrower: Borrower { partition, label }, admitted, back, left, busy_since } = settled;
+        self.tell(self.now, Event::AdmittedUnlisted { borrower: settled.borrower, count: admitted });
+        let (level, back) = (Level::of(Criticality::default()), back as usize);
+        self.capacity.take_back(partition, level, back, left > 0, busy_since);
+        let throttle = self.quotas.took_back(&settled, || self.queue.served(partition, level));
+        self.throttle(label, throttle);
         if back > 0 && !self.queue.is_empty() {
             self.dispatch(self.now);
         }
@@ -117,9 +130,9 @@ impl Engine {
     /// Learns for how long a request held a lent slot, if slots were scarce when it left: while `running` requests ran, itself
     /// included, or as many as the engine counts.
     #[inline]
-    pub fn learn_hold(&mut self, start: Timestamp, end: Timestamp, running: u32) {
+    pub fn learn_hold(&mut self, label: LabelId, start: Timestamp, end: Timestamp, running: u32) {
         if running == 0 {
-            self.note_held(end.since(start), LabelId::DEFAULT);
+            self.note_held(end.since(start), label);
         } else if running as usize >= self.capacity.limit() {
             self.estimates.held(end.since(start));
         }
@@ -127,8 +140,8 @@ impl Engine {
 
     /// Counts requests on lent slots that ended in a time that is not known: they were not timed, or their samples were
     /// overrun by later ones.
-    pub fn count_untimed(&mut self, partition: PartitionId, outcome: Outcome, count: u64) {
-        self.tell(self.now, Event::EndedUntimed { partition, outcome, count });
+    pub fn count_untimed(&mut self, borrower: Borrower, outcome: Outcome, count: u64) {
+        self.tell(self.now, Event::EndedUntimed { borrower, outcome, count });
     }
 
     /// Returns one in how many requests has to be timed while all is quiet: a power of two.
@@ -139,19 +152,19 @@ impl Engine {
     /// Returns the slot of a request that was admitted to a lent one: the engine counts it already.
     pub fn take_over(
         &self,
-        partition: PartitionId,
+        borrower: Borrower,
         start: Timestamp,
         deadline: Timestamp,
         in_flight: u32,
         is_observed: bool,
     ) -> Slot {
-        let slot = Slot::counted(start, in_flight, lent_holder(partition), ClassId::OTHERS, TtlId::NONE);
+        let slot = Slot::counted(start, in_flight, holder_of(borrower), ClassId::OTHERS, TtlId::NONE);
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
         Slot { deadline, marks, ..slot }
     }
 }
 
 /// The holder of a lent slot.
-fn lent_holder(partition: PartitionId) -> Holder {
-    Holder { partition, label: LabelId::DEFAULT, level: Level::of(Criticality::default()), marks: Marks::NONE }
+fn holder_of(Borrower { partition, label }: Borrower) -> Holder {
+    Holder { partition, label, level: Level::of(Criticality::default()), marks: Marks::NONE }
 }

@@ -8,7 +8,7 @@ use crate::{
     ids::{AbandonedKind, LabelId, LabelMetricsId},
     limit::Sample,
     telemetry::{ChangeEvent, Event, short},
-    tokens::{Marks, RequestRef, RequestSample, Slot},
+    tokens::{Borrower, Marks, RequestRef, RequestSample, Slot},
 };
 
 impl Engine {
@@ -32,11 +32,11 @@ impl Engine {
     pub fn learn(&mut self, samples: &[RequestSample]) {
         for sample in samples {
             let now = self.advance(sample.end);
-            let &RequestSample { partition, start, end, in_flight, weight, .. } = sample;
+            let &RequestSample { partition, label, start, end, in_flight, weight, .. } = sample;
             let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
-            let request = RequestRef::new(start, partition, LabelId::DEFAULT);
+            let request = RequestRef::new(start, partition, label);
             self.tell(now, Event::Listed { request, in_flight, rtt, alike });
-            self.learn_one(now, sample, rtt, LabelId::DEFAULT, LabelMetricsId::NONE);
+            self.learn_one(now, sample, rtt, label, self.telemetry.label_metrics_of(label));
         }
     }
 
@@ -84,8 +84,8 @@ impl Engine {
 
     /// Takes note of an overload that a request on a lent slot met which was not timed.
     pub fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        let (partition, outcome) = (slot.partition, Outcome::Overload);
-        self.learn_overload(now, slot, Event::EndedUntimed { partition, outcome, count: 1 });
+        let borrower = Borrower { partition: slot.partition, label: slot.label };
+        self.learn_overload(now, slot, Event::EndedUntimed { borrower, outcome: Outcome::Overload, count: 1 });
     }
 
     /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit

@@ -141,6 +141,25 @@ impl Handle {
         self.entered(entered.map(|(lane, it)| LentSlot::new(Timestamp::from_nanos(7), u32::MAX, it.used, lane)))
     }
 
+    pub(super) fn make_label_lanes(&self, lanes: usize) {
+        self.lanes.labelled.iter().take(lanes).for_each(|it| drop(it.is_for(0)));
+    }
+
+    /// A request of this label of the first partition that asks the engine, as nothing else runs.
+    pub(super) fn ask_for_label(&self, label: u64) {
+        self.turn(|state, _| state.lending.want(LANES[0], label));
+    }
+
+    /// `Core::enter_label`, in the first partition. The engine knows of each slot that a request has which label it is for.
+    pub(super) fn enter_label(&self, label: u64) -> Option<LentSlot> {
+        let lent = self.entered(self.lanes.enter_label(LANES[0], label, || Timestamp::from_nanos(7)));
+        if let Some(lent) = &lent {
+            let borrower = self.state.lock().expect("no thread panicked").lending.borrower(lent);
+            assert_eq!(borrower.label.0, label, "the slot is for requests with this label");
+        }
+        lent
+    }
+
     fn entered(&self, lent: Option<LentSlot>) -> Option<LentSlot> {
         if lent.is_some() {
             self.inside.enter();

@@ -93,11 +93,17 @@ impl LaneState {
         }
         let state = self.0.fetch_add(USED.wrapping_sub(FREE), Ordering::AcqRel);
         if !has_free(state) {
-            self.0.fetch_add(FREE - USED, Ordering::AcqRel);
+            self.give_up();
             return None;
         }
         let seen = Seen::of(state);
         Some(Entered { used: seen.used + 1, number: (seen.left + seen.used) & 0xff_ffff })
+    }
+
+    /// Undoes what entering did. The request must take the lock of the engine next.
+    #[inline]
+    pub(in crate::runtime) fn give_up(&self) {
+        self.0.fetch_add(FREE - USED, Ordering::AcqRel);
     }
 
     /// Whether no further request may enter: the lane is closed, or no slot is free.

@@ -2,12 +2,13 @@
 
 use super::{
     BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
+    labelled::key_of,
     loan::{Loan, loans, settle_partition, share_out},
     low,
 };
 use crate::{
     Outcome, Timestamp,
-    engine::{Engine, RequestSample, Settled},
+    engine::{Borrower, Engine, LabelId, PartitionId, RequestSample, Settled},
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.
@@ -16,13 +17,24 @@ const QUIET_TURNS: (u32, u32) = (2, 64);
 /// A loan that served fewer requests than this before it was called back cost more than it saved.
 const WORTH_IT: u64 = 16;
 
+/// Requests with a label that are remembered until slots are lent the next time.
+const MOST_WANTED: usize = 64;
+
+/// Loans without lanes for labels after one that did not pay for these, at the most.
+const LABEL_REST: u32 = 32;
+
 /// Timed requests after which enough is known of their times to time fewer of them.
 const KNOWN: u64 = 256;
 
 /// What is lent.
 #[derive(Debug)]
 pub(in crate::runtime) struct Lending {
+    /// Loans by the number of their lane.
     loans: Vec<Loan>,
+    /// Partitions and hashes of labels that the engine admitted since slots were lent last.
+    wanted: Vec<(PartitionId, u64)>,
+    /// Loans until labels get lanes again, and how many there were between the last two times that they did.
+    label_rest: (u32, u32),
     /// Slots that are lent in all lanes, and count as running: those of closed lanes are those that are used.
     lent: u32,
     is_open: bool,
@@ -48,6 +60,8 @@ impl Lending {
     pub(in crate::runtime) fn new(lanes: &Lanes) -> Self {
         Self {
             loans: loans(lanes).collect(),
+            wanted: Vec::with_capacity(MOST_WANTED),
+            label_rest: (0, 0),
             lent: 0,
             is_open: false,
             is_behind: false,
@@ -79,7 +93,7 @@ impl Lending {
 
     /// Whether a request has left a closed lane, or was observed, since the last look.
     fn has_news(&self, lanes: &Lanes) -> bool {
-        lanes.lanes.iter().zip(&self.loans).any(|(lane, loan)| {
+        lanes.all().zip(&self.loans).any(|(lane, loan)| {
             let seen = lane.state.look();
             seen.left != loan.read_at_end
                 || seen.used != loan.lent
@@ -90,23 +104,32 @@ impl Lending {
     fn recall_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
         if self.is_open {
             self.is_open = false;
-            for lane in &lanes.lanes {
-                lane.state.close();
+            lanes.show_to_labels(0);
+            for (lane, loan) in lanes.all().zip(&mut self.loans) {
+                loan.close(lane);
             }
         }
         // First, as long as their slots count as running.
         self.collect_all(lanes, engine);
         let per_partition = 1 << lanes.per_partition;
-        let partitions = self.loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition));
+        let (loans, label_loans) = self.loans.split_at_mut(lanes.lanes.len());
+        let partitions = loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition));
         self.settled.extend(partitions.filter_map(|(loans, lanes)| settle_partition(loans, lanes)));
+        let told = label_loans.iter_mut().zip(lanes.for_labels()).filter(|(loan, _)| loan.is_unsettled());
+        self.settled.extend(told.map(|(loan, lane)| loan.settle(lane)));
         // A request that entered one lane before another request left another lane says nothing of a stall.
         let has_freed = self.settled.iter().any(|it| it.left > 0);
         let since = self.settled.iter().filter_map(|it| it.busy_since);
         let since = since.filter(|&since| !has_freed || since >= self.last_end).min();
         engine.note_freed(has_freed, since);
-        for settled in self.settled.drain(..) {
+        let last_end = self.last_end;
+        for mut settled in self.settled.drain(..) {
             self.lent -= settled.back;
             self.served += settled.left;
+            if settled.borrower.label != LabelId::DEFAULT {
+                // Requests of the partition may have left other lanes since.
+                settled.busy_since = settled.busy_since.filter(|&since| !has_freed || since >= last_end);
+            }
             engine.settle(settled);
         }
         self.is_behind = self.lent == 0 && self.has_news(lanes);
@@ -123,13 +146,16 @@ impl Lending {
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
-        for (lane, loan) in lanes.lanes.iter().zip(&mut self.loans) {
-            let observed = low(lane.observed.load(Ordering::Acquire)) & NUMBERS;
-            let mut drain = Drain { engine, loan, timed: 0 };
-            drain.read(&lane.at_head, observed, false);
-            drain.read(&lane.at_end, lane.state.look().left, true);
-            self.learned += drain.timed;
-            self.last_end = self.last_end.max(loan.last_end);
+        for (lane, loan) in lanes.all().zip(&mut self.loans) {
+            let (observed, left) = lane.told();
+            if (observed, left) != (loan.read_at_head, loan.read_at_end) {
+                loan.check_label(engine);
+                let mut drain = Drain { engine, loan, timed: 0 };
+                drain.read(&lane.at_head, observed, false);
+                drain.read(&lane.at_end, left, true);
+                self.learned += drain.timed;
+                self.last_end = self.last_end.max(loan.last_end);
+            }
             lane.collected.store(engine.now().as_nanos(), Ordering::Relaxed);
         }
         let untimed = if self.learned < KNOWN { 0 } else { engine.time_one_in() - 1 };
@@ -162,33 +188,101 @@ impl Lending {
         let longer = (self.turns_needed * 2).clamp(QUIET_TURNS.0, QUIET_TURNS.1);
         self.turns_needed = if was_worth_it || !self.has_lent { self.turns_needed / 2 } else { longer };
         (self.has_lent, self.served_before, self.quiet_turns) = (true, self.served, 0);
+        self.give_lanes_to_labels(lanes, engine);
         // Limits may be as large as a number can be.
         let free = engine.free_slots().min(MOST_LENT as usize * self.loans.len());
         let weights: usize = self.loans.iter().map(Loan::weight).sum();
         let per_partition = 1 << lanes.per_partition;
-        for loans in self.loans.chunks_mut(per_partition) {
-            let [Loan { partition, .. }, ..] = *loans else { continue };
+        let (loans, label_loans) = self.loans.split_at_mut(lanes.lanes.len());
+        for loans in loans.chunks_mut(per_partition).chain(label_loans.chunks_mut(1)) {
+            let [Loan { borrower, is_vacant: false, .. }, ..] = *loans else { continue };
             let part = free * loans.iter().map(Loan::weight).sum::<usize>() / weights;
             let most: u32 = loans.iter().map(Loan::room).sum();
-            let more = engine.lend(partition, part.min(most as usize));
+            let more = engine.lend(borrower, part.min(most as usize));
             self.lent += more;
             share_out(more, loans);
         }
         let elsewhere = engine.running().saturating_sub(self.lent as usize);
         lanes.elsewhere.store(elsewhere as u64, Ordering::Relaxed);
-        for (loans, lanes) in self.loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition)) {
+        let (loans, label_loans) = self.loans.split_at_mut(lanes.lanes.len());
+        for (loan, lane) in label_loans.iter_mut().zip(lanes.for_labels()).filter(|(loan, _)| !loan.is_vacant) {
+            // Other lanes of the partition let too many leave, too.
+            let is_too_many = engine.too_many(loan.borrower, loan.lent) > 0;
+            loan.open(lane, if is_too_many { 0 } else { loan.lent });
+        }
+        for (loans, lanes) in loans.chunks_mut(per_partition).zip(lanes.lanes.chunks(per_partition)) {
             // What runs beyond a bound that has shrunk leaves without a successor. A lane does not know how many have left other
             // lanes: that number has to leave each lane before a request may enter there.
-            let [Loan { partition, .. }, ..] = *loans else { continue };
-            let too_many = engine.too_many(partition, loans.iter().map(|loan| loan.lent).sum::<u32>());
+            let [Loan { borrower, .. }, ..] = *loans else { continue };
+            let too_many = engine.too_many(borrower, loans.iter().map(|loan| loan.lent).sum::<u32>());
             for (loan, lane) in loans.iter_mut().zip(lanes) {
                 let most = loan.lent - too_many.min(loan.lent);
-                lane.state.open(i64::from(most) - loan.in_state);
-                loan.in_state = i64::from(most);
+                loan.open(lane, most);
             }
         }
         lanes.tell_what_runs_elsewhere();
+        lanes.show_to_labels(self.loans.len() - lanes.lanes.len());
         self.is_open = true;
+    }
+
+    /// Remembers the label of a request that the engine admitted and that asked for nothing else.
+    #[inline]
+    pub(in crate::runtime) fn want(&mut self, partition: PartitionId, hash: u64) {
+        if self.wanted.len() < MOST_WANTED {
+            self.wanted.push((partition, hash));
+        }
+    }
+
+    /// Gives lanes that served no request to labels that came since.
+    fn give_lanes_to_labels(&mut self, lanes: &Lanes, engine: &Engine) {
+        let partitions = lanes.lanes.len();
+        let (mut had_lanes, mut served) = (false, 0);
+        for (loan, lane) in self.loans[partitions..].iter_mut().zip(lanes.for_labels()).filter(|(it, _)| !it.is_vacant)
+        {
+            loan.check_label(engine);
+            if loan.left == loan.left_before && loan.is_over(lane) {
+                loan.vacate();
+            }
+            had_lanes = true;
+            served += loan.left - loan.left_before;
+            loan.left_before = loan.left;
+        }
+        while let Some(loan) = self.loans.pop_if(|it| it.is_vacant) {
+            let lane = lanes.for_labels().nth(self.loans.len() - partitions);
+            if lane.is_some_and(|lane| !loan.is_over(lane)) {
+                self.loans.push(loan);
+                break;
+            }
+        }
+        let (left, last) = self.label_rest;
+        if had_lanes {
+            self.label_rest = if served >= WORTH_IT { (0, last / 2) } else { (last, (last * 2).clamp(1, LABEL_REST)) };
+        }
+        if left > 0 {
+            self.label_rest.0 = left - 1;
+            self.wanted.clear();
+        }
+        for (partition, hash) in self.wanted.drain(..) {
+            let loans = &mut self.loans[partitions..];
+            let Some(label) = engine.label_of_hash(hash) else { continue };
+            let borrower = Borrower { partition, label };
+            if loans.iter().any(|it| it.borrower == borrower) {
+                continue;
+            }
+            let mut vacant = loans.iter().zip(lanes.for_labels());
+            let number = vacant.position(|(it, lane)| it.is_vacant && it.is_over(lane)).unwrap_or(loans.len());
+            let Some(place) = lanes.labelled.get(number) else { break };
+            let lane = place.is_for(key_of(partition, hash));
+            match loans.get_mut(number) {
+                Some(loan) => (loan.borrower, loan.hash, loan.is_vacant) = (borrower, hash, false),
+                None => self.loans.push(Loan { hash, ..Loan::of(borrower, lane) }),
+            }
+        }
+    }
+
+    /// Returns the requests that a lent slot is for.
+    pub(in crate::runtime) fn borrower(&self, slot: &LentSlot) -> Borrower {
+        self.loans.get(slot.lane()).map_or(Borrower::of(PartitionId::DEFAULT), |loan| loan.borrower)
     }
 
     /// Takes a request over from its lane, after a call to [`recall`](Self::recall): the engine counts its slot already.
@@ -224,7 +318,6 @@ impl Drain<'_> {
     /// Reads a ring up to the request with this number, as far as it is written; `is_end` where the requests have left.
     fn read(&mut self, ring: &SampleRing, to: u32, is_end: bool) {
         const { assert!(BATCH * 2 < RING, "a batch is collected before the ring is full") };
-        let partition = self.loan.partition;
         let mut next = if is_end { self.loan.read_at_end } else { self.loan.read_at_head };
         let mut successes = 0;
         let behind = to.wrapping_sub(next) & NUMBERS;
@@ -247,22 +340,22 @@ impl Drain<'_> {
             next = next.wrapping_add(1) & NUMBERS;
         }
         if successes > 0 {
-            self.engine.count_untimed(partition, Outcome::Success, successes);
+            self.engine.count_untimed(self.loan.borrower, Outcome::Success, successes);
         }
         *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
     }
 
     fn tell(&mut self, sample: &RingSample, is_end: bool) {
         let &RingSample { start, end, in_flight, running, outcome, is_untimely } = sample;
-        let partition = self.loan.partition;
+        let borrower = self.loan.borrower;
         match outcome {
-            Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(partition, outcome, 1),
+            Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(borrower, outcome, 1),
             Some(outcome) => {
                 self.timed += 1;
                 // A timed success stands for the untimed ones before it.
                 let alike = if outcome == Outcome::Success { std::mem::take(&mut self.loan.untimed) } else { 0 };
                 let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
-                let lent = RequestSample::lent(partition);
+                let lent = RequestSample::lent(borrower);
                 let sample = RequestSample { start, end, in_flight, running, outcome, is_untimely, weight, ..lent };
                 self.engine.learn(&[sample]);
             }
@@ -271,7 +364,7 @@ impl Drain<'_> {
         }
         if is_end && end != Timestamp::NEVER {
             self.loan.last_end = self.loan.last_end.max(end);
-            self.engine.learn_hold(start, end, running);
+            self.engine.learn_hold(borrower.label, start, end, running);
         }
     }
 }

@@ -3,13 +3,17 @@
 use super::{Lane, Lanes, MOST_LENT, NUMBERS, Ordering, low};
 use crate::{
     Timestamp,
-    engine::{PartitionId, Settled},
+    engine::{Borrower, Engine, LabelId, PartitionId, Settled},
 };
 
 /// What is lent to a lane, and what the engine knows of it.
 #[derive(Debug)]
 pub(super) struct Loan {
-    pub(super) partition: PartitionId,
+    pub(super) borrower: Borrower,
+    /// Hash of the label, and whether the lane of a label is for none now.
+    pub(super) hash: u64,
+    pub(super) is_vacant: bool,
+    pub(super) is_open: bool,
     /// Slots that count as running.
     pub(super) lent: u32,
     /// Slots that the state of the lane takes for lent: more, where the engine has called some back; fewer, where more run than may.
@@ -17,6 +21,8 @@ pub(super) struct Loan {
     /// Requests that left, now and modulo 2^24.
     pub(super) left: u64,
     pub(super) left_seen: u32,
+    /// Requests that had left when slots were lent last.
+    pub(super) left_before: u64,
     /// Requests that entered, as the engine counted them.
     pub(super) counted: u64,
     /// Samples that were collected.
@@ -31,7 +37,10 @@ pub(super) struct Loan {
 /// The loans to lanes that are closed.
 pub(super) fn loans(lanes: &Lanes) -> impl Iterator<Item = Loan> {
     let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.per_partition));
-    partitions.zip(&lanes.lanes).map(|(partition, lane)| Loan::of(partition, lane))
+    let borrowers = partitions.map(Borrower::of).zip(&lanes.lanes);
+    let to_none = lanes.for_labels().map(|lane| (Borrower::of(PartitionId::DEFAULT), lane));
+    let to_none = to_none.map(|(borrower, lane)| Loan { is_vacant: true, ..Loan::of(borrower, lane) });
+    borrowers.map(|(borrower, lane)| Loan::of(borrower, lane)).chain(to_none)
 }
 
 /// Notes what happened in the lanes of a partition. Returns what that means for the engine, if any slot is lent there.
@@ -49,7 +58,7 @@ pub(super) fn settle_partition(loans: &mut [Loan], lanes: &[Lane]) -> Option<Set
     let (settled, since_last_end) = each.reduce(|(sum, sum_since), (it, since)| {
         let busy_since = earlier(sum.busy_since, it.busy_since);
         let (admitted, back, left) = (sum.admitted + it.admitted, sum.back + it.back, sum.left + it.left);
-        (Settled { partition: it.partition, admitted, back, left, busy_since }, earlier(sum_since, since))
+        (Settled { borrower: it.borrower, admitted, back, left, busy_since }, earlier(sum_since, since))
     })?;
     // A request that entered one lane before another request left another lane says nothing of a stall.
     Some(if settled.left > 0 { Settled { busy_since: since_last_end, ..settled } } else { settled })
@@ -73,25 +82,67 @@ pub(super) fn share_out(more: u32, loans: &mut [Loan]) {
 
 impl Loan {
     /// The loan to a lane that is closed, and that may have served another handle before.
-    fn of(partition: PartitionId, lane: &Lane) -> Self {
+    pub(super) fn of(borrower: Borrower, lane: &Lane) -> Self {
         let left = lane.state.look().left;
         Self {
-            partition,
+            borrower,
+            hash: 0,
+            is_vacant: false,
+            is_open: false,
             in_state: lane.state.lent(),
             left_seen: left,
             read_at_end: left,
             read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
             lent: 0,
             left: 0,
+            left_before: 0,
             counted: 0,
             untimed: 0,
             last_end: Timestamp::ZERO,
         }
     }
 
-    /// By how much of what is free its lane gets: by what it used.
+    /// Has the lane of a label be for none, if the label was forgotten or has another number by now. While slots are lent to it,
+    /// it is not.
+    pub(super) fn check_label(&mut self, engine: &Engine) {
+        let label = self.borrower.label;
+        if self.lent == 0 && label != LabelId::DEFAULT && engine.label_of_hash(self.hash) != Some(label) {
+            self.vacate();
+        }
+    }
+
+    /// Has the lane of a label be for none. Samples that were not there yet count for its partition.
+    pub(super) fn vacate(&mut self) {
+        self.borrower.label = LabelId::DEFAULT;
+        self.is_vacant = true;
+    }
+
+    /// Whether slots are lent, or a request was counted that gave up.
+    pub(super) const fn is_unsettled(&self) -> bool {
+        self.lent > 0 || self.counted != self.left
+    }
+
+    /// Whether nothing is lent to the lane of a label, no request is in it, and all is counted and collected.
+    pub(super) fn is_over(&self, lane: &Lane) -> bool {
+        !self.is_unsettled() && lane.state.look().used == 0 && lane.told() == (self.read_at_head, self.read_at_end)
+    }
+
+    /// By how much of what is free its lane gets: by what it used. The lane of a label that is for none gets nothing.
     pub(super) const fn weight(&self) -> usize {
-        self.lent as usize + 1
+        if self.is_vacant { 0 } else { self.lent as usize + 1 }
+    }
+
+    /// Opens the lane, where `most` requests may run.
+    pub(super) fn open(&mut self, lane: &Lane, most: u32) {
+        lane.state.open(i64::from(most) - self.in_state);
+        (self.in_state, self.is_open) = (i64::from(most), true);
+    }
+
+    /// Closes the lane, if it is open.
+    pub(super) fn close(&mut self, lane: &Lane) {
+        if std::mem::replace(&mut self.is_open, false) {
+            lane.state.close();
+        }
     }
 
     /// How many slots more fit into its state.
@@ -107,7 +158,7 @@ impl Loan {
     }
 
     /// Notes what happened in a lane that is closed. Returns what that means for the engine.
-    fn settle(&mut self, lane: &Lane) -> Settled {
+    pub(super) fn settle(&mut self, lane: &Lane) -> Settled {
         let seen = lane.state.look();
         let left = u64::from(seen.left.wrapping_sub(self.left_seen) & NUMBERS);
         (self.left, self.left_seen) = (self.left + left, seen.left);
@@ -122,6 +173,6 @@ impl Loan {
         // The engine has it from here on: a slot that it takes back ends that time as well.
         let since = lane.busy_since.swap(u64::MAX, Ordering::Relaxed);
         let busy_since = (used > 0 && since != u64::MAX).then_some(Timestamp::from_nanos(since));
-        Settled { partition: self.partition, admitted, back, left, busy_since }
+        Settled { borrower: self.borrower, admitted, back, left, busy_since }
     }
 }

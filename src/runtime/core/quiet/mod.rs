@@ -11,11 +11,15 @@
 //! What is learned from requests on lent slots stands in a [ring](SampleRing). It is collected after [`BATCH`] requests or
 //! [`MOST_DELAY`], the earlier of the two, and at every other turn: each sample with its own times and counts.
 //!
+//! Requests with a label have [lanes of their own](labelled).
+//!
 //! On a machine with many cores all of them would write to the one state of a busy partition. There a partition has [a few
 //! lanes](lanes_per_partition), and each thread tries its own first. Before it asks the engine, a request tries all lanes of its
 //! partition, so that it does not call slots back while one is free.
 
 mod atomics;
+mod labelled;
+mod lane;
 mod lane_state;
 #[cfg(any(test, kani))]
 mod lane_state_proof_tests;
@@ -31,7 +35,9 @@ use self::atomics::{AtomicU64, Ordering};
 #[cfg(test)]
 pub(in crate::runtime) use self::lanes_per_partition::{be_thread, force_lanes_per_partition};
 use self::{
-    lane_state::{Entered, LaneState, MOST_LENT, Seen},
+    labelled::{LABEL_LANES, LabelLane},
+    lane::Lane,
+    lane_state::{Entered, MOST_LENT, Seen},
     lanes_per_partition::this_thread,
     ring::{RING, RingSample, SampleRing},
 };
@@ -59,6 +65,9 @@ const MOST_LANES: usize = 64;
 pub(in crate::runtime) struct Lanes {
     /// Lanes by the number of their partition; those of a partition lie side by side.
     lanes: Box<[Lane]>,
+    /// Lanes for requests with a label, and how many of them such a request looks at. Their numbers follow.
+    labelled: [LabelLane; LABEL_LANES],
+    shown: AtomicU64,
     /// Lanes of each partition, as a power of two.
     per_partition: u32,
     /// Requests that run on slots which the engine did not lend.
@@ -69,25 +78,6 @@ pub(in crate::runtime) struct Lanes {
     default_deadline_us: AtomicU64,
     /// Refusals that stand, by the number of their partition.
     standing_refusals: Box<[StandingRefusal]>,
-}
-
-/// Lent slots of a partition. Lanes don't share cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Lane {
-    state: LaneState,
-    /// When the samples were collected last, in nanoseconds.
-    collected: AtomicU64,
-    /// When the first request entered since a request left last, in nanoseconds; the largest number without such a request.
-    busy_since: AtomicU64,
-    /// Requests that were observed before they left.
-    observed: AtomicU64,
-    /// Requests that ran elsewhere at the last collection, in other lanes or on slots that were not lent. Where a partition has
-    /// several lanes, a look at all of their states would cost each request what it saves not to share one.
-    others: AtomicU64,
-    /// Samples of requests that leave, and of requests that were observed before.
-    at_end: SampleRing,
-    at_head: SampleRing,
 }
 
 /// The right to run on a lent slot.
@@ -104,10 +94,11 @@ pub(in crate::runtime) struct LentSlot {
     pub(in crate::runtime) is_observed: bool,
 }
 
-const _: () = assert!(size_of::<LentSlot>() <= 16 && MOST_LANES <= 1 << LANE_BITS, "a slot moves with its request");
+const _: () =
+    assert!(size_of::<LentSlot>() <= 16 && MOST_LANES + LABEL_LANES <= 1 << LANE_BITS, "a slot moves with its request");
 
-/// Bits of the number of a lane, in the place of a request; the count above them is as large as that in a sample.
-const LANE_BITS: u32 = 6;
+/// Bits of the number of a lane, in the place of a request; the count above them is as large as a loan may be.
+const LANE_BITS: u32 = 7;
 
 /// What a request on a lent slot has to do next.
 #[must_use]
@@ -125,6 +116,8 @@ impl Lanes {
     pub(in crate::runtime) fn new(partitions: usize, per_partition: usize) -> Self {
         Self {
             lanes: (0..number_of_lanes(partitions, per_partition)).map(|_| Lane::new()).collect(),
+            labelled: std::array::from_fn(|_| LabelLane::new()),
+            shown: AtomicU64::new(0),
             per_partition: per_partition.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
@@ -140,7 +133,7 @@ impl Lanes {
 
     /// Whether all lanes are closed and no request runs on any lent slot.
     pub(in crate::runtime) fn are_idle(&self) -> bool {
-        self.lanes.iter().all(|lane| {
+        self.all().all(|lane| {
             let seen = lane.state.look();
             seen.is_closed && seen.used == 0
         })
@@ -149,7 +142,7 @@ impl Lanes {
     /// Begins anew, for a handle with a time of its own.
     pub(in crate::runtime) fn begin(&self) {
         self.untimed.store(0, Ordering::Relaxed);
-        for lane in &self.lanes {
+        for lane in self.all() {
             lane.collected.store(0, Ordering::Relaxed);
             lane.busy_since.store(u64::MAX, Ordering::Relaxed);
         }
@@ -186,16 +179,23 @@ impl Lanes {
             self.enter_any(partition, this_thread())?
         };
         let lane = self.lanes.get(number)?;
+        Some(self.slot(number, lane, entered, now))
+    }
+
+    /// Returns the slot of a request that has entered the lane of this number.
+    #[expect(clippy::inline_always, reason = "measured: the slot is made where it stays")]
+    #[inline(always)]
+    fn slot(&self, number: usize, lane: &Lane, entered: Entered, now: impl FnOnce() -> Timestamp) -> LentSlot {
         let is_timed = u64::from(entered.number) & self.untimed.load(Ordering::Relaxed) == 0;
         if !is_timed {
-            return Some(LentSlot::new(Timestamp::NEVER, u32::MAX, 0, number));
+            return LentSlot::new(Timestamp::NEVER, u32::MAX, 0, number);
         }
         let start = now();
         if lane.busy_since.load(Ordering::Relaxed) == u64::MAX {
             lane.busy_since.store(start.as_nanos(), Ordering::Relaxed);
         }
         let in_flight = self.running_with(lane, number, entered.used);
-        Some(LentSlot::new(start, low(self.default_deadline_us.load(Ordering::Relaxed)), in_flight, number))
+        LentSlot::new(start, low(self.default_deadline_us.load(Ordering::Relaxed)), in_flight, number)
     }
 
     /// Enters any lane of a partition, that of this thread first. Returns the number of the lane.
@@ -216,12 +216,8 @@ impl Lanes {
     /// Returns the lane of a request.
     #[inline]
     fn lane(&self, slot: &LentSlot) -> Option<&Lane> {
-        self.lanes.get(slot.lane())
-    }
-
-    /// Returns the partition of a request.
-    pub(in crate::runtime) fn partition(&self, slot: &LentSlot) -> PartitionId {
-        PartitionId::from_index(slot.lane() >> self.per_partition).unwrap_or(PartitionId::DEFAULT)
+        let number = slot.lane();
+        self.lanes.get(number).or_else(|| self.label_lane(number))
     }
 
     /// Whether slots may be scarce in the lane of a request, so that the time for which it held its own says something.
@@ -270,10 +266,10 @@ impl Lanes {
     #[inline]
     fn running_beside(&self, number: usize, used: u32) -> u32 {
         let elsewhere = low(self.elsewhere.load(Ordering::Relaxed)) + used;
-        if self.lanes.len() == 1 {
+        if self.lanes.len() == 1 && self.for_labels().next().is_none() {
             return elsewhere;
         }
-        let others = self.lanes.iter().enumerate().filter(|&(other, _)| other != number);
+        let others = self.all().enumerate().filter(|&(other, _)| other != number);
         others.fold(elsewhere, |sum, (_, lane)| sum + lane.state.look().used)
     }
 }
@@ -285,8 +281,8 @@ impl Lanes {
             return;
         }
         let used = |lane: &Lane| lane.state.look().used;
-        let running = low(self.elsewhere.load(Ordering::Relaxed)) + self.lanes.iter().map(used).sum::<u32>();
-        for lane in &self.lanes {
+        let running = low(self.elsewhere.load(Ordering::Relaxed)) + self.all().map(used).sum::<u32>();
+        for lane in self.all() {
             // Requests come and go meanwhile.
             lane.others.store(u64::from(running.saturating_sub(used(lane))), Ordering::Relaxed);
         }
@@ -306,10 +302,10 @@ impl LentSlot {
         Self { start, deadline_us, place: [low, middle, high], is_observed: false }
     }
 
-    /// Returns the same slot for a request whose caller gives up after this time.
+    /// Returns the same slot for a request whose caller gives up after this time, if it has one of its own.
     #[inline]
-    pub(in crate::runtime) fn for_at_most(self, timeout: Duration) -> Self {
-        Self { deadline_us: in_micros(timeout), ..self }
+    pub(in crate::runtime) fn for_at_most(self, timeout: Option<Duration>) -> Self {
+        Self { deadline_us: timeout.map_or(self.deadline_us, in_micros), ..self }
     }
 
     /// Returns when its caller gives up, if it does and if the request is timed.
@@ -349,35 +345,6 @@ impl LentSlot {
     #[inline]
     pub(in crate::runtime) fn is_timed(&self) -> bool {
         self.start != Timestamp::NEVER
-    }
-}
-
-impl Lane {
-    fn new() -> Self {
-        Self {
-            state: LaneState::closed(),
-            collected: AtomicU64::new(0),
-            busy_since: AtomicU64::new(u64::MAX),
-            observed: AtomicU64::new(0),
-            others: AtomicU64::new(0),
-            at_end: SampleRing::new(),
-            at_head: SampleRing::new(),
-        }
-    }
-
-    /// Returns how many requests run in all, given how many run in this lane: as of the last collection.
-    #[inline]
-    fn running_with(&self, used: u32) -> u32 {
-        low(self.others.load(Ordering::Relaxed)) + used
-    }
-
-    #[inline]
-    fn next(&self, number: u32, end: Timestamp) -> Next {
-        // An end that is not known is later than all others.
-        let is_due = number % BATCH == BATCH - 1
-            || end != Timestamp::NEVER
-                && end.since(Timestamp::from_nanos(self.collected.load(Ordering::Relaxed))) >= MOST_DELAY;
-        if is_due { Next::Collect } else { Next::Nothing }
     }
 }
 

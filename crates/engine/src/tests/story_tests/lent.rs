@@ -4,7 +4,7 @@ use std::{fmt::Write as _, num::NonZeroU32, time::Duration};
 
 use super::{assert_kept, plans};
 use crate::{
-    Arrival, Ask, Engine, Outcome, PartitionId, Reason, RequestSample, Settled, Slot, Timestamp,
+    Arrival, Ask, Borrower, Engine, LabelId, Outcome, PartitionId, Reason, RequestSample, Settled, Slot, Timestamp,
     limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
     plan::{Bound, PartitionMode, Places, Plan},
 };
@@ -21,7 +21,7 @@ fn told(engine: &Engine, text: &mut String) {
     let parts = [0, 1, 2].map(|it| PartitionId::from_index(it).unwrap());
     let free = (engine.limit(), engine.max_limit(), engine.running(), engine.free_slots(), engine.is_quiet());
     write!(text, "  limit, most, running, free, quiet {free:?}, one in {}", engine.time_one_in()).unwrap();
-    write!(text, ", too many {:?}", parts.map(|it| engine.too_many(it, 4))).unwrap();
+    write!(text, ", too many {:?}", parts.map(|it| engine.too_many(Borrower::of(it), 4))).unwrap();
     write!(text, ", changes at {:?}", engine.next_change().as_nanos() / 1_000).unwrap();
     for part in parts {
         let refusal = engine.standing_refusal(part);
@@ -59,7 +59,7 @@ fn lent_slots_count_and_learn_as_is_kept() {
         engine.tick(at(1));
         told(&engine, &mut text);
         for (partition, most) in [(default, 3), (batch, 9), (gold, 2), (default, 99)] {
-            writeln!(text, "lends {} of {most}", engine.lend(partition, most)).unwrap();
+            writeln!(text, "lends {} of {most}", engine.lend(Borrower::of(partition), most)).unwrap();
             told(&engine, &mut text);
         }
         let mut slots: Vec<Slot> = Vec::new();
@@ -80,19 +80,25 @@ fn lent_slots_count_and_learn_as_is_kept() {
         {
             for (running, is_untimely) in [(0, false), (7, false), (12, true)] {
                 let (start, end) = (at(20 + index as u64), at(60 + 9 * index as u64));
-                let lent = RequestSample::lent(default);
+                let lent = RequestSample::lent(Borrower::of(default));
                 let lent = RequestSample { start, end, running, outcome, is_untimely, ..lent };
                 engine.learn(&[RequestSample { in_flight: 4, weight: 3, ..lent }]);
             }
-            engine.count_untimed(gold, outcome, 2 + index as u64);
+            engine.count_untimed(Borrower::of(gold), outcome, 2 + index as u64);
         }
-        engine.learn_hold(at(20), at(70), 12);
-        engine.learn_hold(at(20), at(90), 3);
-        engine.learn_hold(at(20), at(80), 0);
+        engine.learn_hold(LabelId::DEFAULT, at(20), at(70), 12);
+        engine.learn_hold(LabelId::DEFAULT, at(20), at(90), 3);
+        engine.learn_hold(LabelId::DEFAULT, at(20), at(80), 0);
         engine.note_freed(true, Some(at(75)));
         told(&engine, &mut text);
         for (back, left, busy_since) in [(1, 0, Some(at(95))), (2, 3, None), (1, 1, Some(at(99)))] {
-            engine.settle(Settled { partition: default, admitted: i64::from(back) + 2, back, left, busy_since });
+            engine.settle(Settled {
+                borrower: Borrower::of(default),
+                admitted: i64::from(back) + 2,
+                back,
+                left,
+                busy_since,
+            });
             told(&engine, &mut text);
         }
         for slot in &mut slots {

@@ -1,0 +1,34 @@
+//! Lanes for requests with a label: the lane of one label may be given to another one.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::{explore, handle::Handle};
+
+/// A handle that lends a slot to requests with the first label.
+fn with_a_lane(limit: usize) -> std::sync::Arc<Handle> {
+    let handle = Handle::new(limit, crate::Mistake::None);
+    // Memory that a thread made later would be unknown to loom.
+    handle.make_label_lanes(2);
+    handle.ask_for_label(1);
+    handle
+}
+
+/// (l) A request looks for the lane of its label, while that is given to another label: it enters on no slot of the other one.
+pub fn a_request_enters_the_lane_of_its_own_label() {
+    explore("a_request_enters_the_lane_of_its_own_label", Some(2), || {
+        let handle = with_a_lane(2);
+        let other = handle.spawn(|handle| match handle.enter_label(1) {
+            Some(lent) => handle.leave(&lent, 9),
+            // As a request that asks the engine.
+            None => handle.with_engine(|_| ()),
+        });
+        // Slots are lent again after some quiet turns: these are enough.
+        (0..3).for_each(|_| handle.ask_for_label(2));
+        other.join().expect("no thread panicked");
+        handle.stop_lending();
+        let counts = handle.count();
+        let served = handle.on_lent.load(SeqCst);
+        assert_eq!((counts.admitted, counts.left), (served as u64, served as u64), "requests that came, and that left");
+        assert_eq!(counts.samples, served, "each request's sample, once");
+    });
+}
