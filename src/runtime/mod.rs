@@ -10,6 +10,8 @@ mod core;
 #[cfg(test)]
 mod flood_tests;
 #[cfg(test)]
+mod label_lane_tests;
+#[cfg(test)]
 mod lanes_per_partition_tests;
 mod operate;
 #[cfg(test)]
