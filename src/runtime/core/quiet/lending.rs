@@ -21,7 +21,7 @@ const WORTH_IT: u64 = 16;
 const MOST_WANTED: usize = 64;
 
 /// Loans without lanes for labels after one that did not pay for these, at the most.
-const LABEL_REST: u32 = 32;
+const LABEL_REST: u32 = 64;
 
 /// Timed requests after which enough is known of their times to time fewer of them.
 const KNOWN: u64 = 256;
