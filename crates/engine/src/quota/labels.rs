@@ -186,7 +186,7 @@ impl Labels {
         self.names.find(hash, is_it).map(|known| LabelId::from_index(known.number))
     }
 
-    /// Returns the label of this name, of the class of requests that name none.
+    /// Returns the label with this hash, of the class of requests that name none.
     pub(super) fn find_by_hash(&self, hash: u64) -> Option<LabelId> {
         let is_it =
             |known: &Name| known.hash == hash && self.entries[known.number as usize].class == RuleClassId::OTHERS;

@@ -19,7 +19,7 @@ pub(super) const LABEL_LANES: usize = 32;
 /// A lane for a label, with its memory once it is needed.
 #[derive(Debug)]
 pub(super) struct LabelLane {
-    /// What tells the requests of the lane from others; 0 while it is for none. Changes only while the lane is closed, has no
+    /// What tells the requests of the lane from others; 0 until there are any. Changes only while the lane is closed, has no
     /// slots and no request.
     key: AtomicU64,
     lane: OnceLock<Box<Lane>>,
@@ -37,7 +37,7 @@ impl LabelLane {
         Self { key: AtomicU64::new(0), lane: OnceLock::new() }
     }
 
-    /// Gives the lane to the requests with this key; to none with 0. Under the lock of the engine.
+    /// Gives the lane to the requests with this key. Under the lock of the engine.
     pub(super) fn is_for(&self, key: u64) -> &Lane {
         self.key.store(key, Ordering::Release);
         self.lane.get_or_init(|| Box::new(Lane::new()))

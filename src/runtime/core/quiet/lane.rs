@@ -9,7 +9,7 @@ use super::{
 };
 use crate::Timestamp;
 
-/// Lent slots of a partition. Lanes don't share cache lines.
+/// Lent slots of a partition, or of a label in it. Lanes don't share cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Lane {
