@@ -1,6 +1,7 @@
 //! What protects the server: a handle of the crate, built as its users build it.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -152,6 +153,8 @@ impl Policy {
             builder = builder.partition(name, if observes { share.observe() } else { share });
             partition.finish();
         }
+        let time_one_in = node.count("time_one_in", 1..=64).and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
+        builder = with(builder, time_one_in, AdmissionBuilder::time_one_in);
         let mode = node.one_of("default_partition_mode", &modes);
         builder = with(builder, mode, AdmissionBuilder::default_partition_mode);
         let observe = node.flag("default_partition_observe");
