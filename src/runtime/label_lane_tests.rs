@@ -1,4 +1,4 @@
-//! Lanes for labels: that slots are lent to them, and that caps bind there, whatever changes and however many threads there are.
+//! Lanes for labels. A quiet handle lends slots to labels, and caps bind there, whatever changes and however many threads come.
 
 use std::{
     sync::{
@@ -11,23 +11,28 @@ use std::{
 use super::quiet_tests::{Op, Settings, World};
 use crate::{Admission, Criticality, Labels, Outcome, PartitionMode, Permit, Ticket, limit::Fixed};
 
+/// A request with a label arrives, and waits if it has to.
+fn of(label: usize) -> Op {
+    Op::Arrive { partition: 1, criticality: Criticality::Critical, label: Some(label), timeout: None, waits: true }
+}
+
+/// A handle with these settings, after requests of two of them, one at a time.
+fn world(settings: Settings) -> World {
+    let mut world = World::new(settings, 1);
+    for round in 0..200 {
+        assert_eq!(world.step(&of(round % 2)), "admitted");
+        world.step(&Op::Finish(0, Outcome::Success));
+    }
+    world
+}
+
+const SETTINGS: Settings =
+    Settings { limit: 40, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 3 };
+
 /// The control for requests with a label, whose cap binds on lent slots as well.
 #[test]
 fn a_quiet_handle_lends_to_labels() {
-    let settings = Settings { limit: 40, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 3 };
-    let mut world = World::new(settings, 1);
-    let of = |label| Op::Arrive {
-        partition: 1,
-        criticality: Criticality::Critical,
-        label: Some(label),
-        timeout: None,
-        waits: true,
-    };
-    for round in 0..200 {
-        let label = round % 2;
-        assert_eq!(world.step(&of(label)), "admitted");
-        world.step(&Op::Finish(0, Outcome::Success));
-    }
+    let mut world = world(SETTINGS);
     for label in [0, 1, 0, 1, 0, 1] {
         assert_eq!(world.step(&of(label)), "admitted");
     }
@@ -40,23 +45,11 @@ fn a_quiet_handle_lends_to_labels() {
 
 #[test]
 fn a_cap_that_shrinks_binds_on_slots_that_are_lent() {
-    let settings = Settings { limit: 40, queue: 4, is_learned: false, second: PartitionMode::Burst, label_cap: 5 };
-    let mut world = World::new(settings, 1);
-    let of = |label| Op::Arrive {
-        partition: 1,
-        criticality: Criticality::Critical,
-        label: Some(label),
-        timeout: None,
-        waits: true,
-    };
+    let mut world = world(Settings { label_cap: 5, ..SETTINGS });
     let leave = |number| Op::Finish(number, Outcome::Success);
-    for round in 0..200 {
-        world.step(&of(round % 2));
-        world.step(&leave(0));
-    }
     (0..5).for_each(|_| assert_eq!(world.step(&of(0)), "admitted"));
     assert!(world.permits.iter().all(Permit::is_lent));
-    world.step(&Op::Reload(Settings { label_cap: 2, ..settings }));
+    world.step(&Op::Reload(Settings { label_cap: 2, ..SETTINGS }));
     // Slots are lent again, while five of the label run.
     while !world.permits.get(5).is_some_and(Permit::is_lent) {
         (5..world.permits.len()).for_each(|_| drop(world.step(&leave(5))));

@@ -144,6 +144,11 @@ impl Quotas {
         self.labels.find(class, subject)
     }
 
+    /// Returns the label whose keyed hash this is, among those that no class of rules has.
+    pub(crate) fn find_by_hash(&self, hash: u64) -> Option<LabelId> {
+        self.labels.find_by_hash(hash)
+    }
+
     #[inline]
     pub(crate) fn label(&self, id: LabelId) -> &Label {
         self.labels.get(id)
@@ -249,11 +254,6 @@ impl Quotas {
     #[inline]
     pub(crate) fn started(&mut self, holder: &Holder, count: usize) -> Throttle {
         self.labels.change(holder.label, |label| label.start(holder, count))
-    }
-
-    /// Returns the label whose keyed hash this is, among those that no class of rules has.
-    pub(crate) fn find_by_hash(&self, hash: u64) -> Option<LabelId> {
-        self.labels.find_by_hash(hash)
     }
 
     /// Takes lent slots back, where there are no rules. A label has had a turn if any request was admitted, as its flow was

@@ -19,7 +19,7 @@ pub(super) const LABEL_LANES: usize = 32;
 /// A lane for a label, with its memory once it is needed.
 #[derive(Debug)]
 pub(super) struct LabelLane {
-    /// What tells the requests of the lane from others; 0 until there are any. Changes only while the lane is closed, has no
+    /// What tells the requests of the lane from others. Changes only while the lane is closed, has no
     /// slots and no request.
     key: AtomicU64,
     lane: OnceLock<Box<Lane>>,
@@ -29,7 +29,7 @@ pub(super) struct LabelLane {
 /// it stands for the name.
 pub(super) fn key_of(partition: PartitionId, hash: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    (hash ^ (partition.index() as u64).wrapping_mul(ODD)).max(1)
+    hash ^ (partition.index() as u64).wrapping_mul(ODD)
 }
 
 impl LabelLane {

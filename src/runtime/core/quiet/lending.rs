@@ -4,7 +4,6 @@ use super::{
     BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
     labelled::key_of,
     loan::{Loan, loans, settle_partition, share_out},
-    low,
 };
 use crate::{
     Outcome, Timestamp,
@@ -94,10 +93,7 @@ impl Lending {
     /// Whether a request has left a closed lane, or was observed, since the last look.
     fn has_news(&self, lanes: &Lanes) -> bool {
         lanes.all().zip(&self.loans).any(|(lane, loan)| {
-            let seen = lane.state.look();
-            seen.left != loan.read_at_end
-                || seen.used != loan.lent
-                || low(lane.observed.load(Ordering::Acquire)) & NUMBERS != loan.read_at_head
+            lane.told() != (loan.read_at_head, loan.read_at_end) || lane.state.look().used != loan.lent
         })
     }
 

@@ -37,10 +37,9 @@ pub(super) struct Loan {
 /// The loans to lanes that are closed.
 pub(super) fn loans(lanes: &Lanes) -> impl Iterator<Item = Loan> {
     let partitions = PartitionId::all().flat_map(|it| std::iter::repeat_n(it, 1 << lanes.per_partition));
-    let borrowers = partitions.map(Borrower::of).zip(&lanes.lanes);
-    let to_none = lanes.for_labels().map(|lane| (Borrower::of(PartitionId::DEFAULT), lane));
-    let to_none = to_none.map(|(borrower, lane)| Loan { is_vacant: true, ..Loan::of(borrower, lane) });
-    borrowers.map(|(borrower, lane)| Loan::of(borrower, lane)).chain(to_none)
+    let of_partitions = partitions.zip(&lanes.lanes).map(|(it, lane)| Loan::of(Borrower::of(it), lane));
+    let to_none = |lane| Loan { is_vacant: true, ..Loan::of(Borrower::of(PartitionId::DEFAULT), lane) };
+    of_partitions.chain(lanes.for_labels().map(to_none))
 }
 
 /// Notes what happened in the lanes of a partition. Returns what that means for the engine, if any slot is lent there.
