@@ -197,6 +197,12 @@ pub const MISTAKES: &[Mistake] = &[
         edits: &[("if is_for.load(Ordering::Relaxed) != key {", "if is_for.load(Ordering::Relaxed) == 0 {")],
     },
     Mistake {
+        name: "opens_the_lane_of_a_label_for_too_many",
+        file: "lending.rs",
+        models: LABELS,
+        edits: &[("if is_too_many { 0 } else { loan.lent }", "if is_too_many { loan.lent } else { loan.lent }")],
+    },
+    Mistake {
         name: "shares_out_what_has_to_leave",
         file: "lending.rs",
         models: TWO_LANES,

@@ -65,6 +65,8 @@ found! {
         shares_out_what_has_to_leave, two_lanes::a_smaller_limit_holds_in_both_lanes(), "requests run";
     entering_without_a_second_look_is_found:
         enters_without_a_second_look, labels::a_request_enters_the_lane_of_its_own_label(), "for requests with this label";
+    opening_the_lane_of_a_label_for_too_many_is_found:
+        opens_the_lane_of_a_label_for_too_many, labels::a_smaller_limit_holds_in_the_lane_of_a_label(), "requests run";
     learning_an_observed_request_again_is_found:
         learns_an_observed_request_again, turns::a_request_that_is_observed_is_learned_once(), "each request's sample";
     leaving_a_closed_lane_without_the_lock_is_found:

@@ -21,7 +21,7 @@ hold! {
         each_sample_is_learned(), nothing_is_left_behind_when_the_last_slot_is_taken_over(),
         the_limit_holds_across_lanes(), a_request_that_is_observed_is_learned_once();
     standing_refusals: each_rejection_is_counted_once(), what_was_withdrawn_is_not_taken();
-    labels: a_request_enters_the_lane_of_its_own_label();
+    labels: a_request_enters_the_lane_of_its_own_label(), a_smaller_limit_holds_in_the_lane_of_a_label();
     two_lanes: a_free_slot_in_another_lane_is_found(), a_smaller_limit_holds_in_both_lanes(),
         a_request_that_tries_both_lanes_is_counted_once(), no_wake_up_is_lost_between_lanes();
     rings: a_sample_is_read_whole_or_not_yet(), a_run_of_untimed_successes_is_counted_once(),

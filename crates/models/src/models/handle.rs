@@ -141,8 +141,11 @@ impl Handle {
         self.entered(entered.map(|(lane, it)| LentSlot::new(Timestamp::from_nanos(7), u32::MAX, it.used, lane)))
     }
 
+    /// Makes lanes for labels. Memory that a thread made later would be unknown to loom.
     pub(super) fn make_label_lanes(&self, lanes: usize) {
-        self.lanes.labelled.iter().take(lanes).for_each(|it| drop(it.is_for(0)));
+        for it in self.lanes.labelled.iter().take(lanes) {
+            it.is_for(0);
+        }
     }
 
     /// A request of this label of the first partition that asks the engine, as nothing else runs.
@@ -265,9 +268,14 @@ impl Handle {
         self.serve_after(self.enter_as(thread), request);
     }
 
+    /// What a request does while it runs. Without it loom would take what counts here for independent of other threads.
+    pub(super) fn work(&self) {
+        self.work.fetch_add(1, Relaxed);
+    }
+
     fn serve_after(&self, lent: Option<LentSlot>, request: usize) {
         if let Some(lent) = lent {
-            self.work.fetch_add(1, Relaxed);
+            self.work();
             self.leave(&lent, 9);
             return;
         }

@@ -7,7 +7,6 @@ use super::{explore, handle::Handle};
 /// A handle that lends a slot to requests with the first label.
 fn with_a_lane(limit: usize) -> std::sync::Arc<Handle> {
     let handle = Handle::new(limit, crate::Mistake::None);
-    // Memory that a thread made later would be unknown to loom.
     handle.make_label_lanes(2);
     handle.ask_for_label(1);
     handle
@@ -30,5 +29,34 @@ pub fn a_request_enters_the_lane_of_its_own_label() {
         let served = handle.on_lent.load(SeqCst);
         assert_eq!((counts.admitted, counts.left), (served as u64, served as u64), "requests that came, and that left");
         assert_eq!(counts.samples, served, "each request's sample, once");
+    });
+}
+
+/// (c) The limit shrinks while a request with a label runs, and one without. One of them leaves, and no other request enters
+/// until the limit allows it.
+pub fn a_smaller_limit_holds_in_the_lane_of_a_label() {
+    explore("a_smaller_limit_holds_in_the_lane_of_a_label", Some(1), || {
+        let handle = with_a_lane(2);
+        let (first, second) =
+            (handle.enter().expect("a slot is lent"), handle.enter_label(1).expect("and to the label"));
+        let other = handle.spawn(move |handle| {
+            handle.leave(&second, 9);
+            match handle.enter_label(1) {
+                Some(lent) => {
+                    handle.work();
+                    handle.leave(&lent, 9);
+                }
+                // As a request that asks the engine.
+                None => handle.with_engine(|_| ()),
+            }
+        });
+        handle.set_limit(1);
+        // Slots are lent again after some quiet turns.
+        (0..2).for_each(|_| handle.with_engine(|_| ()));
+        handle.work();
+        handle.leave(&first, 9);
+        other.join().expect("no thread panicked");
+        handle.stop_lending();
+        handle.count();
     });
 }
